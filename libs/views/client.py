@@ -1,0 +1,85 @@
+"""One connection to Valkey for all concurrent callers of a process: their calls share a pipeline per loop tick."""
+
+import asyncio
+from typing import Any, Protocol
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+
+from libs.tally.errors import ViewsUnavailable
+
+TIMEOUT_S = 5.0
+"""How long one round trip may take. An answer later than that is unknown, never assumed."""
+
+
+class Valkey(Protocol):
+    """What the views need: one command, answered or failed. Never sent twice on its own account."""
+
+    async def call(self, *command: Any) -> Any:
+        """The reply as bytes, int, list or None.
+
+        Raises `ViewsUnavailable` when the outcome is unknown, `ResponseError` when the server refused.
+        """
+
+
+def connect(url: str) -> "Redis[bytes]":
+    """A client that never repeats a command by itself: the callers know which of theirs may be repeated."""
+    return Redis.from_url(
+        url,
+        retry=Retry(NoBackoff(), 0),
+        socket_timeout=TIMEOUT_S,
+        socket_connect_timeout=TIMEOUT_S,
+        decode_responses=False,
+    )
+
+
+class Coalescer:
+    """A `Valkey` that sends what is called during one tick of the event loop as one pipeline.
+
+    Several pipelines may be under way at once, each on a connection of its own, so a slow call holds back only
+    those of its tick.
+    """
+
+    def __init__(self, redis: "Redis[bytes]") -> None:
+        self._redis = redis
+        self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
+        self._flights: set[asyncio.Task[None]] = set()
+
+    async def call(self, *command: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._depart)
+        self._waiting.append((command, future))
+        return await future
+
+    async def close(self) -> None:
+        """Wait for what is under way, then close the connections."""
+        await asyncio.gather(*self._flights, return_exceptions=True)
+        await self._redis.aclose()
+
+    def _depart(self) -> None:
+        passengers, self._waiting = self._waiting, []
+        flight = asyncio.ensure_future(self._fly(passengers))
+        self._flights.add(flight)
+        flight.add_done_callback(self._flights.discard)
+
+    async def _fly(self, passengers: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
+        try:
+            pipeline = self._redis.pipeline(transaction=False)
+            for command, _ in passengers:
+                pipeline.execute_command(*command)
+            replies = await pipeline.execute(raise_on_error=False)
+        except (RedisError, OSError, asyncio.TimeoutError) as error:
+            replies = [error] * len(passengers)
+        for (_, future), reply in zip(passengers, replies, strict=True):
+            if future.done():
+                continue
+            if isinstance(reply, ResponseError):
+                future.set_exception(reply)
+            elif isinstance(reply, Exception):
+                future.set_exception(ViewsUnavailable(f"Valkey: {reply}", retry_after_s=1))
+            else:
+                future.set_result(reply)
