@@ -1,0 +1,80 @@
+"""Where each server comes from: an address in the settings, then native, then a container."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from services.operations.stack import errors, java, kafka, ports, valkey
+from services.operations.stack.kafka import NativeKafka
+from services.operations.stack.process import Reaper
+from services.operations.stack.report import Report
+from services.operations.stack.server import External, Server
+from services.operations.stack.settings import StackSettings
+from services.operations.stack.valkey import NativeValkey
+
+
+def choose(settings: StackSettings, data_dir: Path, reaper: Reaper, report: Report) -> dict[str, Server]:
+    """`kafka` and `valkey`, not started yet; `StackError` where there is no way to run one."""
+    chosen: dict[str, Server] = {}
+    if settings.kafka_bootstrap_servers:
+        setting = "TALLY_KAFKA_BOOTSTRAP_SERVERS"
+        chosen["kafka"] = External("kafka", settings.kafka_bootstrap_servers, setting, kafka.answers)
+    if settings.valkey_url:
+        chosen["valkey"] = External("valkey", settings.valkey_url, "TALLY_VALKEY_URL", valkey.answers)
+    if len(chosen) == 2:
+        return chosen
+    port = ports.remembered(data_dir / "ports.json", ("kafka", "kafka_controller", "valkey"))
+    if settings.stack == "containers" or (settings.stack == "auto" and not _can_run_natively(chosen)):
+        return _in_containers(settings, data_dir, port) | chosen
+    logs = data_dir / "logs"
+    if "kafka" not in chosen:
+        chosen["kafka"] = NativeKafka(
+            port["kafka"],
+            port["kafka_controller"],
+            data_dir / "kafka",
+            logs / "kafka.log",
+            reaper,
+            report=report,
+            heap_mb=settings.kafka_heap_mb,
+            timeout_s=settings.stack_start_timeout_s,
+        )
+    if "valkey" not in chosen:
+        chosen["valkey"] = NativeValkey(
+            port["valkey"],
+            data_dir / "valkey",
+            logs / "valkey.log",
+            reaper,
+            fsync=settings.valkey_fsync,
+            timeout_s=settings.stack_start_timeout_s,
+        )
+    return chosen
+
+
+def _can_run_natively(external: dict[str, Server]) -> bool:
+    """False only where a container is the way out; else the error of what is missing here says more."""
+    from services.operations.stack.containers import docker_answers  # noqa: PLC0415 (Docker's client takes 0.2 s)
+
+    try:
+        if "kafka" not in external:
+            java.find()
+        if "valkey" not in external:
+            valkey.find()
+    except errors.StackError:
+        return not docker_answers()
+    return True
+
+
+def _in_containers(settings: StackSettings, data_dir: Path, port: dict[str, int]) -> dict[str, Server]:
+    from services.operations.stack import containers  # noqa: PLC0415 (Docker's client takes 0.2 s)
+
+    if not containers.docker_answers():
+        raise errors.no_docker()
+    identity = data_dir / "containers.id"
+    if not identity.exists():
+        identity.write_text(f"tally-{uuid.uuid4().hex[:12]}")
+    volume, timeout_s = identity.read_text(), settings.stack_start_timeout_s
+    return {
+        "kafka": containers.container_kafka(port["kafka"], volume, timeout_s),
+        "valkey": containers.container_valkey(port["valkey"], volume, timeout_s, settings.valkey_fsync),
+    }

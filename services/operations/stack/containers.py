@@ -1,0 +1,122 @@
+"""The servers in containers, where Docker answers and no native one runs.
+
+Written after the documentation of testcontainers and of the two images, and not yet tried on a machine with
+Docker. testcontainers' own reaper (Ryuk) removes the containers when this process is killed. The data lives in
+Docker volumes named after the data directory's id: `--fresh` begins new ones; `docker volume prune -a` removes
+the old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import docker  # type: ignore[import-untyped]
+from docker.errors import DockerException  # type: ignore[import-untyped]
+from testcontainers.core.container import DockerContainer
+
+from services.operations.stack import errors, kafka, valkey
+from services.operations.stack.ports import LOOPBACK
+
+KAFKA_IMAGE = "apache/kafka:4.3.0"
+VALKEY_IMAGE = "valkey/valkey:9"
+POLL_S = 0.2
+
+
+def docker_answers() -> bool:
+    try:
+        client = docker.from_env(timeout=5)
+        try:
+            return bool(client.ping())
+        finally:
+            client.close()
+    except (DockerException, OSError):
+        return False
+
+
+class ContainerServer:
+    """A container with fixed port and volume, so that address and data outlive it."""
+
+    pid = None
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        make: Callable[[], DockerContainer],
+        answers: Callable[[str], Awaitable[bool]],
+        timeout_s: float,
+    ) -> None:
+        self.name = name
+        self.address = address
+        self._make = make
+        self._answers = answers
+        self._timeout_s = timeout_s
+        self._container: DockerContainer | None = None
+
+    async def start(self) -> None:
+        """Returns when it answers; the first start on a machine pulls the image."""
+        self._container = self._make()
+        try:
+            await asyncio.to_thread(self._container.start)
+        except (DockerException, OSError) as error:
+            raise errors.start_failed(self.name, "docker logs", str(error).splitlines()[0]) from error
+        deadline = time.monotonic() + self._timeout_s
+        while not await self._answers(self.address):
+            if time.monotonic() > deadline:
+                await self.stop()
+                raise errors.start_failed(self.name, "docker logs", f"no answer in {self._timeout_s:g} s")
+            await asyncio.sleep(POLL_S)
+
+    async def stop(self) -> None:
+        await self._end("stop")
+
+    async def kill(self) -> None:
+        await self._end("kill")
+
+    async def _end(self, how: str) -> None:
+        container, self._container = self._container, None
+        if container is not None:
+            wrapped: Any = container.get_wrapped_container()
+            await asyncio.to_thread(getattr(wrapped, how))
+            await asyncio.to_thread(container.stop)
+
+
+def container_kafka(port: int, volume: str, timeout_s: float) -> ContainerServer:
+    address = f"{LOOPBACK}:{port}"
+    environment = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": f"1@{LOOPBACK}:9093",
+        "KAFKA_LISTENERS": f"PLAINTEXT://:{port},CONTROLLER://{LOOPBACK}:9093",
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{address}",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
+        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+        "KAFKA_LOG_MESSAGE_TIMESTAMP_TYPE": "LogAppendTime",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    }
+
+    def make() -> DockerContainer:
+        container = DockerContainer(KAFKA_IMAGE).with_bind_ports(port, port)
+        for name, value in environment.items():
+            container = container.with_env(name, value)
+        return container.with_volume_mapping(f"{volume}-kafka", "/var/lib/kafka/data", "rw")
+
+    return ContainerServer("kafka", address, make, kafka.answers, timeout_s)
+
+
+def container_valkey(port: int, volume: str, timeout_s: float, fsync: str) -> ContainerServer:
+    command = f"valkey-server --appendonly yes --appendfsync {fsync} --save '' --maxmemory-policy noeviction"
+
+    def make() -> DockerContainer:
+        container = DockerContainer(VALKEY_IMAGE).with_command(command).with_bind_ports(6379, port)
+        return container.with_volume_mapping(f"{volume}-valkey", "/data", "rw")
+
+    return ContainerServer("valkey", f"redis://{LOOPBACK}:{port}/0", make, valkey.answers, timeout_s)

@@ -1,0 +1,90 @@
+"""The data directory: one stack at a time, and nothing in it touched that tally did not make."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from pathlib import Path
+
+import psutil
+
+from services.operations.stack import errors
+
+LOCK = "tally.lock"
+MADE_BY_TALLY = (
+    "kafka",
+    "valkey",
+    "objects",
+    "logs",
+    "ports.json",
+    "containers.id",
+    "stack.json",
+    "credentials.json",
+)
+CLEANUP_S = 20.0
+
+
+class DataDir:
+    """Holds the directory's lock from `open` to `close`."""
+
+    def __init__(self, path: Path, min_free_mb: int = 0) -> None:
+        self.path = path.expanduser().resolve()
+        self._min_free_mb = min_free_mb
+        self._lock: int | None = None
+
+    def open(self, *, fresh: bool = False) -> int:
+        """Makes and locks the directory, and empties it if `fresh`; returns the lock's descriptor.
+
+        The lock holds while any process has that descriptor open. Where its owner is dead and only its clean-up
+        still runs, this waits for it, at most `CLEANUP_S`. `StackError` where the directory is in use, holds
+        other things than a stack's, cannot be written, or has too little space.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (self.path / LOCK).exists() and any(self.path.iterdir()):
+                raise errors.data_dir_not_ours(self.path)
+            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._acquire(self._lock)
+            free_mb = shutil.disk_usage(self.path).free // (1024 * 1024)
+            if free_mb < self._min_free_mb:
+                raise errors.disk_full(self.path, free_mb)
+            if fresh:
+                self._wipe()
+        except OSError as error:
+            self.close()
+            raise errors.from_os_error(error, self.path) from error
+        except errors.StackError:
+            self.close()
+            raise
+        return self._lock
+
+    def close(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _acquire(self, lock: int) -> None:
+        deadline = time.monotonic() + CLEANUP_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                text = os.pread(lock, 32, 0).decode(errors="replace").strip()
+                owner = int(text) if text.isdecimal() else None
+                cleaning_up = owner is not None and not psutil.pid_exists(owner)
+                if not cleaning_up or time.monotonic() > deadline:
+                    raise errors.data_dir_in_use(self.path, owner) from None
+                time.sleep(0.1)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+    def _wipe(self) -> None:
+        for name in MADE_BY_TALLY:
+            made = self.path / name
+            if made.is_dir() and not made.is_symlink():
+                shutil.rmtree(made)
+            else:
+                made.unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""What can keep the local stack from starting, each with the way out."""
+
+from __future__ import annotations
+
+import errno
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of the `tally` command (API.md, "The command line")."""
+
+    BAD_USAGE = 2
+    SERVER_AWAY = 3
+
+
+class StackError(Exception):
+    """The stack cannot start or go on.
+
+    `code` is stable, `message` is one line for a person that names the setting or option to change, and
+    `exit_code` is what the command answers with.
+    """
+
+    def __init__(self, code: str, message: str, exit_code: Exit) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.exit_code = exit_code
+
+
+def port_in_use(port: int, option: str) -> StackError:
+    return StackError(
+        "port_in_use",
+        f"Port {port} on 127.0.0.1 is taken: free it, or choose another with {option}.",
+        Exit.BAD_USAGE,
+    )
+
+
+def no_native_server(server: str, reason: str, setting: str) -> StackError:
+    return StackError(
+        "no_native_server",
+        f"No {server} can run natively here ({reason}): point {setting} at a running one, "
+        "or use containers with TALLY_STACK=containers.",
+        Exit.BAD_USAGE,
+    )
+
+
+def disk_full(where: object, free_mb: int | None = None) -> StackError:
+    left = "" if free_mb is None else f" ({free_mb} MB left)"
+    return StackError(
+        "disk_full",
+        f"No space left on the disk of {where}{left}: free some, or choose another place with --data-dir "
+        "(TALLY_DATA_DIR).",
+        Exit.SERVER_AWAY,
+    )
+
+
+def data_dir_in_use(data_dir: object, pid: int | None) -> StackError:
+    holder = f" (process {pid})" if pid else ""
+    return StackError(
+        "data_dir_in_use",
+        f"Another stack{holder} is running on {data_dir}: stop it, or choose another directory "
+        "with --data-dir (TALLY_DATA_DIR).",
+        Exit.BAD_USAGE,
+    )
+
+
+def server_away(server: str, address: str, setting: str) -> StackError:
+    return StackError(
+        "server_away", f"No {server} answers at {address}: start it, or correct {setting}.", Exit.SERVER_AWAY
+    )
+
+
+def start_failed(server: str, log: object, reason: str) -> StackError:
+    return StackError("start_failed", f"{server} did not start ({reason}): see {log}.", Exit.SERVER_AWAY)
+
+
+def from_os_error(error: OSError, where: object) -> StackError:
+    """The same condition as one line; an `OSError` never reaches the terminal as a traceback."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return disk_full(where)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        reason = f"{where} cannot be written ({error.strerror}): choose another with --data-dir (TALLY_DATA_DIR)."
+        return StackError("data_dir_not_writable", reason, Exit.BAD_USAGE)
+    return StackError("system_error", f"{error.strerror or error} ({error.filename or where}).", Exit.SERVER_AWAY)
+
+
+def data_dir_not_ours(data_dir: object) -> StackError:
+    return StackError(
+        "data_dir_not_ours",
+        f"{data_dir} holds other files: choose an empty or new directory with --data-dir (TALLY_DATA_DIR).",
+        Exit.BAD_USAGE,
+    )
+
+
+def fetch_failed(coordinate: str, reason: str) -> StackError:
+    return StackError(
+        "fetch_failed",
+        f"{coordinate} could not be fetched ({reason}): check the network, "
+        "or point TALLY_KAFKA_BOOTSTRAP_SERVERS at a running Kafka.",
+        Exit.SERVER_AWAY,
+    )
+
+
+def no_docker() -> StackError:
+    return StackError("no_docker", "Docker does not answer: start it, or set TALLY_STACK=native.", Exit.BAD_USAGE)

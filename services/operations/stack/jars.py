@@ -1,0 +1,119 @@
+"""Kafka's jars: pinned, fetched once into the user's cache directory, checked against their SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+from filelock import FileLock
+from jgo.config import GlobalSettings
+from jgo.constants import MAVEN_CENTRAL_URL
+from jgo.maven import MavenContext, PythonResolver
+from platformdirs import user_cache_path
+
+from services.operations.stack import errors
+from services.operations.stack.report import Report
+
+PINS = Path(__file__).with_name("kafka-4.3.0.sha256")
+PARALLEL = 4
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One jar: `coordinate` is Maven's group:artifact:version, `size` in bytes."""
+
+    sha256: str
+    size: int
+    coordinate: str
+
+
+def pins(file: Path = PINS) -> list[Pin]:
+    rows = (line.split() for line in file.read_text().splitlines() if line and not line.startswith("#"))
+    return [Pin(sha256, int(size), coordinate) for sha256, size, coordinate in rows]
+
+
+def class_path(report: Report, cache: Path | None = None) -> list[Path]:
+    """The jars in class path order, fetched if need be; one starter at a time, others wait.
+
+    A jar is hashed when fetched and whenever its size or modification time is not what it was then.
+    `StackError` where one cannot be fetched or is not the pinned one.
+    """
+    home = cache or user_cache_path("tallykeeper") / "kafka-4.3.0"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with FileLock(home / "lock"):
+            return _Store(home).complete(pins(), report)
+    except OSError as error:
+        raise errors.from_os_error(error, home) from error
+
+
+class _Store:
+    """A Maven repository of our own, so that nobody else's half-written file is in it, and what was checked."""
+
+    def __init__(self, home: Path) -> None:
+        self._repository = home / "repository"
+        self._checked_file = home / "checked.json"
+        try:
+            self._checked: dict[str, list[int]] = json.loads(self._checked_file.read_text())
+        except (OSError, ValueError):
+            self._checked = {}
+
+    def complete(self, wanted: list[Pin], report: Report) -> list[Path]:
+        missing = [pin for pin in wanted if not self._holds(pin)]
+        if missing:
+            total = sum(pin.size for pin in missing)
+            with report.progress("Fetching Kafka 4.3.0 (once)", total) as advance:
+
+                def fetch(pin: Pin) -> None:
+                    self._fetch(pin)
+                    advance(pin.size)
+
+                with ThreadPoolExecutor(PARALLEL) as pool:
+                    list(pool.map(fetch, missing))
+            self._checked_file.write_text(json.dumps(self._checked))
+        return [self._path(pin) for pin in wanted]
+
+    def _path(self, pin: Pin) -> Path:
+        group, artifact, version = pin.coordinate.split(":")
+        return self._repository.joinpath(*group.split("."), artifact, version, f"{artifact}-{version}.jar")
+
+    def _holds(self, pin: Pin) -> bool:
+        path = self._path(pin)
+        try:
+            now = [path.stat().st_size, path.stat().st_mtime_ns]
+        except FileNotFoundError:
+            return False
+        return self._checked.get(pin.sha256) == now or self._check(pin)
+
+    def _check(self, pin: Pin) -> bool:
+        path = self._path(pin)
+        with path.open("rb") as jar:
+            if hashlib.file_digest(jar, "sha256").hexdigest() != pin.sha256:
+                return False
+        self._checked[pin.sha256] = [path.stat().st_size, path.stat().st_mtime_ns]
+        return True
+
+    def _fetch(self, pin: Pin) -> None:
+        group, artifact, version = pin.coordinate.split(":")
+        reason = "its checksum is not the pinned one"
+        for _ in range(ATTEMPTS):
+            self._path(pin).unlink(missing_ok=True)
+            context = MavenContext(
+                resolver=PythonResolver(),
+                repo_cache=self._repository,
+                remote_repos={**GlobalSettings.load().repositories, "central": MAVEN_CENTRAL_URL},
+                timeout=30,
+            )
+            try:
+                context.project(group, artifact).at_version(version).artifact().resolve()
+            except (requests.RequestException, RuntimeError) as error:
+                reason = type(error).__name__
+                continue
+            if self._check(pin):
+                return
+        raise errors.fetch_failed(pin.coordinate, reason)

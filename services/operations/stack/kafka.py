@@ -1,0 +1,168 @@
+"""The native Kafka: one KRaft broker on a Java runtime and jars from their package registries."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import os
+import subprocess
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from services.operations.stack import errors, jars, java, ports
+from services.operations.stack.ports import LOOPBACK
+from services.operations.stack.process import Process, Reaper
+from services.operations.stack.report import Report
+from services.operations.stack.server import start_and_wait
+
+LOGGING = Path(__file__).with_name("log4j2.xml")
+# One broker on a small machine: G1's and the compiler's extra threads would only compete with the broker's own.
+JVM_OPTIONS = ("-XX:+UseSerialGC", "-Djava.awt.headless=true", "-XX:+ExitOnOutOfMemoryError")
+
+
+async def answers(bootstrap_servers: str, timeout_s: float = 5.0) -> bool:
+    """Whether a cluster with a broker that takes requests is there."""
+    if not await asyncio.to_thread(_any_listens, bootstrap_servers):
+        return False
+    quiet = logging.getLogger("aiokafka")
+    level = quiet.level
+    quiet.setLevel(logging.CRITICAL)
+    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=int(timeout_s * 1000))
+    try:
+        async with asyncio.timeout(timeout_s):
+            await client.start()
+            return bool((await client.describe_cluster())["brokers"])
+    except (KafkaError, OSError, TimeoutError):
+        return False
+    finally:
+        await client.close()
+        quiet.setLevel(level)
+
+
+def _any_listens(bootstrap_servers: str) -> bool:
+    pairs = (address.strip().rpartition(":") for address in bootstrap_servers.split(","))
+    return any(ports.accepts(int(port), host) for host, _, port in pairs if port.isdecimal())
+
+
+class NativeKafka:
+    """Kafka 4.3.0, broker and controller in one process; its storage is formatted once a data directory."""
+
+    name = "kafka"
+
+    def __init__(
+        self,
+        port: int,
+        controller_port: int,
+        data_dir: Path,
+        log: Path,
+        reaper: Reaper,
+        *,
+        report: Report,
+        heap_mb: int = 512,
+        timeout_s: float = 60.0,
+    ) -> None:
+        self.address = f"{LOOPBACK}:{port}"
+        self._port = port
+        self._controller_port = controller_port
+        self._data_dir = data_dir
+        self._log = log
+        self._reaper = reaper
+        self._report = report
+        self._heap_mb = heap_mb
+        self._timeout_s = timeout_s
+        self._process: Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    async def start(self) -> None:
+        """Returns when metadata requests are answered. The first start on a machine fetches the jars."""
+        command = await asyncio.to_thread(self._prepare)
+        self._process = Process(self.name, command, reaper=self._reaper, log=self._log)
+        if not ports.is_free(self._controller_port):
+            raise errors.port_in_use(self._controller_port, "--any-port")
+        await start_and_wait(self._process, self._port, lambda: answers(self.address), self._timeout_s)
+
+    async def stop(self) -> None:
+        if self._process:
+            await self._process.stop(grace_s=20.0)
+
+    async def kill(self) -> None:
+        if self._process:
+            await self._process.kill()
+
+    def _prepare(self) -> list[str]:
+        """Everything before the broker itself; returns its command line."""
+        class_path = jars.class_path(self._report)
+        run = [str(java.find()), "-cp", os.pathsep.join(map(str, class_path))]
+        try:
+            self._data_dir.mkdir(parents=True, exist_ok=True)
+            properties = self._data_dir / "server.properties"
+            properties.write_text(self._properties())
+            if not (self._data_dir / "log" / "meta.properties").exists():
+                self._format(run, properties)
+        except OSError as error:
+            raise errors.from_os_error(error, self._data_dir) from error
+        heap = f"-Xmx{self._heap_mb}m"
+        logging_options = f"-Dlog4j2.configurationFile={LOGGING}"
+        return [run[0], heap, *JVM_OPTIONS, logging_options, *run[1:], "kafka.Kafka", str(properties)]
+
+    def _format(self, run: Sequence[str], properties: Path) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        arguments = [
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            cluster_id,
+            "-c",
+            str(properties),
+            "--ignore-formatted",
+        ]
+        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={LOGGING}"]
+        command = [run[0], *options, *run[1:], *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)  # noqa: S603
+        if done.returncode != 0:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            with self._log.open("a") as log:
+                log.write(done.stdout + done.stderr)
+            if "No space left on device" in done.stderr:
+                raise errors.disk_full(self._data_dir)
+            raise errors.start_failed("kafka", self._log, "its storage could not be formatted")
+
+    def _properties(self) -> str:
+        values = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@{LOOPBACK}:{self._controller_port}",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{LOOPBACK}:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": self._data_dir / "log",
+            # After a kill -9 the broker is refused until its old session is over: 9 s by default.
+            "broker.session.timeout.ms": 3000,
+            "broker.heartbeat.interval.ms": 500,
+            "num.partitions": 1,
+            "auto.create.topics.enable": "false",
+            "unclean.leader.election.enable": "false",
+            "log.message.timestamp.type": "LogAppendTime",
+            "group.initial.rebalance.delay.ms": 0,
+            "offsets.topic.num.partitions": 4,
+            "offsets.topic.replication.factor": 1,
+            "transaction.state.log.num.partitions": 4,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+        }
+        return "".join(f"{name}={_escaped(value)}\n" for name, value in values.items())
+
+
+def _escaped(value: object) -> str:
+    return str(value).replace("\\", "\\\\")

@@ -1,0 +1,147 @@
+"""Child processes that cannot be left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from services.operations.stack import reaper
+
+POLL_S = 0.02
+LOG_LIMIT_BYTES = 20 * 1024 * 1024
+
+
+class Reaper:
+    """The parent's end of `reaper.py`: whatever is reported here dies with this process, however it dies.
+
+    A process killed in the millisecond between starting a child and reporting it is the one gap.
+    """
+
+    def __init__(self, keep_open: Sequence[int] = ()) -> None:
+        """`keep_open`: descriptors (locks) that the reaper holds until all it was told of is gone."""
+        self._child = subprocess.Popen(  # noqa: S603
+            [sys.executable, reaper.__file__, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=tuple(keep_open),
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def watch(self, pid: int) -> None:
+        started = reaper.start_time(pid)
+        if started is not None:
+            self._tell(f"+{pid} {started!r}\n")
+
+    def forget(self, pid: int) -> None:
+        self._tell(f"-{pid}\n")
+
+    def close(self) -> None:
+        """Stops what is still watched, and waits for that."""
+        assert self._child.stdin is not None
+        with suppress(BrokenPipeError):
+            self._child.stdin.close()
+        self._child.wait()
+
+    def _tell(self, line: str) -> None:
+        assert self._child.stdin is not None
+        with suppress(BrokenPipeError):
+            self._child.stdin.write(line.encode())
+            self._child.stdin.flush()
+
+
+class Process:
+    """A child whose output goes to a log file, in a session of its own: a Ctrl-C reaches only the parent."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], *, reaper: Reaper, log: Path, cwd: Path | None = None
+    ) -> None:
+        self.name = name
+        self.command = list(command)
+        self.log = log
+        self._reaper = reaper
+        self._cwd = cwd
+        self._child: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def pid(self) -> int | None:
+        """None before the start and after the end."""
+        return self._child.pid if self._child is not None and self._child.poll() is None else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs, or before it has; minus the signal's number where one ended it."""
+        return None if self._child is None else self._child.poll()
+
+    def start(self, environment: Mapping[str, str] | None = None) -> int:
+        """Returns the pid. `environment` is added to this process's own."""
+        assert self.pid is None, f"{self.name} runs already"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            if self.log.stat().st_size > LOG_LIMIT_BYTES:
+                self.log.replace(self.log.with_name(self.log.name + ".1"))
+        with self.log.open("ab") as output:
+            self._log_start = output.tell()
+            self._child = subprocess.Popen(  # noqa: S603
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self._cwd,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+        self._reaper.watch(self._child.pid)
+        return self._child.pid
+
+    async def stop(self, grace_s: float = 10.0) -> bool:
+        """SIGTERM, then SIGKILL to the whole group after `grace_s`. True where the first was enough."""
+        if self.pid is None:
+            return True
+        self._signal(signal.SIGTERM)
+        in_time = await self._gone_within(grace_s)
+        await self._end()
+        return in_time
+
+    async def kill(self) -> None:
+        """SIGKILL to the whole group; returns when it is gone."""
+        if self.pid is not None:
+            await self._end()
+
+    def log_since_start(self) -> str:
+        """The last 64 KiB that this run wrote."""
+        with suppress(FileNotFoundError), self.log.open("rb") as log:
+            log.seek(max(self._log_start, self.log.stat().st_size - 64 * 1024))
+            return log.read().decode(errors="replace")
+        return ""
+
+    async def _end(self) -> None:
+        """For a child that runs, or has just ended: later its pid may belong to another process."""
+        assert self._child is not None
+        self._signal(signal.SIGKILL)
+        await self._gone_within(10.0)
+        self._reaper.forget(self._child.pid)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._child is not None
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child.pid, number)
+
+    async def _gone_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self.pid is not None:
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(POLL_S)
+        return True

