@@ -1,6 +1,8 @@
 """Errors with a stable code, a message for a person, and data. `libs.web` alone maps them to HTTP."""
 
-from typing import Any, ClassVar
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
 
 
 class TallyError(Exception):
@@ -10,7 +12,7 @@ class TallyError(Exception):
     helps, `data` goes into the answer beside the code.
     """
 
-    code: ClassVar[str] = "internal_error"
+    code: str = "internal_error"
 
     def __init__(self, message: str, *, retry_after_s: float | None = None, **data: Any) -> None:
         super().__init__(message)
@@ -41,3 +43,73 @@ class Overloaded(TallyError):
     """More requests wait than this process takes on."""
 
     code = "overloaded"
+
+
+class NotFound(TallyError):
+    """No such record, or another account's."""
+
+    code = "not_found"
+
+
+class IdempotencyKeyReused(TallyError):
+    """The same contest, voter and vote id, but other content."""
+
+    code = "idempotency_key_reused"
+
+
+class ContestNotRunning(TallyError):
+    """Outside the contest's time. Times are microseconds since 1970 UTC."""
+
+    code = "contest_not_running"
+
+    def __init__(self, phase: str, start: int | None, end: int | None) -> None:
+        super().__init__(
+            f"The contest takes no votes: it is in phase {phase}.",
+            phase=str(phase),
+            start=timestamp(start),
+            end=timestamp(end),
+        )
+
+
+class ParticipantNotVotable(TallyError):
+    """The participant is pending or rejected."""
+
+    code = "participant_not_votable"
+
+
+class AnonymousVotingDisabled(TallyError):
+    code = "anonymous_voting_disabled"
+
+
+class MobileOnly(TallyError):
+    code = "mobile_only"
+
+
+class LimitScope(StrEnum):
+    """What a limit bounds: the votes of one voter for a participant, in the contest, or of one address."""
+
+    PARTICIPANT = "participant"
+    CONTEST = "contest"
+    IP = "ip"
+
+
+class LimitReached(TallyError):
+    """The vote would exceed a limit, and is refused whole. `code` tells which: `<scope>_limit_reached`."""
+
+    def __init__(self, scope: LimitScope, limit: int, used: int, next_free_vote_at: int | None = None) -> None:
+        super().__init__(
+            f"This vote would exceed the {scope} limit of {limit}; {used} used.",
+            limit=limit,
+            used=used,
+            next_free_vote_at=timestamp(next_free_vote_at),
+        )
+        self.scope = scope
+        self.code = f"{scope}_limit_reached"
+
+
+def timestamp(microseconds: int | None) -> str | None:
+    """RFC 3339 in UTC, to the microsecond."""
+    if microseconds is None:
+        return None
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:06d}Z"

@@ -24,7 +24,7 @@ class Valkey(Protocol):
         """
 
 
-def connect(url: str) -> "Redis[bytes]":
+def connect(url: str) -> Redis:
     """A client that never repeats a command by itself: the callers know which of theirs may be repeated."""
     return Redis.from_url(
         url,
@@ -42,7 +42,7 @@ class Coalescer:
     those of its tick.
     """
 
-    def __init__(self, redis: "Redis[bytes]") -> None:
+    def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
         self._flights: set[asyncio.Task[None]] = set()
@@ -72,7 +72,7 @@ class Coalescer:
             for command, _ in passengers:
                 pipeline.execute_command(*command)
             replies = await pipeline.execute(raise_on_error=False)
-        except (RedisError, OSError, asyncio.TimeoutError) as error:
+        except (RedisError, OSError, TimeoutError) as error:
             replies = [error] * len(passengers)
         for (_, future), reply in zip(passengers, replies, strict=True):
             if future.done():

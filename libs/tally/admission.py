@@ -1,0 +1,95 @@
+"""The words in which a partition's ledger is asked for a reservation, and answers.
+
+A reservation holds a voter's allowance between the decision and the fold of the recorded vote. Times are
+microseconds since 1970 UTC, stamped by the ledger's one clock.
+"""
+
+from dataclasses import dataclass
+
+from libs.tally.contest import Contest
+from libs.tally.errors import LimitScope
+from libs.tally.tallies import VoteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """Reserved. `joined`: an earlier attempt with the same id is pending; this one produces the same record."""
+
+    joined: bool
+    accepted_at: int
+    incarnation: int
+    remaining_participant: int | None
+    remaining_contest: int | None
+    next_free_vote_at: int | None
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The id was folded before, with the same content: its first answer."""
+
+    accepted_at: int
+    remaining_participant: int | None
+    remaining_contest: int | None
+    next_free_vote_at: int | None
+    offset: int
+    status: VoteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """The id was used for something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """The gate is shut: doubt is being settled, nothing is admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Decided by another configuration than the one in force; load it again and decide again."""
+
+    in_force: int | None
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotRunning:
+    """The contest does not run at `now`."""
+
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The refusal that the caller passed along stands: nothing older or weightier comes before it."""
+
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class OverLimit:
+    """The votes asked for would exceed `limit`; `used` counts folded and pending ones."""
+
+    scope: LimitScope
+    limit: int
+    used: int
+    next_free_vote_at: int | None
+
+
+Answer = Granted | Known | Reused | Shut | Stale | NotRunning | Declined | OverLimit
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `reserve` needs of a command and of the contest it was judged by; `declined`: the caller refuses."""
+
+    contest: Contest
+    voter: str
+    vote_id: str
+    content: str
+    source: str
+    participant: str
+    count: int
+    declined: bool

@@ -1,0 +1,174 @@
+"""The ledger, counts and gate of every votes partition, as Valkey keeps them (`votes.lua`)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from libs.contracts.codec import Undecodable
+from libs.contracts.log import Behind, Position
+from libs.tally.admission import Answer, Request
+from libs.tally.events import Event
+from libs.tally.tallies import Figures, VoteStatus
+from libs.views.client import Valkey
+from libs.views.packing import SOURCES, answer, digest, fold_item, pack, raw, request_item, unpack
+
+APPLY_ITEMS = 128
+"""Records folded by one call: 2 ms at most, so that reservations never wait longer for the fold."""
+
+
+class FoldInput(NamedTuple):
+    """One record: its event, or why it is none, its offset and the broker's append time."""
+
+    event: Event | Undecodable
+    offset: int
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """Gate, position and doubt of one partition. Times are microseconds since 1970 UTC, by Valkey's clock."""
+
+    position: Position
+    open: bool
+    incarnation: int
+    now: int
+    fence: int
+    pending: int
+    oldest_pending: int | None
+    fenced: int
+    duplicates: int
+    quarantined: int
+    overruled: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoteState:
+    """What the ledger knows of one vote id: nothing (`pending` False, `status` None), pending, or folded."""
+
+    position: Position
+    open: bool
+    incarnation: int
+    pending: bool = False
+    status: VoteStatus | None = None
+    accepted_at: int | None = None
+    offset: int | None = None
+    participant: str | None = None
+    count: int = 0
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContestCounts:
+    """One contest's counts in one partition, at `position`.
+
+    `figures` is keyed by (participant or "" for the contest, source or "" for both); the count of the latter is
+    the sum of the former. `changed` is the offset of the last event that changed it (-1: none yet).
+    """
+
+    position: Position
+    changed: int
+    figures: Mapping[tuple[str, str], Figures]
+    updated_ms: int | None = None
+    counted_ids: int = 0
+    overruled_ids: int = 0
+
+
+class UsedVotes(NamedTuple):
+    """Votes a voter has used, folded and pending; `participant` "" is the whole contest."""
+
+    participant: str
+    source: str
+    epoch: int
+    votes: int
+
+
+class VoteViews:
+    """One method a function. All raise `ViewsUnavailable` when Valkey's answer is not known."""
+
+    def __init__(self, valkey: Valkey, namespace: str) -> None:
+        self._valkey = valkey
+        self._namespace = namespace
+
+    def _base(self, partition: int) -> str:
+        return f"{self._namespace}:{{{partition}}}"
+
+    async def _call(self, function: str, partition: int, *args: Any) -> Any:
+        return await self._valkey.call("FCALL", function, 1, self._base(partition), *args)
+
+    async def reserve(self, partition: int, requests: Sequence[Request]) -> list[Answer]:
+        """Decide about `requests` in their order, each after those before it."""
+        packed = pack([request_item(request) for request in requests])
+        return [answer(reply) for reply in unpack(await self._call("votes_reserve", partition, packed))]
+
+    async def release(self, partition: int, contest: str, voter: str, vote_id: str, incarnation: int) -> None:
+        """Take back a reservation's attempt that the log definitely refused."""
+        await self._call("votes_release", partition, contest, raw(voter), digest(vote_id), incarnation)
+
+    async def confirm(self, partition: int, incarnation: int) -> bool:
+        """Whether the gate is still open under `incarnation`: only then is an acknowledged vote sure to count."""
+        return bool(await self._call("votes_confirm", partition, incarnation))
+
+    async def raise_config(
+        self, partition: int, contest: str, version: int, incarnation: int | None = None
+    ) -> None:
+        """Put a configuration version in force, as a maximum.
+
+        A worker names the incarnation of the `Stale` answer that made it load; the projector names none.
+        """
+        by = "" if incarnation is None else incarnation
+        await self._call("votes_raise", partition, contest, version, by)
+
+    async def shut(self, partition: int, incarnation: int) -> int | None:
+        """Shut the gate that stood open under `incarnation`; the incarnation to fence with, None if moot."""
+        return int(await self._call("votes_shut", partition, incarnation)) or None
+
+    async def position(self, partition: int) -> Position | None:
+        state = await self.state(partition)
+        return state.position if state.position.log_id else None
+
+    async def apply(self, partition: int, start: Position, items: Sequence[FoldInput], end: int) -> None:
+        """Fold `items` and store `end` as the next offset; raises `Behind` when the view is not at `start`."""
+        packed = pack([fold_item(*item) for item in items])
+        reply = await self._call("votes_apply", partition, start.log_id, start.offset, end, packed)
+        if reply[0] == 0:
+            raise Behind(Position(reply[1].decode(), int(reply[2])) if reply[1] else None)
+
+    async def state(self, partition: int) -> PartitionState:
+        r = unpack(await self._call("votes_state", partition))
+        position, (n, now, fence, pending, oldest), judged = Position(r[0].decode(), r[1]), r[3:8], r[8:]
+        return PartitionState(position, r[2] == 1, n, now, fence, pending, oldest or None, *judged)
+
+    async def counts(self, partition: int, contest: str, known: int | None = None) -> ContestCounts | None:
+        """The contest's counts; None when nothing changed since the change at offset `known`."""
+        r = unpack(await self._call("votes_counts", partition, contest, -2 if known is None else known))
+        return None if r[3] == 0 else _counts(r)
+
+    async def lookup(self, partition: int, contest: str, voter: str, vote_id: str) -> VoteState:
+        r = unpack(await self._call("votes_lookup", partition, contest, raw(voter), digest(vote_id)))
+        head = Position(r[0].decode(), r[1]), r[2] == 1, r[3]
+        if r[4] == 2:
+            status, at, offset, participant, count, source = r[5:]
+            return VoteState(
+                *head, False, VoteStatus(status), at, offset, participant.decode(), count, SOURCES[source]
+            )
+        return VoteState(*head, True, None, r[5]) if r[4] == 1 else VoteState(*head)
+
+    async def allowance(self, partition: int, contest: str, voter: str) -> list[UsedVotes]:
+        rows = unpack(await self._call("votes_allowance", partition, contest, raw(voter)))
+        return [UsedVotes(p.decode(), SOURCES[source], epoch, votes) for p, source, epoch, votes in rows]
+
+
+def _counts(reply: Sequence[Any]) -> ContestCounts:
+    figures: dict[tuple[str, str], Figures] = {}
+    top: Sequence[int] = ()
+    for name, row in reply[3]:
+        participant = name.decode()
+        figures[participant, "c-free"] = Figures(*row[1:4])
+        figures[participant, "c-paid"] = Figures(*row[4:7])
+        figures[participant, ""] = Figures(row[1] + row[4], *row[7:9])
+        if not participant:
+            top = row
+    position = Position(reply[0].decode(), reply[1])
+    if not top:
+        return ContestCounts(position, reply[2], figures)
+    return ContestCounts(position, reply[2], figures, top[10], top[11], top[12])
