@@ -1,0 +1,23 @@
+"""What can be said of a record that was not acknowledged, and of a log that is not what it should be."""
+
+from libs.tally.errors import LogUnavailable, TallyError
+
+
+class NotAppended(LogUnavailable):
+    """Definite: the record is not in the log and never will be. It may be sent again as it is."""
+
+
+class AppendUnknown(LogUnavailable):
+    """The record may be in the log, or arrive there later. Only the fold can tell, by its id or a fence."""
+
+
+class WrongTopic(TallyError):
+    """A topic is missing, or its settings would not keep the truth; a service refuses to serve on it."""
+
+    code = "wrong_topic"
+
+
+class LogChanged(TallyError):
+    """A partition is not the log that the view was folded from: recreated, shortened, or with a hole in it."""
+
+    code = "log_changed"

@@ -1,0 +1,178 @@
+"""Reading the log without a consumer group: offsets, log ids, and all records of a range."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import LogRecord
+from libs.kafka.errors import LogChanged
+from libs.kafka.settings import KafkaSettings
+from libs.tally.errors import LogUnavailable
+from libs.tally.events import LogCreated
+
+SILENCE_S = 10.0
+"""How long a broker may send nothing of a range that it says it holds."""
+
+
+class Extent(NamedTuple):
+    """The offsets that a partition holds: from `beginning` up to but not including `end`."""
+
+    beginning: int
+    end: int
+
+
+def as_record(raw: ConsumerRecord[bytes, bytes]) -> LogRecord:
+    return LogRecord(raw.offset, raw.timestamp, raw.value or b"")
+
+
+class LogReader:
+    """A reader of whole partitions, in no group, leaving no trace.
+
+    Every method raises `LogUnavailable` when Kafka does not answer. Calls may run at once; each `records` has a
+    consumer of its own.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._consumer: AIOKafkaConsumer | None = None
+        self._starting = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()
+
+    async def extents(self, topic: str, partitions: Collection[int]) -> dict[int, Extent]:
+        """Beginning and end of each partition; the end is what all in-sync replicas hold."""
+        tps = [TopicPartition(topic, partition) for partition in partitions]
+        with _answering():
+            consumer = await self._started()
+            async with asyncio.timeout(SILENCE_S):
+                beginnings, ends = await asyncio.gather(consumer.beginning_offsets(tps), consumer.end_offsets(tps))
+        return {tp.partition: Extent(beginnings[tp], ends[tp]) for tp in tps}
+
+    async def end_offsets(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        """The offset behind the last record of each partition: the head that a projection is to reach."""
+        tps = [TopicPartition(topic, partition) for partition in partitions]
+        with _answering():
+            consumer = await self._started()
+            async with asyncio.timeout(SILENCE_S):
+                ends = await consumer.end_offsets(tps)
+        return {tp.partition: ends[tp] for tp in tps}
+
+    async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
+        """The random id in each partition's first record; a partition still empty is left out.
+
+        Raises `LogChanged` where the first record is no LogCreated, or is gone.
+        """
+        extents = await self.extents(topic, partitions)
+        for partition, extent in extents.items():
+            if extent.beginning > 0:
+                raise LogChanged(
+                    f"{topic}/{partition} begins at offset {extent.beginning}: its first records were deleted",
+                    topic=topic,
+                    partition=partition,
+                )
+        ids: dict[int, str] = {}
+        filled = {partition: Extent(0, 1) for partition, extent in extents.items() if extent.end > 0}
+        async for partition, records in self.records(topic, filled):
+            first = vote_codec.decode(records[0].value)
+            if not isinstance(first, LogCreated):
+                raise LogChanged(
+                    f"{topic}/{partition} does not begin with LogCreated", topic=topic, partition=partition
+                )
+            ids[partition] = first.log_id
+        return ids
+
+    async def records(
+        self, topic: str, ranges: dict[int, Extent]
+    ) -> AsyncIterator[tuple[int, Sequence[LogRecord]]]:
+        """All records of each range, in batches of one partition, ascending; partitions come interleaved.
+
+        Raises `LogChanged` at a hole: the log's offsets are contiguous. Close it (`aclosing`) when leaving early.
+        """
+        wanted = {
+            TopicPartition(topic, partition): extent
+            for partition, extent in ranges.items()
+            if extent.beginning < extent.end
+        }
+        if not wanted:
+            return
+        consumer = self._new_consumer()
+        try:
+            with _answering():
+                await consumer.start()
+            consumer.assign(list(wanted))
+            for tp, extent in wanted.items():
+                consumer.seek(tp, extent.beginning)
+            while wanted:
+                with _answering():
+                    fetched = await consumer.getmany(timeout_ms=int(SILENCE_S * 1000))
+                if not fetched:
+                    raise LogUnavailable(f"Kafka sent nothing of {topic} for {SILENCE_S:.0f} s", retry_after_s=1)
+                for tp, raw in fetched.items():
+                    if tp not in wanted:
+                        continue
+                    extent = wanted.pop(tp)
+                    if raw[0].offset != extent.beginning:
+                        raise _hole(tp, extent.beginning, raw[0].offset)
+                    rest = Extent(raw[-1].offset + 1, extent.end)
+                    if rest.beginning < rest.end:
+                        wanted[tp] = rest
+                    else:
+                        consumer.pause(tp)
+                    yield tp.partition, [as_record(one) for one in raw if one.offset < extent.end]
+        finally:
+            await consumer.stop()
+
+    async def _started(self) -> AIOKafkaConsumer:
+        async with self._starting:
+            if self._consumer is None:
+                consumer = self._new_consumer()
+                try:
+                    await consumer.start()
+                except BaseException:
+                    await consumer.stop()
+                    raise
+                self._consumer = consumer
+            return self._consumer
+
+    def _new_consumer(self) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            bootstrap_servers=self._settings.kafka_bootstrap_servers,
+            request_timeout_ms=self._settings.kafka_request_timeout_ms,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            max_partition_fetch_bytes=4 * 1024 * 1024,
+        )
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    try:
+        yield
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise LogUnavailable(f"Kafka: {error or type(error).__name__}", retry_after_s=1) from error
+
+
+def _hole(tp: TopicPartition, wanted: int, found: int) -> LogChanged:
+    return LogChanged(
+        f"{tp.topic}/{tp.partition} has a hole: {wanted} was wanted, {found} comes next",
+        topic=tp.topic,
+        partition=tp.partition,
+    )

@@ -1,0 +1,124 @@
+"""The producer that a writer sends through, and the replacing of one that is no longer to be trusted."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from libs.kafka.settings import KafkaSettings
+
+FIRST_BACKOFF_S = 0.1
+LONGEST_BACKOFF_S = 2.0
+SEQUENCE_ROOM = 2**30
+"""Records after which a producer is replaced: aiokafka 0.14 wraps its sequence numbers at 2**31 below zero."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class Link:
+    """A started producer, with a producer id of its own, and how many records were sent through it."""
+
+    producer: AIOKafkaProducer
+    records: int = 0
+
+
+class Producers:
+    """Keeps one producer ready; `replace` retires it and starts another, for as long as it takes.
+
+    A retired producer drains by itself: an idempotent one never gives up what it has taken on, so it may deliver
+    minutes later, when Kafka is back. That is the meaning of an unknown outcome; fences and deduplication in the
+    fold cover it. While many of them do,
+    only one that certainly is of no more use joins them.
+    """
+
+    def __init__(self, settings: KafkaSettings, on_ready: Callable[[], None]) -> None:
+        self._settings = settings
+        self._on_ready = on_ready
+        self._connecting: asyncio.Task[None] | None = None
+        self._retired: set[asyncio.Task[None]] = set()
+        self.link: Link | None = None
+        self.away: str | None = None
+        """Why there is no producer, once the first attempt at one has failed."""
+
+    @property
+    def retired(self) -> int:
+        return len(self._retired)
+
+    def connect(self) -> None:
+        """Begin to start a producer, unless that is under way; returns at once."""
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._connect())
+
+    def replace(self, link: Link, why: str, *, always: bool = False) -> bool:
+        """Stop sending through `link`; False when too many retired ones still drain for that, but for `always`."""
+        if link is not self.link:
+            return True
+        if not always and len(self._retired) >= self._settings.produce_max_retired_producers:
+            return False
+        logger.warning("replacing the Kafka producer: %s", why)
+        self.link = None
+        task = asyncio.create_task(_drain(link.producer))
+        self._retired.add(task)
+        task.add_done_callback(self._retired.discard)
+        self.connect()
+        return True
+
+    async def stop(self, timeout_s: float) -> None:
+        """Let every producer deliver what it has taken on, for at most `timeout_s`."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait([self._connecting])
+        link, self.link = self.link, None
+        if link is not None:
+            self._retired.add(asyncio.create_task(_drain(link.producer)))
+        if self._retired:
+            _, late = await asyncio.wait(self._retired, timeout=timeout_s)
+            for task in late:
+                task.cancel()
+
+    async def _connect(self) -> None:
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            try:
+                self.link = await self._start_one()
+            except (KafkaError, OSError, TimeoutError) as error:
+                if self.away is None:
+                    logger.warning("Kafka does not answer: %s", error)
+                self.away = str(error) or type(error).__name__
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(backoff_s * 2, LONGEST_BACKOFF_S)
+            else:
+                self.away = None
+                self._connecting = None
+                self._on_ready()
+                return
+
+    async def _start_one(self) -> Link:
+        settings = self._settings
+        producer = AIOKafkaProducer(
+            bootstrap_servers=settings.kafka_bootstrap_servers,
+            request_timeout_ms=settings.kafka_request_timeout_ms,
+            acks="all",
+            enable_idempotence=True,
+            max_batch_size=settings.produce_max_batch_bytes,
+            max_request_size=2 * settings.produce_max_record_bytes,
+        )
+        try:
+            # Without a limit it waits for a producer id for ever.
+            async with asyncio.timeout(settings.kafka_request_timeout_ms / 1000):
+                await producer.start()
+        except BaseException:
+            await producer.stop()
+            raise
+        return Link(producer)
+
+
+async def _drain(producer: AIOKafkaProducer) -> None:
+    try:
+        await producer.stop()
+    except Exception:
+        logger.exception("a retired Kafka producer ended with an error")

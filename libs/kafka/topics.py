@@ -1,0 +1,153 @@
+"""Creating the topics of a namespace, and refusing those that would not keep the truth."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.topics import REQUIRED_SETTINGS, Topic
+from libs.kafka.errors import WrongTopic
+from libs.kafka.log import LogReader
+from libs.kafka.settings import KafkaSettings
+from libs.tally.errors import LogUnavailable
+from libs.tally.events import LogCreated
+
+CREATION_TIMEOUT_S = 30.0
+POLL_S = 0.05
+
+
+def required_settings(replication_factor: int) -> dict[str, str]:
+    """What a topic must be set to: with three copies or more, two hold a record before it is acknowledged."""
+    in_sync = {"min.insync.replicas": "2"} if replication_factor >= 3 else {}
+    return {**REQUIRED_SETTINGS, **in_sync}
+
+
+async def create_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
+    """Create those of `topics` that are missing, begin each empty partition with LogCreated, and check them all.
+
+    Repeatable, and safe beside another creator. Raises `WrongTopic` as `check_topics` does, `LogUnavailable` when
+    Kafka does not answer.
+    """
+    configs = required_settings(settings.kafka_replication_factor)
+    wanted = [
+        NewTopic(topic.name, topic.partitions, settings.kafka_replication_factor, topic_configs=configs)
+        for topic in topics
+    ]
+    async with _admin(settings) as admin:
+        answer = await admin.create_topics(wanted, timeout_ms=int(CREATION_TIMEOUT_S * 1000))
+        for name, code, message in answer.topic_errors:
+            error = for_code(code)
+            if error not in (NoError, TopicAlreadyExistsError):
+                raise WrongTopic(f"topic {name} cannot be created: {message or error.__name__}", topic=name)
+        await _wait_until_known(admin, topics)
+    await begin_logs(settings, topics)
+    await check_topics(settings, topics)
+
+
+async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
+    """Append LogCreated to every empty partition.
+
+    Two creators may both find it empty; then only the record at offset 0 counts, and the fold ignores the other.
+    """
+    async with LogReader(settings) as reader:
+        empty = [
+            (topic.name, partition)
+            for topic in topics
+            for partition, end in (await reader.end_offsets(topic.name, range(topic.partitions))).items()
+            if end == 0
+        ]
+    if not empty:
+        return
+    producer = AIOKafkaProducer(
+        bootstrap_servers=settings.kafka_bootstrap_servers,
+        request_timeout_ms=settings.kafka_request_timeout_ms,
+        acks="all",
+    )
+    try:
+        await producer.start()
+        acks = [
+            await producer.send(name, vote_codec.encode(LogCreated(secrets.token_hex(16))), partition=partition)
+            for name, partition in empty
+        ]
+        await asyncio.gather(*acks)
+    except (KafkaError, OSError) as error:
+        raise LogUnavailable(f"Kafka: {error}", retry_after_s=1) from error
+    finally:
+        await producer.stop()
+
+
+async def check_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
+    """Raise `WrongTopic`, naming topic, setting, found and wanted, unless all are as they must be.
+
+    `LogChanged` where a partition does not begin with LogCreated, `LogUnavailable` when Kafka does not answer.
+    """
+    wanted = required_settings(settings.kafka_replication_factor)
+    async with _admin(settings) as admin:
+        partitions = await _partition_counts(admin, topics)
+        for topic in topics:
+            found = partitions.get(topic.name)
+            if found is None:
+                raise WrongTopic(f"topic {topic.name} does not exist", topic=topic.name)
+            if found != topic.partitions:
+                raise _wrong(topic.name, "partitions", str(found), str(topic.partitions))
+        resources = [
+            ConfigResource(ConfigResourceType.TOPIC, topic.name, dict.fromkeys(wanted)) for topic in topics
+        ]
+        for answer in await admin.describe_configs(resources):
+            for code, message, _, name, entries in answer.resources:
+                if for_code(code) is not NoError:
+                    raise WrongTopic(f"topic {name} cannot be examined: {message}", topic=name)
+                values = {entry[0]: entry[1] for entry in entries}
+                for setting, value in wanted.items():
+                    if values.get(setting) != value:
+                        raise _wrong(name, setting, str(values.get(setting)), value)
+    async with LogReader(settings) as reader:
+        for topic in topics:
+            begun = await reader.log_ids(topic.name, range(topic.partitions))
+            if len(begun) < topic.partitions:
+                raise WrongTopic(f"topic {topic.name}: a partition is empty, without LogCreated", topic=topic.name)
+
+
+def _wrong(topic: str, setting: str, found: str, wanted: str) -> WrongTopic:
+    return WrongTopic(
+        f"topic {topic}: {setting} is {found}, but must be {wanted}",
+        topic=topic,
+        setting=setting,
+        found=found,
+        wanted=wanted,
+    )
+
+
+async def _partition_counts(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> dict[str, int]:
+    described = await admin.describe_topics([topic.name for topic in topics])
+    return {one["topic"]: len(one["partitions"]) for one in described if for_code(one["error_code"]) is NoError}
+
+
+async def _wait_until_known(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
+    """A broker may answer for a new topic a moment after the controller has made it."""
+    deadline = time.monotonic() + CREATION_TIMEOUT_S
+    while len(await _partition_counts(admin, topics)) < len(topics):
+        if time.monotonic() > deadline:
+            raise LogUnavailable(f"Kafka does not show its new topics after {CREATION_TIMEOUT_S:.0f} s")
+        await asyncio.sleep(POLL_S)
+
+
+@asynccontextmanager
+async def _admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(
+        bootstrap_servers=settings.kafka_bootstrap_servers, request_timeout_ms=settings.kafka_request_timeout_ms
+    )
+    try:
+        await admin.start()
+        yield admin
+    except (KafkaError, OSError) as error:
+        raise LogUnavailable(f"Kafka: {error}", retry_after_s=1) from error
+    finally:
+        await admin.close()

@@ -1,0 +1,270 @@
+"""Appending to the log: group commit per partition, with outcomes that are never guessed."""
+
+import asyncio
+import copy
+import logging
+import math
+import time
+from collections import deque
+from typing import NamedTuple
+
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.structs import RecordMetadata
+
+from libs.contracts.log import Appended
+from libs.kafka.errors import AppendUnknown, NotAppended
+from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
+from libs.kafka.settings import KafkaSettings
+from libs.tally.errors import LogUnavailable
+
+SWEEP_S = 0.02
+"""How often deadlines are looked at; one may be answered this much late."""
+_TOO_LATE = "Kafka did not take the record in time"
+_STOPPING = "the process is stopping"
+
+logger = logging.getLogger(__name__)
+
+
+class _Waiting(NamedTuple):
+    """One record on its way, and who waits for it until when (by the loop's clock)."""
+
+    value: bytes
+    key: bytes | None
+    deadline: float
+    answer: "asyncio.Future[Appended]"
+
+
+class _Lane:
+    """One partition: what waits, and the one batch that is in flight."""
+
+    __slots__ = ("earliest", "flight", "partition", "queue", "topic", "worker")
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.queue: deque[_Waiting] = deque()
+        self.flight: list[_Waiting] = []
+        self.worker: asyncio.Task[None] | None = None
+        self.earliest = math.inf
+        """No deadline of a record here is before this one."""
+
+
+class LogWriter:
+    """Appends records, each acknowledged by all in-sync replicas before its caller hears so.
+
+    While a partition's batch is in flight the following records are collected, and go as one batch when it is
+    acknowledged. In each partition records keep the order of their appends, except behind an unknown outcome: what
+    is unknown may still arrive, after later records.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._deadline_s = settings.produce_deadline_ms / 1000
+        self._lanes: dict[tuple[str, int], _Lane] = {}
+        self._held = 0
+        self._stopping = False
+        self._sweeper: asyncio.Task[None] | None = None
+        self._producers = Producers(settings, self._wake_all)
+
+    @property
+    def held(self) -> int:
+        """Records that were taken on and not answered yet."""
+        return self._held
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a producer to send through."""
+        return self._producers.link is not None
+
+    @property
+    def retired(self) -> int:
+        """Replaced producers that are still delivering what they had taken on."""
+        return self._producers.retired
+
+    async def start(self) -> None:
+        """Begin to connect. Returns at once, and never fails: until Kafka answers, appends get `NotAppended`."""
+        self._sweeper = asyncio.create_task(self._sweep())
+        self._producers.connect()
+
+    async def stop(self, timeout_s: float = 10.0) -> None:
+        """Take nothing on any more, deliver what was taken, and answer what is left after `timeout_s` honestly."""
+        self._stopping = True
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout_s
+        workers = [lane.worker for lane in self._lanes.values() if lane.worker is not None]
+        if workers:
+            await asyncio.wait(workers, timeout=timeout_s)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for lane in self._lanes.values():
+            if lane.worker is not None:
+                lane.worker.cancel()
+            self._answer_flight(lane, _unknown(_STOPPING))
+            self._refuse_all(lane, NotAppended(_STOPPING, retry_after_s=1))
+        await self._producers.stop(max(0.1, end - loop.time()))
+
+    async def append(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        key: bytes | None = None,
+        *,
+        deadline_s: float | None = None,
+    ) -> Appended:
+        """Append one record; `deadline_s` (default by setting) is how long the answer may take.
+
+        Raises `NotAppended` when it certainly is not in the log, `AppendUnknown` when that cannot be told. A
+        caller that is cancelled disturbs nobody else's record; its own may or may not be appended.
+        """
+        if self._stopping:
+            raise NotAppended(_STOPPING, retry_after_s=1)
+        if self._producers.away is not None:
+            raise NotAppended(f"Kafka does not answer: {self._producers.away}", retry_after_s=1)
+        if self._held >= self._settings.produce_max_queued_records:
+            raise NotAppended("too many records wait for Kafka", retry_after_s=1)
+        if len(value) + (len(key) if key else 0) > self._settings.produce_max_record_bytes:
+            raise NotAppended(f"a record of {len(value)} bytes is too large for the log")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Appended] = loop.create_future()
+        deadline = loop.time() + (self._deadline_s if deadline_s is None else deadline_s)
+        lane = self._lanes.get((topic, partition))
+        if lane is None:
+            lane = self._lanes[topic, partition] = _Lane(topic, partition)
+        lane.earliest = min(lane.earliest, deadline)
+        lane.queue.append(_Waiting(value, key, deadline, answer))
+        self._held += 1
+        if lane.worker is None and self._producers.link is not None:
+            self._wake(lane)
+        return await answer
+
+    def _wake_all(self) -> None:
+        for lane in self._lanes.values():
+            if lane.worker is None and lane.queue:
+                self._wake(lane)
+
+    def _wake(self, lane: _Lane) -> None:
+        lane.worker = asyncio.create_task(self._work(lane))
+
+    async def _work(self, lane: _Lane) -> None:
+        """Send what waits, batch after batch; ends when nothing waits, or when there is no producer."""
+        try:
+            while lane.queue and (link := self._producers.link) is not None:
+                await self._send(lane, link)
+        except Exception as error:
+            logger.exception("sending to %s/%d failed", lane.topic, lane.partition)
+            self._answer_flight(lane, AppendUnknown(str(error), retry_after_s=1))
+        finally:
+            lane.worker = None
+
+    async def _send(self, lane: _Lane, link: Link) -> None:
+        producer = link.producer
+        try:
+            # The only wait before a batch is the producer's: all that time its records are in our own queue.
+            await producer.partitions_for(lane.topic)
+            if link is not self._producers.link:
+                return
+            batch = producer.create_batch()
+            self._fill(lane, batch)
+            if not lane.flight:
+                return
+            ack = await producer.send_batch(batch, lane.topic, partition=lane.partition)
+        except Exception as error:
+            refusal = NotAppended(f"Kafka: {error or type(error).__name__}", retry_after_s=1)
+            self._refuse_all(lane, refusal)
+            return
+        link.records += len(lane.flight)
+        if link.records > SEQUENCE_ROOM:
+            self._producers.replace(link, "its sequence numbers run out")
+        await self._land(lane, link, ack)
+
+    def _fill(self, lane: _Lane, batch: BatchBuilder) -> None:
+        """Move what waits into `batch` until it is full, leaving out what nobody waits for any more."""
+        queue, flight = lane.queue, lane.flight
+        now, now_ms = asyncio.get_running_loop().time(), int(time.time() * 1000)
+        while queue:
+            waiting = queue[0]
+            if waiting.answer.done() or waiting.deadline <= now:
+                self._drop(waiting, _TOO_LATE)
+            elif batch.append(timestamp=now_ms, key=waiting.key, value=waiting.value) is None:
+                break
+            else:
+                flight.append(waiting)
+            queue.popleft()
+
+    async def _land(self, lane: _Lane, link: Link, ack: "asyncio.Future[RecordMetadata]") -> None:
+        """Wait until the batch in flight is acknowledged, has failed, or has hung; answer its callers."""
+        ack.add_done_callback(_retrieve)
+        while not ack.done():
+            await asyncio.wait([ack], timeout=self._deadline_s)
+            # With too many retired producers a new one would only hang as this one does: wait on.
+            if not ack.done() and self._producers.replace(link, f"{lane.topic}/{lane.partition} hangs"):
+                self._answer_flight(lane, _unknown("no acknowledgement in time"))
+                return
+        error = ack.exception()
+        if error is not None:
+            # The batch's sequence numbers are gone, so everything that this producer sent next would be refused.
+            self._producers.replace(link, f"{lane.topic}/{lane.partition}: {error!r}", always=True)
+            self._answer_flight(lane, _unknown(repr(error)))
+            return
+        landed = ack.result()
+        partition, offset, exact = lane.partition, landed.offset, landed.timestamp_type != 0
+        for waiting in lane.flight:
+            if not waiting.answer.done():
+                waiting.answer.set_result(Appended(partition, offset, exact))
+            offset += 1
+        self._held -= len(lane.flight)
+        lane.flight = []
+
+    async def _sweep(self) -> None:
+        """Answer those whose deadline has passed: what still waits here is definite, what is in flight unknown."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now = loop.time()
+            for lane in self._lanes.values():
+                if lane.earliest <= now:
+                    self._expire(lane, now)
+
+    def _expire(self, lane: _Lane, now: float) -> None:
+        live: deque[_Waiting] = deque()
+        for waiting in lane.queue:
+            if waiting.answer.done() or waiting.deadline <= now:
+                self._drop(waiting, _TOO_LATE)
+            else:
+                live.append(waiting)
+        lane.queue = live
+        for waiting in lane.flight:
+            if waiting.deadline <= now and not waiting.answer.done():
+                waiting.answer.set_exception(_unknown("no acknowledgement in time"))
+        pending = (waiting.deadline for waiting in (*live, *lane.flight) if not waiting.answer.done())
+        lane.earliest = min(pending, default=math.inf)
+
+    def _drop(self, waiting: _Waiting, why: str) -> None:
+        """Answer one that is no longer queued, and never was in a batch."""
+        self._held -= 1
+        if not waiting.answer.done():
+            waiting.answer.set_exception(NotAppended(why, retry_after_s=1))
+
+    def _refuse_all(self, lane: _Lane, refusal: NotAppended) -> None:
+        """Nothing of the lane has reached the producer, and nothing will."""
+        self._answer_flight(lane, refusal)
+        while lane.queue:
+            self._drop(lane.queue.popleft(), refusal.message)
+
+    def _answer_flight(self, lane: _Lane, error: LogUnavailable) -> None:
+        flight, lane.flight = lane.flight, []
+        self._held -= len(flight)
+        for waiting in flight:
+            if not waiting.answer.done():
+                waiting.answer.set_exception(copy.copy(error))
+
+
+def _unknown(why: str) -> AppendUnknown:
+    return AppendUnknown(f"whether the record is in the log is unknown: {why}", retry_after_s=1)
+
+
+def _retrieve(ack: "asyncio.Future[RecordMetadata]") -> None:
+    """An acknowledgement that nobody waits for any more must not be reported as an unseen error."""
+    if not ack.cancelled():
+        ack.exception()
