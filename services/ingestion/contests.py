@@ -1,0 +1,58 @@
+"""Contests held in memory by the ingestion worker; `reserve` proves that what it judged by is fresh."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+from libs.tally.contest import Contest
+from libs.tally.errors import NotFound
+
+MOST_CONTESTS = 10_000
+
+Loader = Callable[[str, str], Awaitable[Contest | None]]
+"""Loads a contest of an account from the catalogue view; None when there is none."""
+SecretLoader = Callable[[str], Awaitable[bytes]]
+"""The contest's secret, made when there is none yet."""
+
+
+class Contests:
+    """Configuration and secret by (account, contest key), loaded once for all who ask at the same time."""
+
+    def __init__(self, load: Loader, load_secret: SecretLoader) -> None:
+        self._load = load
+        self._load_secret = load_secret
+        self._contests: OrderedDict[tuple[str, str], Contest] = OrderedDict()
+        self._secrets: dict[str, bytes] = {}
+        self._loading: dict[tuple[str, str], asyncio.Task[Contest]] = {}
+
+    async def get(self, account: str, key: str) -> Contest:
+        """The contest as last loaded. Raises `NotFound`, and what the views raise when they are away."""
+        contest = self._contests.get((account, key))
+        return contest if contest is not None else await self.reload(account, key)
+
+    async def reload(self, account: str, key: str) -> Contest:
+        """The contest as the catalogue view holds it now, or a moment later."""
+        task = self._loading.get((account, key))
+        if task is None:
+            task = self._loading[account, key] = asyncio.ensure_future(self._fetch(account, key))
+            task.add_done_callback(lambda _: self._loading.pop((account, key), None))
+        return await asyncio.shield(task)
+
+    async def secret(self, account: str, key: str) -> bytes:
+        """What voters of this contest are named by. Raises `NotFound`."""
+        await self.get(account, key)
+        return self._secrets[key]
+
+    async def _fetch(self, account: str, key: str) -> Contest:
+        contest = await self._load(account, key)
+        if contest is None:
+            self._contests.pop((account, key), None)
+            raise NotFound(f"There is no contest {key}.")
+        if key not in self._secrets:
+            self._secrets[key] = await self._load_secret(key)
+        self._contests[account, key] = contest
+        self._contests.move_to_end((account, key))
+        if len(self._contests) > MOST_CONTESTS:
+            (_, oldest), _ = self._contests.popitem(last=False)
+            self._secrets.pop(oldest, None)
+        return contest
