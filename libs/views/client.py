@@ -1,14 +1,18 @@
 """One connection to Valkey for all concurrent callers of a process: their calls share a pipeline per loop tick."""
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from libs.tally.errors import ViewsUnavailable
+
+logger = logging.getLogger(__name__)
 
 TIMEOUT_S = 5.0
 """How long one round trip may take. An answer later than that is unknown, never assumed."""
@@ -18,10 +22,7 @@ class Valkey(Protocol):
     """What the views need: one command, answered or failed. Never sent twice on its own account."""
 
     async def call(self, *command: Any) -> Any:
-        """The reply as bytes, int, list or None.
-
-        Raises `ViewsUnavailable` when the outcome is unknown, `ResponseError` when the server refused.
-        """
+        """The reply as bytes, int, list or None; `ViewsUnavailable` when the server refused, or may have."""
 
 
 def connect(url: str) -> Redis:
@@ -42,8 +43,10 @@ class Coalescer:
     those of its tick.
     """
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, repair: Callable[[Valkey], Awaitable[None]] | None = None) -> None:
+        """`repair` is called when the server does not know a function: an empty one took its place."""
         self._redis = redis
+        self._repair = repair
         self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
         self._flights: set[asyncio.Task[None]] = set()
 
@@ -59,6 +62,21 @@ class Coalescer:
         """Wait for what is under way, then close the connections."""
         await asyncio.gather(*self._flights, return_exceptions=True)
         await self._redis.aclose()
+
+    def _start_repair(self) -> None:
+        repair, self._repair = self._repair, None
+        if repair is not None:
+            task = asyncio.ensure_future(self._mend(repair))
+            self._flights.add(task)
+            task.add_done_callback(self._flights.discard)
+
+    async def _mend(self, repair: Callable[[Valkey], Awaitable[None]]) -> None:
+        try:
+            await repair(self)
+        except ViewsUnavailable:
+            logger.warning("the Valkey functions could not be loaded again")
+        finally:
+            self._repair = repair
 
     def _depart(self) -> None:
         passengers, self._waiting = self._waiting, []
@@ -77,9 +95,9 @@ class Coalescer:
         for (_, future), reply in zip(passengers, replies, strict=True):
             if future.done():
                 continue
-            if isinstance(reply, ResponseError):
-                future.set_exception(reply)
-            elif isinstance(reply, Exception):
+            if isinstance(reply, Exception):
                 future.set_exception(ViewsUnavailable(f"Valkey: {reply}", retry_after_s=1))
+                if "Function not found" in str(reply):
+                    self._start_repair()
             else:
                 future.set_result(reply)
