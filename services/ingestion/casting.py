@@ -1,6 +1,7 @@
 """One vote from its form to its answer: reserve, record, confirm; and when in doubt, ask the fold."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
@@ -93,26 +94,24 @@ class Caster:
             taken = False
             if refusal is None and _counts_address(contest, command):
                 refusal, taken = await self._take_address(contest, command)
-            try:
-                answer = await self.reserver.reserve(partition, _request(contest, command, refusal))
-                if isinstance(answer, Granted):
-                    accepted = await self._record(contest, command, partition, answer, settle_deadline)
-                    if accepted is not None:
-                        taken = False
-                        return accepted
-                    doubted = True
-                    continue
-                if isinstance(answer, Known):
-                    return self._known(command, partition, answer, replayed=not doubted)
-                if isinstance(answer, Shut):
-                    await _wait(gate_deadline, LedgerCatchingUp("Earlier votes are being settled."))
-                elif isinstance(answer, Stale):
-                    await self._refresh(account, contest, partition, answer, gate_deadline)
-                else:
-                    raise _refused(contest, command, answer, refusal)
-            finally:
-                if taken:
-                    await self._give_address(command)
+            answer = await self.reserver.reserve(partition, _request(contest, command, refusal))
+            if isinstance(answer, Granted):
+                accepted = await self._record(contest, command, partition, answer, settle_deadline)
+                if accepted is not None:
+                    return accepted
+                doubted = True
+                await _wait(settle_deadline, LogUnavailable("The vote was not recorded.", retry_after_s=1))
+                continue
+            if taken:
+                await self._give_address(command)
+            if isinstance(answer, Known):
+                return self._known(command, partition, answer, replayed=not doubted)
+            if isinstance(answer, Shut):
+                await _wait(gate_deadline, LedgerCatchingUp("Earlier votes are being settled.", retry_after_s=1))
+            elif isinstance(answer, Stale):
+                await self._refresh(account, contest, partition, answer, gate_deadline)
+            else:
+                raise _refused(contest, command, answer, refusal)
 
     async def _record(
         self, contest: Contest, command: CastVote, partition: int, granted: Granted, deadline: float
@@ -122,11 +121,12 @@ class Caster:
         value = vote_codec.encode(event)
         try:
             landed = await self.log.append(self.topic.name, partition, value, event.voter.encode())
-        except NotAppended as error:
+        except NotAppended:
             await self.views.release(
                 partition, command.contest, command.voter, command.vote_id, granted.incarnation
             )
-            raise error
+            await self._give_address(command)
+            raise
         except AppendUnknown:
             return await self._settle(command, event, partition, granted, deadline)
         try:
@@ -162,7 +162,8 @@ class Caster:
         if stale.in_force is None or stale.in_force < fresh.version:
             await self.views.raise_config(partition, contest.key, fresh.version, stale.incarnation)
         elif stale.in_force > fresh.version:
-            await _wait(deadline, ViewsUnavailable("The contest's new configuration is not readable yet."))
+            late = ViewsUnavailable("The contest's new configuration is not readable yet.", retry_after_s=1)
+            await _wait(deadline, late)
 
     async def _take_address(self, contest: Contest, command: CastVote) -> tuple[TallyError | None, bool]:
         (participant, count), limit = command.choices[0], contest.ip_restriction_per_participant
@@ -175,12 +176,10 @@ class Caster:
         return None, answer.taken is Taken.TAKEN
 
     async def _give_address(self, command: CastVote) -> None:
-        try:
-            await self.addresses.give(
-                command.contest, command.choices[0][0], command.address or "", command.vote_id
-            )
-        except ViewsUnavailable:
-            return  # advisory: the counter has a life of its own
+        """Nothing of the vote is in the log, nor will be. Advisory: a counter has a life of its own."""
+        if command.address is not None:
+            with suppress(ViewsUnavailable):
+                await self.addresses.give(command.contest, command.choices[0][0], command.address, command.vote_id)
 
     def _event(self, contest: Contest, command: CastVote, granted: Granted) -> VoteCast:
         limits = limits_of(contest, command.source)

@@ -31,11 +31,13 @@ class Contests:
         return contest if contest is not None else await self.reload(account, key)
 
     async def reload(self, account: str, key: str) -> Contest:
-        """The contest as the catalogue view holds it now, or a moment later."""
+        """The contest as the catalogue view holds it now, or a moment later.
+
+        Shared only until the load departs: one that is under way may have read what was in force before.
+        """
         task = self._loading.get((account, key))
         if task is None:
             task = self._loading[account, key] = asyncio.ensure_future(self._fetch(account, key))
-            task.add_done_callback(lambda _: self._loading.pop((account, key), None))
         return await asyncio.shield(task)
 
     async def secret(self, account: str, key: str) -> bytes:
@@ -44,6 +46,7 @@ class Contests:
         return self._secrets[key]
 
     async def _fetch(self, account: str, key: str) -> Contest:
+        del self._loading[account, key]
         contest = await self._load(account, key)
         if contest is None:
             self._contests.pop((account, key), None)
