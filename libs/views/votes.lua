@@ -233,9 +233,10 @@ redis.register_function('votes_shut', function(keys, args)
   local asked = gate.asked
   if gate.asked_run ~= gate.run or asked <= folded then
     asked = math.max(gate.n + 1, folded + 1, asked + 1, math.floor(microseconds() / 1000))
+    -- only with a new number: what the projector put in force while a fence is on its way must stay
+    call('DEL', base .. ':config')
   end
   call('HSET', base .. ':gate', 'state', 'shut', 'asked', string.format('%.0f', asked), 'asked_run', gate.run)
-  call('DEL', base .. ':config')
   return string.format('%.0f', asked)
 end)
 
