@@ -1,0 +1,60 @@
+"""Where a fold goes on, and whether the log is still the one that the view was folded from."""
+
+import asyncio
+from typing import NamedTuple
+
+from libs.contracts.log import Position
+from libs.contracts.topics import Topic
+from libs.kafka.errors import LogChanged
+from libs.kafka.log import Extent, LogReader
+from libs.tally.errors import LogUnavailable
+
+
+class Origin(NamedTuple):
+    """Which log a partition is, and what it holds."""
+
+    log_id: str
+    extent: Extent
+
+
+class Origins:
+    """The origins of all partitions of a topic, asked for once for many callers."""
+
+    def __init__(self, reader: LogReader, topic: Topic) -> None:
+        self._reader = reader
+        self._topic = topic
+        self._asking: asyncio.Task[dict[int, Origin]] | None = None
+
+    async def of(self, partition: int) -> Origin:
+        """As it is now. Raises `LogUnavailable` when Kafka is away or the partition is empty, and `LogChanged`."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        origins = await asyncio.shield(self._asking)
+        if partition not in origins:
+            raise LogUnavailable(f"{self._topic.name}/{partition} is empty: its creation is not complete")
+        return origins[partition]
+
+    async def _ask(self) -> dict[int, Origin]:
+        partitions = range(self._topic.partitions)
+        # Ids first: an end asked for afterwards cannot be older than the log that the id was read from.
+        ids = await self._reader.log_ids(self._topic.name, partitions)
+        extents = await self._reader.extents(self._topic.name, partitions)
+        return {partition: Origin(log_id, extents[partition]) for partition, log_id in ids.items()}
+
+
+def start_of(topic: Topic, partition: int, origin: Origin, stored: Position | None) -> Position:
+    """The position to fold from: what is stored, or the beginning.
+
+    Raises `LogChanged` when `stored` cannot be a position in this log: it was recreated or shortened.
+    """
+    if stored is None:
+        return Position(origin.log_id, origin.extent.beginning)
+    if stored.log_id != origin.log_id:
+        why = f"it was recreated: its log id is {origin.log_id}, the view was folded from {stored.log_id}"
+    elif stored.offset > origin.extent.end:
+        why = f"it was shortened: it ends at {origin.extent.end}, the view stands at {stored.offset}"
+    elif stored.offset < origin.extent.beginning:
+        why = f"it begins at {origin.extent.beginning}, the view stands at {stored.offset}: records are missing"
+    else:
+        return stored
+    raise LogChanged(f"{topic.name}/{partition} is not the log of this view: {why}", topic=topic.name)

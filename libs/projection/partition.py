@@ -1,0 +1,191 @@
+"""The fold of one assigned partition: strictly in order, retried for as long as it takes, nothing skipped."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol
+
+from libs.contracts.log import Behind, LogRecord, Position
+from libs.kafka.errors import LogChanged
+from libs.projection.projection import Projection
+from libs.tally.errors import LogUnavailable, ViewsUnavailable
+
+FIRST_BACKOFF_S = 0.05
+LONGEST_BACKOFF_S = 2.0
+FOLD_RECORDS = 2_000
+"""Most records of one `fold` call."""
+HOLES_BELIEVED = 3
+"""A batch on its way while the fold went back looks like a hole once; the third in a row is one."""
+
+logger = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """Where a partition's records come from: the group's consumer, as far as the fold steers it."""
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Go on at `offset`; what was fetched and not handed over yet is forgotten."""
+
+    def pause(self, partition: int) -> None:
+        """Hand over nothing until resumed."""
+
+    def resume(self, partition: int) -> None: ...
+
+
+class PartitionFold:
+    """What was handed over of one partition, and how far it is folded.
+
+    `stalled_since` (seconds since 1970) is None unless the fold has been failing since then: views away, or a bug.
+    `last_fold_at` is when a fold last succeeded, `folded` the number of records handed to successful folds.
+    """
+
+    def __init__(
+        self,
+        projection: Projection,
+        partition: int,
+        source: Source,
+        place: Callable[[int], Awaitable[Position]],
+        on_room: Callable[[], None],
+    ) -> None:
+        self.partition = partition
+        self.position: Position | None = None
+        self.last_fold_at: float | None = None
+        self.stalled_since: float | None = None
+        self.folded = 0
+        self.queued = 0
+        self._projection = projection
+        self._source = source
+        self._place = place
+        self._on_room = on_room
+        self._inbox: deque[list[LogRecord]] = deque()
+        self._arrived = asyncio.Event()
+        self._done = asyncio.Event()
+        self._done.set()
+        self._next = 0
+        self._holes = 0
+
+    @property
+    def idle(self) -> bool:
+        """Placed, not failing, and waiting for records."""
+        return self.position is not None and self.stalled_since is None and not self.queued
+
+    def offer(self, records: list[LogRecord]) -> None:
+        """Take on fetched records; what is known already is dropped, what does not follow is fetched again.
+
+        Raises `LogChanged` when the log itself has a hole.
+        """
+        if self.position is None or records[-1].offset < self._next:
+            return
+        first = records[0].offset
+        if first > self._next:
+            self._holes += 1
+            if self._holes >= HOLES_BELIEVED:
+                name = f"{self._projection.topic.name}/{self.partition}"
+                raise LogChanged(f"{name} has a hole: {self._next} was wanted, {first} comes next")
+            self._source.seek(self.partition, self._next)
+            return
+        self._holes = 0
+        fresh = records[self._next - first :] if first < self._next else records
+        self._inbox.append(fresh)
+        self.queued += len(fresh)
+        self._next = fresh[-1].offset + 1
+        self._arrived.set()
+        self._done.clear()
+
+    async def run(self) -> None:
+        """Fold until cancelled. Raises `LogChanged`, and nothing else."""
+        await self._insist(self._settle)
+        while True:
+            await self._arrived.wait()
+            await self._insist(partial(self._fold, self._take()))
+            self._on_room()
+
+    async def drained(self) -> None:
+        """Returns when all that was taken on is folded."""
+        await self._done.wait()
+
+    def _take(self) -> list[LogRecord]:
+        records = self._inbox.popleft()
+        while self._inbox and len(records) + len(self._inbox[0]) <= FOLD_RECORDS:
+            records = records + self._inbox.popleft()
+        if len(records) > FOLD_RECORDS:
+            self._inbox.appendleft(records[FOLD_RECORDS:])
+            records = records[:FOLD_RECORDS]
+        if not self._inbox:
+            self._arrived.clear()
+        return records
+
+    async def _fold(self, records: list[LogRecord]) -> None:
+        """Fold `records`, or what the view does not have of them; where it is behind them, go back."""
+        assert self.position is not None
+        rest = records[self.position.offset - records[0].offset :]
+        while rest:
+            try:
+                await self._projection.fold(self.partition, self.position, rest)
+            except Behind as behind:
+                stored = behind.stored
+                if stored is None or stored.log_id != self.position.log_id:
+                    await self._settle()
+                    return
+                known = stored.offset - rest[0].offset
+                if stored == self.position:
+                    raise RuntimeError(f"refused at {stored}, where it stands") from behind
+                if known < 0:
+                    self._go_to(stored)
+                    return
+                self.position = stored
+                rest = rest[known:]
+            else:
+                self.position = Position(self.position.log_id, rest[-1].offset + 1)
+                self.folded += len(rest)
+                rest = []
+        self.queued -= len(records)
+        if not self.queued:
+            self._done.set()
+        self.last_fold_at = time.time()
+
+    async def _settle(self) -> None:
+        """Learn where the view stands, and go on there."""
+        self._go_to(await self._place(self.partition))
+        self._source.resume(self.partition)
+
+    def _go_to(self, position: Position) -> None:
+        self._inbox.clear()
+        self._arrived.clear()
+        self._done.set()
+        self.queued = 0
+        self.position = position
+        self._next = position.offset
+        self._source.seek(self.partition, position.offset)
+
+    async def _insist(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Take `step` until it succeeds; while it fails the partition is paused, so that the others go on."""
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            try:
+                await step()
+            except LogChanged:
+                raise
+            except (ViewsUnavailable, LogUnavailable) as error:
+                self._stalled(f"waits: {error}", None)
+            except Exception as error:
+                # A bug is not a reason to skip records: it stays visible, and is tried again.
+                self._stalled(f"failed at {self.position}: {error!r}", error)
+            else:
+                break
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(backoff_s * 2, LONGEST_BACKOFF_S)
+        if self.stalled_since is not None:
+            self.stalled_since = None
+            self._source.resume(self.partition)
+
+    def _stalled(self, what: str, bug: Exception | None) -> None:
+        if self.stalled_since is None:
+            self.stalled_since = time.time()
+            self._source.pause(self.partition)
+            self._on_room()
+            name = f"{self._projection.topic.name}/{self.partition}"
+            logger.log(logging.ERROR if bug else logging.WARNING, "fold of %s %s", name, what, exc_info=bug)

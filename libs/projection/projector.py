@@ -1,0 +1,96 @@
+"""The loop that keeps a projection at the head of its topic, on whichever partitions the group assigns."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection
+
+from aiokafka.errors import KafkaError
+
+from libs.kafka.settings import KafkaSettings
+from libs.projection.partition import PartitionFold
+from libs.projection.projection import Projection
+from libs.projection.session import Hook, Membership, Session
+from libs.projection.settings import Pace, ProjectorSettings
+from libs.tally.errors import LogUnavailable
+
+FIRST_BACKOFF_S = 0.2
+LONGEST_BACKOFF_S = 5.0
+LEAVE_S = 10.0
+"""How long leaving the group is waited for; it goes on in the background, so that no member is left behind."""
+
+logger = logging.getLogger(__name__)
+
+
+class Projector:
+    """Folds what the group assigns to this process into `projection`, and goes on after any fault by itself.
+
+    Kafka's group only says who folds what; how far a partition is folded, the view alone knows. So what is
+    redelivered, or still on its way after a rebalance, is harmless. `on_assigned` and `on_revoked` are called with
+    the partitions concerned; a partition is folded only once it has been placed, shortly after.
+    """
+
+    def __init__(
+        self,
+        projection: Projection,
+        kafka: KafkaSettings,
+        settings: ProjectorSettings,
+        pace: Pace,
+        *,
+        group: str | None = None,
+        on_assigned: Hook = lambda _: None,
+        on_revoked: Hook = lambda _: None,
+    ) -> None:
+        self.topic = projection.topic
+        name = group or f"{projection.topic.name}-projector"
+        self._membership = Membership(projection, kafka, settings, pace, name, on_assigned, on_revoked)
+        self._session: Session | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    @property
+    def assigned(self) -> frozenset[int]:
+        """The partitions that this process folds now."""
+        return frozenset(self._session.folds) if self._session else frozenset()
+
+    @property
+    def folds(self) -> Collection[PartitionFold]:
+        """State of each assigned partition: position, time of the last fold, since when it is stalled."""
+        return list(self._session.folds.values()) if self._session else []
+
+    @property
+    def lag(self) -> int:
+        """Records behind the end of the log, over the assigned partitions, as of the last check."""
+        ends = self._session.watch.ends if self._session else {}
+        placed = ((fold.partition, fold.position) for fold in self.folds if fold.position is not None)
+        return sum(max(0, ends.get(partition, 0) - position.offset) for partition, position in placed)
+
+    async def run(self) -> None:
+        """Fold until cancelled, then drain and leave the group.
+
+        Raises `LogChanged` when the log is not the one that the view was folded from: nothing is folded further,
+        and a person has to decide.
+        """
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            begun = time.monotonic()
+            session = self._session = Session(self._membership)
+            try:
+                await session.run()
+            except asyncio.CancelledError:
+                await self._leave(session, drain=True)
+                raise
+            except (KafkaError, LogUnavailable, OSError, TimeoutError) as error:
+                logger.warning("%s starts anew: %s", self._membership.group, error or type(error).__name__)
+            except BaseException:
+                await self._leave(session, drain=False)
+                raise
+            await self._leave(session, drain=False)
+            lived = time.monotonic() - begun > 2 * LONGEST_BACKOFF_S
+            backoff_s = FIRST_BACKOFF_S if lived else min(backoff_s * 2, LONGEST_BACKOFF_S)
+            await asyncio.sleep(backoff_s)
+
+    async def _leave(self, session: Session, *, drain: bool) -> None:
+        task = asyncio.create_task(session.close(drain=drain))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+        await asyncio.wait({task}, timeout=LEAVE_S)

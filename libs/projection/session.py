@@ -1,0 +1,227 @@
+"""One membership in the consumer group: from joining it until it is left, lost, or found to be stuck."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import IllegalStateError
+from faststream import AckPolicy
+from faststream.kafka import KafkaBroker, KafkaMessage
+from faststream.kafka.message import FAKE_CONSUMER
+
+from libs.contracts.log import Position
+from libs.kafka.errors import LogChanged
+from libs.kafka.log import LogReader, as_record
+from libs.kafka.settings import KafkaSettings
+from libs.projection.origin import Origins, start_of
+from libs.projection.partition import PartitionFold
+from libs.projection.projection import Projection
+from libs.projection.settings import Pace, ProjectorSettings
+from libs.projection.watch import Watch
+
+JOIN_S = 60.0
+DRAIN_S = 5.0
+"""How long a stopping projector goes on folding what it has fetched; nothing depends on it."""
+
+logger = logging.getLogger(__name__)
+
+Records = tuple[ConsumerRecord[bytes, bytes], ...]
+Hook = Callable[[frozenset[int]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What a session reads, as whom, and who wants to know of its partitions."""
+
+    projection: Projection
+    kafka: KafkaSettings
+    settings: ProjectorSettings
+    pace: Pace
+    group: str
+    on_assigned: Hook
+    on_revoked: Hook
+
+
+class Session(ConsumerRebalanceListener):  # type: ignore[misc]
+    """FastStream hands over batches of several partitions; each assigned partition has a fold of its own.
+
+    So a partition that stalls holds back no other. FastStream swallows what a handler raises, and with a broken
+    consumer it tries again for ever: the handler raises nothing, and `run` ends when the consumer is found to
+    bring nothing of a log that has more.
+    """
+
+    def __init__(self, membership: Membership) -> None:
+        self.folds: dict[int, PartitionFold] = {}
+        self._membership = membership
+        self._topic = membership.projection.topic
+        self._reader = LogReader(membership.kafka)
+        self._origins = Origins(self._reader, self._topic)
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._room = asyncio.Event()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._closing = False
+        self.watch = Watch(self._topic, self._reader, self._origins, membership.settings)
+        self._starting: asyncio.Task[None] | None = None
+        self._broker, self._subscriber = self._build()
+
+    async def run(self) -> None:
+        """Join, then watch over the consumer. Ends only by raising: `LogChanged`, or why to start anew."""
+        self._starting = asyncio.create_task(self._broker.start())
+        await asyncio.wait({self._starting, self._failure}, timeout=JOIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if self._starting.done():
+            self._starting.result()
+        while True:
+            await asyncio.wait(
+                {self._failure}, timeout=self._membership.settings.projector_check_interval_ms / 1000
+            )
+            if self._failure.done():
+                self._failure.result()
+            await self.watch.check(self._consumer(), self.folds)
+
+    async def close(self, *, drain: bool) -> None:
+        """Fold what was fetched (with `drain`), then leave the group."""
+        self._closing = True
+        self._room.set()
+        if drain and self.folds:
+            await asyncio.wait(
+                [asyncio.create_task(fold.drained()) for fold in self.folds.values()], timeout=DRAIN_S
+            )
+            await self.watch.commit(self._consumer(), self.folds)
+        self._drop(frozenset(self.folds))
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        if self._failure.done():
+            self._failure.exception()
+        try:
+            await self._broker.stop()
+        except Exception:
+            logger.exception("%s: leaving the group failed", self._membership.group)
+        await self._reader.close()
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """Without an offset aiokafka would look for a committed one, and fail: so stand somewhere, and wait."""
+        consumer = self._consumer()
+        assert consumer is not None
+        for tp in assigned:
+            consumer.seek(tp, 0)
+            consumer.pause(tp)
+            self._begin(tp.partition)
+        self.watch.unassigned_since = None
+        self._membership.on_assigned(frozenset(tp.partition for tp in assigned))
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """Whoever gets them folds on from the view's position; a call still on its way is harmless there."""
+        if revoked:
+            self.watch.unassigned_since = time.monotonic()
+            self._drop(frozenset(tp.partition for tp in revoked))
+
+    def seek(self, partition: int, offset: int) -> None:
+        self._steer(lambda consumer, tp: consumer.seek(tp, offset), partition)
+
+    def pause(self, partition: int) -> None:
+        self._steer(lambda consumer, tp: consumer.pause(tp), partition)
+
+    def resume(self, partition: int) -> None:
+        self._steer(lambda consumer, tp: consumer.resume(tp), partition)
+
+    def _build(self) -> tuple[KafkaBroker, Any]:
+        membership = self._membership
+        broker = KafkaBroker(
+            membership.kafka.kafka_bootstrap_servers,
+            request_timeout_ms=membership.kafka.kafka_request_timeout_ms,
+            consumer_only=True,
+            allow_auto_create_topics=False,
+            apply_types=False,
+            logger=None,
+            parser=_parse,
+            decoder=_decode,
+        )
+        subscriber = broker.subscriber(
+            self._topic.name,
+            group_id=membership.group,
+            batch=True,
+            batch_timeout_ms=membership.pace.wait_ms,
+            max_records=membership.pace.max_records,
+            ack_policy=AckPolicy.MANUAL,
+            auto_offset_reset="none",
+            listener=self,
+            session_timeout_ms=membership.settings.projector_session_timeout_ms,
+            heartbeat_interval_ms=membership.settings.projector_session_timeout_ms // 4,
+            rebalance_timeout_ms=2 * membership.settings.projector_session_timeout_ms,
+        )
+        subscriber(self._handle)
+        return broker, subscriber
+
+    async def _handle(self, batch: Records) -> None:
+        try:
+            for partition, records in groupby(batch, key=attrgetter("partition")):
+                fold = self.folds.get(partition)
+                if fold is not None:
+                    fold.offer([as_record(record) for record in records])
+        except LogChanged as error:
+            self._fail(error)
+        except Exception:
+            # What is lost here shows as a hole before the next batch, and is fetched again.
+            logger.exception("%s: a batch was not handed over", self._membership.group)
+        while self._queued() >= self._membership.settings.projector_max_queued_records and not self._closing:
+            self._room.clear()
+            await self._room.wait()
+
+    def _queued(self) -> int:
+        """Records that the folds will take; a stalled fold is paused, and must not hold back the others."""
+        return sum(fold.queued for fold in self.folds.values() if fold.stalled_since is None)
+
+    def _begin(self, partition: int) -> None:
+        fold = PartitionFold(self._membership.projection, partition, self, self._place, self._room.set)
+        self.folds[partition] = fold
+        task = self._tasks[partition] = asyncio.create_task(fold.run())
+        task.add_done_callback(self._ended)
+
+    def _drop(self, partitions: frozenset[int]) -> None:
+        for partition in partitions:
+            self.folds.pop(partition, None)
+            if (task := self._tasks.pop(partition, None)) is not None:
+                task.cancel()
+        self._room.set()
+        self._membership.on_revoked(partitions)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._failure.done():
+            self._failure.set_exception(error)
+
+    async def _place(self, partition: int) -> Position:
+        origin = await self._origins.of(partition)
+        stored = await self._membership.projection.position(partition)
+        return start_of(self._topic, partition, origin, stored)
+
+    def _consumer(self) -> AIOKafkaConsumer | None:
+        return self._subscriber.consumer
+
+    def _steer(self, step: Callable[[AIOKafkaConsumer, TopicPartition], None], partition: int) -> None:
+        consumer = self._consumer()
+        try:
+            if consumer is not None:
+                step(consumer, TopicPartition(self._topic.name, partition))
+        except IllegalStateError:
+            """Revoked meanwhile: the fold is about to hear of it."""
+
+
+def _parse(batch: Records) -> KafkaMessage:
+    """FastStream's own parser makes a message and a dict of every record; the fold wants them as they are."""
+    return KafkaMessage(body=b"", raw_message=batch, consumer=FAKE_CONSUMER)
+
+
+def _decode(message: KafkaMessage) -> Any:
+    return message.raw_message

@@ -1,0 +1,113 @@
+"""Watching over a group's consumer: is it alive, does it bring what the log has, is the log the same?"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from libs.contracts.topics import Topic
+from libs.kafka.log import LogReader
+from libs.projection.origin import Origins, start_of
+from libs.projection.partition import PartitionFold
+from libs.projection.settings import ProjectorSettings
+from libs.tally.errors import LogUnavailable
+
+STEP_S = 2.0
+"""How long one step of a check may take before it is left for the next check."""
+ERRORS_BELIEVED = 3
+IDENTITY_S = 30.0
+"""How often the log ids of a running fold are compared again."""
+
+logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """What a session's checks have seen so far."""
+
+    def __init__(self, topic: Topic, reader: LogReader, origins: Origins, settings: ProjectorSettings) -> None:
+        self.ends: dict[int, int] = {}
+        """The log's end of each assigned partition, as of the last check."""
+        self.unassigned_since: float | None = time.monotonic()
+        self._topic = topic
+        self._reader = reader
+        self._origins = origins
+        self._patience_s = settings.projector_stuck_after_ms / 1000
+        self._errors = 0
+        self._quiet: dict[int, tuple[int, float]] = {}
+        """Of each partition that has more: the offset it stands at, and since when."""
+        self._identified_at = time.monotonic()
+        self._committed: dict[int, int] = {}
+
+    async def check(self, consumer: AIOKafkaConsumer | None, folds: Mapping[int, PartitionFold]) -> None:
+        """Raise what is wrong: `KafkaError` or `LogUnavailable` to start anew for, or `LogChanged`."""
+        await self._check_consumer(consumer)
+        try:
+            async with asyncio.timeout(STEP_S):
+                self.ends = await self._reader.end_offsets(self._topic.name, list(folds))
+                await self._check_identity(folds)
+        except (LogUnavailable, TimeoutError):
+            # Kafka is away, which is not the consumer's fault.
+            self._quiet.clear()
+            return
+        self._check_progress(folds, time.monotonic())
+        await self.commit(consumer, folds)
+
+    async def commit(self, consumer: AIOKafkaConsumer | None, folds: Mapping[int, PartitionFold]) -> None:
+        """Tell the group how far the folds are: for tools that show lag. Nothing here reads it, so it may fail."""
+        now = {fold.partition: fold.position.offset for fold in folds.values() if fold.position is not None}
+        news = {
+            TopicPartition(self._topic.name, partition): offset
+            for partition, offset in now.items()
+            if self._committed.get(partition) != offset
+        }
+        if consumer is None or not news:
+            return
+        try:
+            async with asyncio.timeout(STEP_S):
+                await consumer.commit(news)
+        except (KafkaError, TimeoutError) as error:
+            logger.debug("%s: offsets were not committed: %r", self._topic.name, error)
+        else:
+            self._committed = now
+
+    async def _check_consumer(self, consumer: AIOKafkaConsumer | None) -> None:
+        """aiokafka shows that its coordination has died only to who asks for records; this asks for none."""
+        if consumer is None:
+            return
+        try:
+            async with asyncio.timeout(STEP_S):
+                await consumer.getmany(TopicPartition(self._topic.name, -1))
+        except TimeoutError:
+            """A rebalance is under way."""
+        except KafkaError:
+            self._errors += 1
+            if self._errors >= ERRORS_BELIEVED:
+                raise
+        else:
+            self._errors = 0
+
+    async def _check_identity(self, folds: Mapping[int, PartitionFold]) -> None:
+        positions = {fold.partition: fold.position for fold in folds.values() if fold.position is not None}
+        beyond = any(self.ends.get(partition, 0) < position.offset for partition, position in positions.items())
+        if beyond or time.monotonic() - self._identified_at > IDENTITY_S:
+            for partition, position in positions.items():
+                start_of(self._topic, partition, await self._origins.of(partition), position)
+            self._identified_at = time.monotonic()
+
+    def _check_progress(self, folds: Mapping[int, PartitionFold], now: float) -> None:
+        if self.unassigned_since is not None and now - self.unassigned_since > self._patience_s:
+            raise LogUnavailable(f"the group assigned nothing for {self._patience_s:.0f} s")
+        quiet: dict[int, tuple[int, float]] = {}
+        for partition, fold in folds.items():
+            if fold.idle and fold.position is not None and self.ends.get(partition, 0) > fold.position.offset:
+                seen = self._quiet.get(partition)
+                offset = fold.position.offset
+                quiet[partition] = seen if seen is not None and seen[0] == offset else (offset, now)
+                if now - quiet[partition][1] > self._patience_s:
+                    raise LogUnavailable(
+                        f"{self._topic.name}/{partition} brought nothing for {self._patience_s:.0f} s"
+                    )
+        self._quiet = quiet
