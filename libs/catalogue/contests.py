@@ -1,0 +1,54 @@
+"""A contest's records as the rules of voting see them."""
+
+from typing import Protocol
+
+from libs.catalogue.schemas.base import microseconds
+from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.contracts.catalogue import ContestConfig, Stored
+from libs.tally.contest import Contest, Limits, ParticipantStatus
+
+
+class ContestReader(Protocol):
+    """What is needed of the catalogue's views."""
+
+    async def contest_config(self, account: str, contest: str) -> ContestConfig:
+        """The contest, its participants and their configuration version, in one step."""
+
+
+async def load_contest(reader: ContestReader, account: str, key: str) -> Contest | None:
+    """The contest with the defaults that hold, or None where `account` has none of this key.
+
+    Its `version` is the configuration version that the records were read at.
+    """
+    return contest_of(account, await reader.contest_config(account, key))
+
+
+def contest_of(account: str, config: ContestConfig) -> Contest | None:
+    """The same, of records that were read already."""
+    if config.contest is None or config.version is None:
+        return None
+    record = ContestRecord.model_validate(config.contest.document)
+    rules = record.contest_config
+    return Contest(
+        key=config.contest.key,
+        account=account,
+        version=config.version,
+        contest_type=record.contest_type,
+        publish=None if record.publish is None else microseconds(record.publish),
+        start=None if rules.start is None else microseconds(rules.start),
+        end=None if rules.end is None else microseconds(rules.end),
+        free=Limits(rules.free.max_participant, rules.free.max_contest),
+        paid=Limits(rules.paid.max_participant, rules.paid.max_contest),
+        is_mobile_only=rules.free.is_mobile_only,
+        is_anonymous_voting_enabled=rules.is_anonymous_voting_enabled,
+        is_paid_anonymous=rules.paid.is_anonymous,
+        is_vote_removal_allowed=rules.is_vote_removal_allowed,
+        ip_restriction_per_participant=rules.ip_restriction_per_participant,
+        participants={stored.key: status_of(stored) for stored in config.participants},
+    )
+
+
+def status_of(participant: Stored) -> ParticipantStatus:
+    """The status that a participant's record holds."""
+    status: ParticipantStatus = participant.document.get("status", "approved")
+    return status

@@ -1,0 +1,104 @@
+"""What the schemas of all resources share: strictness, cleared members, and the types of the specification."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from libs.contracts.problems import Problem, ValidationFailed, pointer
+from libs.tally.errors import timestamp
+
+_RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+MAX_LIMIT: Final = 2**31 - 1
+
+
+def microseconds(value: datetime) -> int:
+    """Microseconds since 1970 UTC."""
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def parse_timestamp(value: object) -> datetime:
+    """RFC 3339 with an offset, to UTC; digits below the microsecond are cut off. Raises ValueError."""
+    if not isinstance(value, str) or not (match := _RFC_3339.fullmatch(value)):
+        raise ValueError("must be an RFC 3339 timestamp with an offset, like 2026-05-01T18:00:00Z")
+    fraction = match[1] or ""
+    try:
+        return datetime.fromisoformat(value.upper().replace(fraction, fraction[:7], 1)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError("is no date and time of the calendar") from error
+
+
+def _write_timestamp(value: datetime) -> str:
+    text = timestamp(microseconds(value))
+    assert text is not None
+    return text
+
+
+Timestamp = Annotated[
+    datetime,
+    BeforeValidator(parse_timestamp),
+    PlainSerializer(_write_timestamp, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-05-01T18:00:00.000000Z"]}),
+]
+Limit = Annotated[int, Field(ge=-1, le=MAX_LIMIT, description="-1 is unlimited.")]
+Count = Annotated[int, Field(ge=0, le=MAX_LIMIT)]
+FreeForm = dict[str, Any]
+Items = list[Any]
+
+
+class Members(BaseModel):
+    """A typed object of a record. Unknown members are refused; `null` clears a member, which then has its default.
+
+    What the server gives (`ignored`) is left out of a body, so that a record that was read can be sent back.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    ignored: ClassVar[frozenset[str]] = frozenset({"key", "created", "updated"})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        return {name: value for name, value in data.items() if value is not None and name not in cls.ignored}
+
+
+class Record(Members):
+    """The members of a record that its owner writes; what is stored is these, and of these what was set."""
+
+    custom_data: FreeForm = Field({}, description="Free-form.")
+
+    def stored(self) -> dict[str, Any]:
+        """The canonical document: what was set, normalised."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+    def shown(self) -> dict[str, Any]:
+        """All members, as they hold."""
+        return self.model_dump(mode="json")
+
+
+def problems_of(error: ValidationError) -> ValidationFailed:
+    """Which members are wrong, by RFC 6901 pointers."""
+    return ValidationFailed(
+        Problem(pointer(*found["loc"]), _message(found["type"], found["msg"]))
+        for found in error.errors(include_url=False, include_input=False, include_context=False)
+    )
+
+
+def _message(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "is no member of this resource"
+    return message.removeprefix("Value error, ")

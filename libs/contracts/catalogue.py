@@ -1,0 +1,187 @@
+"""The records of the catalogue log, and what the view folded from it gives back.
+
+An event says what was asked for; whether it took effect is judged by the fold, in log order, and kept as the
+`Outcome` of its command id. Times are microseconds since 1970 UTC. `record` is JSON text that nothing but
+`libs.catalogue` reads. A class never changes its meaning: a new shape is a new class with a type name of its own.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from pydantic import StringConstraints
+
+from libs.contracts.codec import Codec
+from libs.contracts.log import Position
+from libs.tally.events import LogCreated
+
+ACCOUNT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+KEY_PATTERN: Final = r"^[A-Za-z0-9_.~-]{1,64}$"
+
+Account = Annotated[str, StringConstraints(pattern=ACCOUNT_PATTERN)]
+Resource = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z_/]{0,63}$")]
+Key = Annotated[str, StringConstraints(pattern=KEY_PATTERN)]
+CommandId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+RefKey = Annotated[str, StringConstraints(pattern=r"^[^\x00]{1,400}$")]
+Ref = tuple[Resource, RefKey]
+"""Names a record, or a part that a record offers to others ("conventions/days", "<convention>/<day>")."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What every catalogue event carries. The same `command_id` takes effect at most once in 24 h of log time.
+
+    `content` hashes the request that an idempotency key stands for, "" without one.
+    """
+
+    account: Account
+    command_id: CommandId
+    at: int
+    content: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordWritten(Command):
+    """`contest`: the contest whose configuration version this raises, whatever becomes of the event.
+
+    `refs` are the record's firm references, `offers` its parts that others may refer to firmly.
+    """
+
+    resource: Resource
+    key: Key
+    record: str
+    parent: Ref | None = None
+    contest: Key | None = None
+    refs: tuple[Ref, ...] = ()
+    offers: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCreated(RecordWritten):
+    """A new record; refused where the key exists, the parent does not, or something referred to does not."""
+
+    type: Literal["RecordCreated"] = "RecordCreated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordChanged(RecordWritten):
+    """The whole record as it is now, made from version `expected_version`; refused where that has passed."""
+
+    expected_version: int
+    type: Literal["RecordChanged"] = "RecordChanged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDeleted(Command):
+    """The record goes, and what belongs to it; refused where others refer to any of that firmly."""
+
+    resource: Resource
+    key: Key
+    expected_version: int | None = None
+    contest: Key | None = None
+    type: Literal["RecordDeleted"] = "RecordDeleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyIssued(Command):
+    """An API key was made; of the key itself only its SHA-256 (hex) is kept."""
+
+    key_id: Key
+    sha256: str
+    permissions: tuple[str, ...]
+    type: Literal["KeyIssued"] = "KeyIssued"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRevoked(Command):
+    key_id: Key
+    type: Literal["KeyRevoked"] = "KeyRevoked"
+
+
+CatalogueEvent = LogCreated | RecordCreated | RecordChanged | RecordDeleted | KeyIssued | KeyRevoked
+CatalogueCommand = RecordCreated | RecordChanged | RecordDeleted | KeyIssued | KeyRevoked
+
+catalogue_codec: Codec[CatalogueEvent] = Codec(CatalogueEvent)
+
+
+class OutcomeKind(IntEnum):
+    """What became of a command."""
+
+    OK = 1
+    CONFLICT = 2
+    """The version it was made from has passed."""
+    IN_USE = 3
+    """Others refer to it firmly: `refs` lists them, the first hundred."""
+    MISSING = 4
+    """`refs` lists what it needs and does not exist: itself, its parent, or what it refers to."""
+    EXISTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One record as the view holds it.
+
+    `version` is the offset of its last change: the ETag derives from it alone. `number` counts the records of one
+    parent from 1, without gaps or doubles; 0 without a parent.
+    """
+
+    key: str
+    version: int
+    created: int
+    updated: int
+    number: int
+    parent: str
+    record: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The record's own members, parsed anew at each call."""
+        document: dict[str, Any] = orjson.loads(self.record)
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a command. `stored` (of an accepted write) is the record as that command left it.
+
+    Its `record` is "" where the command came without an idempotency key.
+    """
+
+    kind: OutcomeKind
+    offset: int
+    content: str
+    stored: Stored | None = None
+    refs: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContestConfig:
+    """A contest with its participants and the configuration version they stand at, read in one step.
+
+    `version` is None when the view has seen no event that names the contest.
+    """
+
+    version: int | None
+    contest: Stored | None
+    participants: tuple[Stored, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """One API key as the view holds it."""
+
+    account: str
+    key_id: str
+    sha256: str
+    permissions: tuple[str, ...]
+    issued: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """All keys of one partition as of `position`; `rows` is None where they are still at the version asked for."""
+
+    position: Position | None
+    version: int
+    rows: tuple[KeyRow, ...] | None

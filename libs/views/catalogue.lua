@@ -1,0 +1,368 @@
+#!lua name=tally_catalogue
+-- All that belongs to one partition of the catalogue log, under one hash tag: KEYS[1] is its base, "<namespace>:{c<p>}".
+--   base:position                                  hash  log, offset, time (ms, running maximum of the log's), clock (us,
+--                                                  of the last change), keys (offset of the last key event), poison
+--   base:records:<account>:<resource>              hash  key -> packed envelope
+--   base:created:<account>:<resource>:<parent key> zset  key by creation (us): the list; parent key '' for the top
+--   base:updated:<account>:<resource>:<parent key> zset  key by last change (us)
+--   base:numbers:<account>:<resource>              hash  parent key -> last running number given
+--   base:kinds:<account>:<resource>:<key>          set   resources that have records under this one
+--   base:referrers:<account>:<resource>:<key>      set   resource NUL key of the records that refer to it firmly
+--   base:offers:<account>                          hash  resource NUL key of a part -> 1, where a record offers it
+--   base:owners:<resource>                         hash  key -> account
+--   base:config                                    hash  contest -> offset of the last event that names it
+--   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued}
+--   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
+--   base:quarantine                                hash  offset -> reason
+-- An envelope is {version, created, updated, number, parent resource, parent key, refs, offers, json}; refs and offers
+-- are flat lists resource, key, ...; JSON stays text (cjson would turn [] into {}). Numbers stay below 2^53.
+-- created and updated are the event's `at`, never ahead of the broker's clock and growing strictly: a list's cursor.
+
+local VERSION, CREATED, UPDATED, NUMBER, PARENT_RESOURCE, PARENT, REFS, OFFERS, JSON = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local OK, CONFLICT, IN_USE, MISSING, EXISTS = 1, 2, 3, 4, 5
+local KEPT_MS = 24 * 3600 * 1000
+local LISTED = 100   -- referrers named at most
+local SLICE = 4000   -- arguments of one command, below unpack's limit
+
+local call = redis.call
+local pack, unpack_one = cmsgpack.pack, cmsgpack.unpack
+
+local function whole(number) return string.format('%.0f', number) end
+
+local function sliced(list, width, action)
+  local step = SLICE - SLICE % width
+  for from = 1, #list, step do action(unpack(list, from, math.min(from + step - 1, #list))) end
+end
+
+local function records_of(base, account, resource) return base .. ':records:' .. account .. ':' .. resource end
+
+local function list_of(base, order, account, resource, parent)
+  return base .. ':' .. order .. ':' .. account .. ':' .. resource .. ':' .. parent
+end
+
+local function referrers_of(base, account, resource, key)
+  return base .. ':referrers:' .. account .. ':' .. resource .. ':' .. key
+end
+
+local function find(base, account, resource, key)
+  local packed = call('HGET', records_of(base, account, resource), key)
+  return packed and unpack_one(packed) or nil
+end
+
+-- ---------------------------------------------------------------------------------------------- judging: reads only
+
+local function set_of(flat)
+  local set = {}
+  for i = 1, #flat, 2 do set[flat[i] .. '\0' .. flat[i + 1]] = true end
+  return set
+end
+
+-- the references, as a flat list, that neither a record nor an offered part answers to
+local function missing_refs(base, e)
+  local missing, own = {}, set_of(e.offers)
+  own[e.resource .. '\0' .. e.key] = true
+  for i = 1, #e.refs, 2 do
+    local resource, key = e.refs[i], e.refs[i + 1]
+    local name = resource .. '\0' .. key
+    if not own[name] and call('HEXISTS', records_of(base, e.account, resource), key) == 0
+      and call('HEXISTS', base .. ':offers:' .. e.account, name) == 0 then
+      missing[#missing + 1] = resource
+      missing[#missing + 1] = key
+    end
+  end
+  return missing
+end
+
+-- adds to `found` who refers to a record or part, but for those in `except`
+local function add_referrers(base, account, resource, key, except, found)
+  local names = call('SMEMBERS', referrers_of(base, account, resource, key))
+  table.sort(names)
+  for i = 1, #names do
+    if not except[names[i]] and #found < 2 * LISTED then
+      local cut = string.find(names[i], '\0', 1, true)
+      found[#found + 1] = string.sub(names[i], 1, cut - 1)
+      found[#found + 1] = string.sub(names[i], cut + 1)
+    end
+  end
+end
+
+-- the record and everything that belongs to it, nearest first: {resource, key, envelope}
+local function family(base, account, resource, key, envelope)
+  local members, at = { { resource, key, envelope } }, 1
+  while members[at] do
+    local own_resource, own_key = members[at][1], members[at][2]
+    local kinds = call('SMEMBERS', base .. ':kinds:' .. account .. ':' .. own_resource .. ':' .. own_key)
+    table.sort(kinds)
+    for k = 1, #kinds do
+      local keys = call('ZRANGE', list_of(base, 'created', account, kinds[k], own_key), 0, -1)
+      for i = 1, #keys do
+        local child = find(base, account, kinds[k], keys[i])
+        if child then members[#members + 1] = { kinds[k], keys[i], child } end
+      end
+    end
+    at = at + 1
+  end
+  return members
+end
+
+-- ---------------------------------------------------------------------------------------------- writing
+
+local function write_refs(base, e, old_refs, old_offers)
+  local name, kept, offered = e.resource .. '\0' .. e.key, set_of(e.refs), set_of(e.offers)
+  local offers = base .. ':offers:' .. e.account
+  for i = 1, #old_refs, 2 do
+    if not kept[old_refs[i] .. '\0' .. old_refs[i + 1]] then
+      call('SREM', referrers_of(base, e.account, old_refs[i], old_refs[i + 1]), name)
+    end
+  end
+  for i = 1, #e.refs, 2 do call('SADD', referrers_of(base, e.account, e.refs[i], e.refs[i + 1]), name) end
+  for i = 1, #old_offers, 2 do
+    local part = old_offers[i] .. '\0' .. old_offers[i + 1]
+    if not offered[part] then call('HDEL', offers, part) end
+  end
+  for part in pairs(offered) do call('HSET', offers, part, 1) end
+end
+
+local function write_record(base, e, envelope)
+  call('HSET', records_of(base, e.account, e.resource), e.key, pack(envelope))
+  call('ZADD', list_of(base, 'updated', e.account, e.resource, envelope[PARENT]), whole(envelope[UPDATED]), e.key)
+end
+
+local function remove(base, account, member)
+  local resource, key, envelope = member[1], member[2], member[3]
+  local name, parent = resource .. '\0' .. key, envelope[PARENT]
+  call('HDEL', records_of(base, account, resource), key)
+  call('ZREM', list_of(base, 'created', account, resource, parent), key)
+  call('ZREM', list_of(base, 'updated', account, resource, parent), key)
+  if call('HGET', base .. ':owners:' .. resource, key) == account then call('HDEL', base .. ':owners:' .. resource, key) end
+  local kinds = base .. ':kinds:' .. account .. ':' .. resource .. ':' .. key
+  for _, kind in ipairs(call('SMEMBERS', kinds)) do call('HDEL', base .. ':numbers:' .. account .. ':' .. kind, key) end
+  call('DEL', kinds)
+  for i = 1, #envelope[REFS], 2 do
+    call('SREM', referrers_of(base, account, envelope[REFS][i], envelope[REFS][i + 1]), name)
+  end
+  for i = 1, #envelope[OFFERS], 2 do
+    call('HDEL', base .. ':offers:' .. account, envelope[OFFERS][i] .. '\0' .. envelope[OFFERS][i + 1])
+  end
+end
+
+-- ---------------------------------------------------------------------------------------------- the fold
+-- One function a kind of event: judge with reads alone, then write. Each returns the outcome's kind, the record's
+-- envelope as it left it (or nil), and a flat list of records that the outcome names.
+
+local fold = {}
+
+function fold.RecordCreated(base, e, clock)
+  if find(base, e.account, e.resource, e.key) then return EXISTS, nil, {} end
+  local missing = missing_refs(base, e)
+  if e.parent ~= '' and not find(base, e.account, e.parent_resource, e.parent) then
+    table.insert(missing, 1, e.parent)
+    table.insert(missing, 1, e.parent_resource)
+  end
+  if #missing > 0 then return MISSING, nil, missing end
+  local number = 0
+  if e.parent ~= '' then
+    number = call('HINCRBY', base .. ':numbers:' .. e.account .. ':' .. e.resource, e.parent, 1)
+    call('SADD', base .. ':kinds:' .. e.account .. ':' .. e.parent_resource .. ':' .. e.parent, e.resource)
+  end
+  local envelope = { e.offset, clock, clock, number, e.parent_resource, e.parent, e.refs, e.offers, e.record }
+  write_record(base, e, envelope)
+  call('ZADD', list_of(base, 'created', e.account, e.resource, e.parent), whole(clock), e.key)
+  call('HSETNX', base .. ':owners:' .. e.resource, e.key, e.account)
+  write_refs(base, e, {}, {})
+  return OK, envelope, {}
+end
+
+function fold.RecordChanged(base, e, clock)
+  local old = find(base, e.account, e.resource, e.key)
+  if not old then return MISSING, nil, { e.resource, e.key } end
+  if old[VERSION] ~= e.expected then return CONFLICT, nil, {} end
+  local missing = missing_refs(base, e)
+  if #missing > 0 then return MISSING, nil, missing end
+  local offered, found, except = set_of(e.offers), {}, { [e.resource .. '\0' .. e.key] = true }
+  for i = 1, #old[OFFERS], 2 do
+    local resource, key = old[OFFERS][i], old[OFFERS][i + 1]
+    if not offered[resource .. '\0' .. key] then add_referrers(base, e.account, resource, key, except, found) end
+  end
+  if #found > 0 then return IN_USE, nil, found end
+  local envelope = { e.offset, old[CREATED], clock, old[NUMBER], old[PARENT_RESOURCE], old[PARENT], e.refs, e.offers,
+    e.record }
+  write_record(base, e, envelope)
+  write_refs(base, e, old[REFS], old[OFFERS])
+  return OK, envelope, {}
+end
+
+function fold.RecordDeleted(base, e)
+  local old = find(base, e.account, e.resource, e.key)
+  if not old then return MISSING, nil, { e.resource, e.key } end
+  if e.expected >= 0 and old[VERSION] ~= e.expected then return CONFLICT, nil, {} end
+  local members, doomed, found = family(base, e.account, e.resource, e.key, old), {}, {}
+  for i = 1, #members do doomed[members[i][1] .. '\0' .. members[i][2]] = true end
+  for i = 1, #members do
+    add_referrers(base, e.account, members[i][1], members[i][2], doomed, found)
+    local offers = members[i][3][OFFERS]
+    for o = 1, #offers, 2 do add_referrers(base, e.account, offers[o], offers[o + 1], doomed, found) end
+  end
+  if #found > 0 then return IN_USE, nil, found end
+  for i = #members, 1, -1 do remove(base, e.account, members[i]) end
+  return OK, nil, {}
+end
+
+function fold.KeyIssued(base, e)
+  if call('HEXISTS', base .. ':keys', e.key) == 1 then return EXISTS, nil, {} end
+  call('HSET', base .. ':keys', e.key, pack({ e.account, e.sha256, e.permissions, e.at }))
+  call('HSET', base .. ':position', 'keys', whole(e.offset))
+  return OK, nil, {}
+end
+
+function fold.KeyRevoked(base, e)
+  local packed = call('HGET', base .. ':keys', e.key)
+  if not packed or unpack_one(packed)[1] ~= e.account then return MISSING, nil, { 'keys', e.key } end
+  call('HDEL', base .. ':keys', e.key)
+  call('HSET', base .. ':position', 'keys', whole(e.offset))
+  return OK, nil, {}
+end
+
+local function event_of(item)
+  if item[1] == 'KeyIssued' or item[1] == 'KeyRevoked' then
+    return { offset = item[2], time = item[3], at = item[4], account = item[5], command = item[6], content = item[7],
+      contest = '', key = item[8], sha256 = item[9], permissions = item[10] }
+  end
+  return { offset = item[2], time = item[3], at = item[4], account = item[5], command = item[6], content = item[7],
+    resource = item[8], key = item[9], contest = item[10], expected = item[11], parent_resource = item[12],
+    parent = item[13], record = item[14], refs = item[15], offers = item[16] }
+end
+
+-- lazily: what is older is forgotten already, whether it still lies here or not
+local function prune(base, now, most)
+  local old = call('ZRANGE', base .. ':outcome_times', '-inf', whole(now - KEPT_MS), 'BYSCORE', 'LIMIT', 0, most)
+  if #old == 0 then return end
+  call('HDEL', base .. ':outcomes', unpack(old))
+  call('ZREM', base .. ':outcome_times', unpack(old))
+end
+
+-- what is remembered of a command: kind, offset, content, named records, key, version, created, updated, number,
+-- parent, json ('' without an idempotency key)
+local function remember(base, e, now, kind, envelope, named)
+  local outcome = { kind, e.offset, e.content, named }
+  if envelope then
+    outcome = { kind, e.offset, e.content, named, e.key, envelope[VERSION], envelope[CREATED], envelope[UPDATED],
+      envelope[NUMBER], envelope[PARENT], e.content ~= '' and envelope[JSON] or '' }
+  end
+  call('HSET', base .. ':outcomes', e.command, pack(outcome))
+  call('ZADD', base .. ':outcome_times', whole(now), e.command)
+end
+
+-- ARGV: log id, offset expected, offset after the batch, packed list of items. {1} folded or already in;
+-- {0, log id, offset} when the view stands elsewhere. The position moves with each event, behind its writes.
+redis.register_function('catalogue_apply', function(keys, args)
+  local base = keys[1]
+  local stored = call('HMGET', base .. ':position', 'log', 'offset', 'time', 'clock')
+  local log, at, time, clock = stored[1] or '', tonumber(stored[2] or 0), tonumber(stored[3] or 0),
+    tonumber(stored[4] or 0)
+  local first, after = tonumber(args[2]), tonumber(args[3])
+  if log ~= '' and log == args[1] and at >= after then return { 1 } end
+  if at ~= first or (log ~= '' and log ~= args[1]) then return { 0, log, whole(at) } end
+
+  local items = unpack_one(args[4])
+  for i = 1, #items do
+    local item = items[i]
+    local kind = item[1]
+    time = math.max(time, item[3])
+    if kind == 'poison' then
+      call('HSET', base .. ':quarantine', whole(item[2]), item[4])
+      call('HINCRBY', base .. ':position', 'poison', 1)
+    elseif kind ~= 'nothing' then
+      local e = event_of(item)
+      local seen = call('ZSCORE', base .. ':outcome_times', e.command)
+      if not seen or tonumber(seen) <= time - KEPT_MS then
+        local tick = math.max(clock + 1, math.min(e.at, time * 1000 + 999))
+        local outcome, envelope, named = fold[kind](base, e, tick)
+        if outcome == OK then clock = tick end
+        remember(base, e, time, outcome, envelope, named)
+      end
+      if e.contest ~= '' then call('HSET', base .. ':config', e.contest, whole(e.offset)) end
+    end
+    call('HSET', base .. ':position', 'log', args[1], 'offset', whole(item[2] + 1), 'time', whole(time),
+      'clock', whole(clock))
+  end
+  prune(base, time, 2 * #items)
+  call('HSET', base .. ':position', 'log', args[1], 'offset', args[3])
+  return { 1 }
+end)
+
+-- ---------------------------------------------------------------------------------------------- reads
+
+local function read(name, callback)
+  redis.register_function({ function_name = name, callback = callback, flags = { 'no-writes' } })
+end
+
+-- {log id, offset, records in quarantine, log time (ms)}; log id '' when nothing was folded
+read('catalogue_position', function(keys)
+  local p = call('HMGET', keys[1] .. ':position', 'log', 'offset', 'poison', 'time')
+  return { p[1] or '', p[2] or '0', p[3] or '0', p[4] or '0' }
+end)
+
+-- ARGV: account, resource, key. The packed envelope, or nil.
+read('catalogue_get', function(keys, args)
+  return call('HGET', records_of(keys[1], args[1], args[2]), args[3])
+end)
+
+-- {key, envelope, key, envelope, ...} of those keys that exist
+local function envelopes(records, keys)
+  local reply = {}
+  sliced(keys, 1, function(...)
+    local wanted = { ... }
+    local packed = call('HMGET', records, ...)
+    for i = 1, #wanted do
+      if packed[i] then
+        reply[#reply + 1] = wanted[i]
+        reply[#reply + 1] = packed[i]
+      end
+    end
+  end)
+  return reply
+end
+
+-- ARGV: account, resource, parent key, order (created|updated), before (us, or +inf), since (us, or -inf), most.
+read('catalogue_page', function(keys, args)
+  local list = list_of(keys[1], args[4], args[1], args[2], args[3])
+  local before = args[5] == '+inf' and args[5] or '(' .. args[5]
+  local found = call('ZRANGE', list, before, args[6], 'BYSCORE', 'REV', 'LIMIT', 0, args[7])
+  return envelopes(records_of(keys[1], args[1], args[2]), found)
+end)
+
+-- ARGV: account, contest. {version or '', envelope or '', {participant, envelope, ...}}, by running number.
+read('catalogue_contest', function(keys, args)
+  local base, account, contest = keys[1], args[1], args[2]
+  local version = call('HGET', base .. ':config', contest) or ''
+  local envelope = call('HGET', records_of(base, account, 'contests'), contest)
+  if not envelope then return { version, '', {} } end
+  local participants = call('ZRANGE', list_of(base, 'created', account, 'participants', contest), 0, -1)
+  return { version, envelope, envelopes(records_of(base, account, 'participants'), participants) }
+end)
+
+-- ARGV: version that the caller holds. {log id, offset, version, changed (1|0), key id, packed row, ...}
+read('catalogue_keys', function(keys, args)
+  local p = call('HMGET', keys[1] .. ':position', 'log', 'offset', 'keys')
+  local reply = { p[1] or '', p[2] or '0', p[3] or '-1', 0 }
+  if reply[3] == args[1] then return reply end
+  reply[4] = 1
+  for _, value in ipairs(call('HGETALL', keys[1] .. ':keys')) do reply[#reply + 1] = value end
+  return reply
+end)
+
+-- ARGV: command ids. {packed outcome or '', ...} in their order
+read('catalogue_outcomes', function(keys, args)
+  local reply = call('HMGET', keys[1] .. ':outcomes', unpack(args))
+  for i = 1, #args do reply[i] = reply[i] or '' end
+  return reply
+end)
+
+-- ARGV: resource, key. The account that owns it, or nil.
+read('catalogue_owner', function(keys, args)
+  return call('HGET', keys[1] .. ':owners:' .. args[1], args[2])
+end)
+
+-- {offset, reason, ...}
+read('catalogue_quarantine', function(keys) return call('HGETALL', keys[1] .. ':quarantine') end)

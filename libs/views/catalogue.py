@@ -1,0 +1,181 @@
+"""The views of the catalogue: written by one atomic function, read with one call each."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Literal, assert_never
+
+import msgpack
+
+from libs.contracts.catalogue import (
+    CatalogueEvent,
+    ContestConfig,
+    KeyIssued,
+    KeyRevoked,
+    KeyRow,
+    KeyRows,
+    Outcome,
+    OutcomeKind,
+    RecordChanged,
+    RecordCreated,
+    RecordDeleted,
+    Stored,
+)
+from libs.contracts.codec import Undecodable
+from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
+from libs.tally.events import LogCreated
+from libs.views.client import Valkey
+
+Order = Literal["created", "updated"]
+Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
+
+ANY_VERSION = -1
+REASON_SIZE = 500
+
+
+class CatalogueViews:
+    """The catalogue of one world (`namespace`). An account's records lie in one partition, found by its name.
+
+    Every method raises `ViewsUnavailable` when Valkey is away.
+    """
+
+    def __init__(self, valkey: Valkey, namespace: str) -> None:
+        self._valkey = valkey
+        self._namespace = namespace
+        self._topic = catalogue_topic(namespace)
+
+    async def position(self, partition: int) -> Position | None:
+        """How far `partition` has been folded; None when nothing was."""
+        log, offset, *_ = await self._read("catalogue_position", partition)
+        return _position(log, offset)
+
+    async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
+        """Fold `entries`, and store `end` as the position: all of it or, raising `Behind`, nothing.
+
+        Repeating what was folded before is silently done.
+        """
+        items = msgpack.packb([_item(record, event) for record, event in entries])
+        reply = await self._valkey.call(
+            "FCALL", "catalogue_apply", 1, self._base(partition), start.log_id, start.offset, end, items
+        )
+        if reply[0] == 0:
+            raise Behind(_position(reply[1], reply[2]))
+
+    async def get(self, account: str, resource: str, key: str) -> Stored | None:
+        packed = await self._read("catalogue_get", self._partition(account), account, resource, key)
+        return None if packed is None else _stored(key.encode(), packed)
+
+    async def page(
+        self,
+        account: str,
+        resource: str,
+        *,
+        parent: str = "",
+        order: Order = "created",
+        before: int | None = None,
+        since: int | None = None,
+        limit: int,
+    ) -> list[Stored]:
+        """Up to `limit` records, newest first by `order`: older than `before`, not older than `since` (us)."""
+        flat = await self._read(
+            "catalogue_page",
+            self._partition(account),
+            account,
+            resource,
+            parent,
+            order,
+            "+inf" if before is None else before,
+            "-inf" if since is None else since,
+            limit,
+        )
+        return _many(flat)
+
+    async def contest_config(self, account: str, contest: str) -> ContestConfig:
+        """The contest, all its participants by running number, and their configuration version, in one step."""
+        version, envelope, flat = await self._read("catalogue_contest", self._partition(account), account, contest)
+        return ContestConfig(
+            version=int(version) if version else None,
+            contest=_stored(contest.encode(), envelope) if envelope else None,
+            participants=tuple(_many(flat)),
+        )
+
+    async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]:
+        """What became of each command (at most 4,000), None where the fold has not seen it in 24 h of log time."""
+        replies = await self._read("catalogue_outcomes", partition, *command_ids)
+        return [_outcome(packed) if packed else None for packed in replies]
+
+    async def keys(self, partition: int, known_version: int) -> KeyRows:
+        """The API keys of a partition, unless they are still at `known_version` (-1: none were ever issued)."""
+        log, offset, version, changed, *flat = await self._read("catalogue_keys", partition, known_version)
+        rows = tuple(_key_row(key_id, row) for key_id, row in zip(flat[::2], flat[1::2], strict=True))
+        return KeyRows(_position(log, offset), int(version), rows if changed else None)
+
+    async def find_owner(self, resource: str, key: str) -> str | None:
+        """The account that owns a record with a key made by the server; every partition is asked."""
+        owners = await asyncio.gather(
+            *(self._read("catalogue_owner", p, resource, key) for p in range(CATALOGUE_PARTITIONS))
+        )
+        return next((owner.decode() for owner in owners if owner is not None), None)
+
+    async def quarantine(self, partition: int) -> dict[int, str]:
+        """Offset and reason of every record that could not be folded."""
+        flat = await self._read("catalogue_quarantine", partition)
+        return {int(offset): reason.decode() for offset, reason in zip(flat[::2], flat[1::2], strict=True)}
+
+    def _partition(self, account: str) -> int:
+        return self._topic.partition_of(account)
+
+    def _base(self, partition: int) -> str:
+        return f"{self._namespace}:{{c{partition}}}"
+
+    async def _read(self, function: str, partition: int, *args: Any) -> Any:
+        return await self._valkey.call("FCALL_RO", function, 1, self._base(partition), *args)
+
+
+def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
+    """An event as the function takes it: the order of `event_of` in catalogue.lua."""
+    where = [record.offset, record.timestamp_ms]
+    match event:
+        case Undecodable():
+            return ["poison", *where, event.reason[:REASON_SIZE]]
+        case LogCreated():
+            return ["nothing", *where]
+    who = [event.at, event.account, event.command_id, event.content]
+    match event:
+        case RecordCreated() | RecordChanged():
+            expected = event.expected_version if isinstance(event, RecordChanged) else ANY_VERSION
+            refs, offers = ([part for ref in flat for part in ref] for flat in (event.refs, event.offers))
+            what = [event.resource, event.key, event.contest or "", expected, *(event.parent or ("", ""))]
+            return [event.type, *where, *who, *what, event.record, refs, offers]
+        case RecordDeleted():
+            expected = ANY_VERSION if event.expected_version is None else event.expected_version
+            return [event.type, *where, *who, event.resource, event.key, event.contest or "", expected]
+        case KeyIssued():
+            return [event.type, *where, *who, event.key_id, event.sha256, list(event.permissions)]
+        case KeyRevoked():
+            return [event.type, *where, *who, event.key_id]
+    assert_never(event)
+
+
+def _position(log: bytes, offset: bytes) -> Position | None:
+    return Position(log.decode(), int(offset)) if log else None
+
+
+def _stored(key: bytes, packed: bytes) -> Stored:
+    version, created, updated, number, _, parent, _, _, record = msgpack.unpackb(packed)
+    return Stored(key.decode(), version, created, updated, number, parent, record)
+
+
+def _many(flat: Sequence[bytes]) -> list[Stored]:
+    return [_stored(key, packed) for key, packed in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def _outcome(packed: bytes) -> Outcome:
+    kind, offset, content, named, *rest = msgpack.unpackb(packed)
+    refs = tuple(zip(named[::2], named[1::2], strict=True)) if named else ()
+    return Outcome(OutcomeKind(kind), offset, content, Stored(*rest) if rest else None, refs)
+
+
+def _key_row(key_id: bytes, packed: bytes) -> KeyRow:
+    account, sha256, permissions, issued = msgpack.unpackb(packed)
+    return KeyRow(account, key_id.decode(), sha256, tuple(permissions), issued)

@@ -1,0 +1,204 @@
+"""The one place where errors become HTTP: problems (RFC 9457), and `{"error": ...}` in the legacy generation."""
+
+import logging
+import secrets
+from collections.abc import MutableMapping
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from libs.tally.errors import NotFound, TallyError
+
+Scope = MutableMapping[str, Any]
+
+logger = logging.getLogger(__name__)
+
+LEGACY_PREFIXES: Final = ("/legacy/", "/legacy-test/")
+PROBLEM_JSON: Final = "application/problem+json"
+
+
+class Row(NamedTuple):
+    """How one code is answered. The title is the same for every occurrence."""
+
+    status: int
+    title: str
+
+
+TABLE: Final[dict[str, Row]] = {
+    "malformed_json": Row(400, "The body is not JSON"),
+    "unauthorized": Row(401, "The API key is missing or unknown"),
+    "forbidden": Row(403, "The API key lacks a permission"),
+    "anonymous_voting_disabled": Row(403, "The contest takes no anonymous votes"),
+    "mobile_only": Row(403, "The contest takes free votes from mobile apps only"),
+    "vote_removal_not_allowed": Row(403, "The vote cannot be removed"),
+    "results_hidden": Row(403, "The results are hidden"),
+    "not_found": Row(404, "There is no such thing"),
+    "method_not_allowed": Row(405, "The address does not take this method"),
+    "in_use": Row(409, "Other records refer to it"),
+    "contest_not_running": Row(409, "The contest is not running"),
+    "participant_not_votable": Row(409, "The participant takes no votes"),
+    "participant_limit_reached": Row(409, "The limit for this participant is reached"),
+    "contest_limit_reached": Row(409, "The limit for this contest is reached"),
+    "ip_limit_reached": Row(409, "The limit for this address is reached"),
+    "contest_final": Row(409, "The contest is closed"),
+    "status_transition": Row(409, "The participant cannot go back to pending"),
+    "gone": Row(410, "The contest's secret was destroyed"),
+    "version_conflict": Row(412, "The record has changed"),
+    "payload_too_large": Row(413, "The body is too large"),
+    "unsupported_media_type": Row(415, "The body's media type is not taken here"),
+    "validation_failed": Row(422, "The body or a parameter is not acceptable"),
+    "idempotency_key_reused": Row(422, "The idempotency key was used for something else"),
+    "rate_limited": Row(429, "Too many requests"),
+    "internal_error": Row(500, "Something went wrong"),
+    "log_unavailable": Row(503, "The log cannot be reached"),
+    "views_unavailable": Row(503, "The views cannot be reached, or are behind"),
+    "ledger_catching_up": Row(503, "Doubt about earlier votes is being settled"),
+    "overloaded": Row(503, "Too much is waiting"),
+}
+"""Every code with its status. A code that is not here is a bug, and answered as `internal_error`."""
+
+LEGACY_OWN: Final = frozenset({401, 405, 429, 500, 503})
+"""Statuses that the legacy generation keeps; every other error of its callers is a 400."""
+
+BY_STATUS: Final = {
+    400: "malformed_json",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "payload_too_large",
+    415: "unsupported_media_type",
+    422: "validation_failed",
+}
+"""What the framework's own errors are called."""
+
+
+class Unauthorized(TallyError):
+    """No key, or none that this world knows."""
+
+    code = "unauthorized"
+
+
+class Forbidden(TallyError):
+    """The key lacks `permission`."""
+
+    code = "forbidden"
+
+    def __init__(self, permission: str) -> None:
+        super().__init__(f"This needs a key with the permission {permission}.", permission=permission)
+
+
+class MalformedJson(TallyError):
+    code = "malformed_json"
+
+
+class PayloadTooLarge(TallyError):
+    code = "payload_too_large"
+
+
+class UnsupportedMediaType(TallyError):
+    code = "unsupported_media_type"
+
+
+class MethodNotAllowed(TallyError):
+    """`allow`: the methods that the address takes, as the header writes them."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, allow: str = "") -> None:
+        super().__init__("This address does not take this method.")
+        self.allow = allow
+
+
+def request_id(scope: Scope) -> str:
+    """The id of this request, for the answer and the process's own log; made when first asked for."""
+    state = scope.setdefault("state", {})
+    if "request_id" not in state:
+        state["request_id"] = secrets.token_hex(8)
+    found: str = state["request_id"]
+    return found
+
+
+def is_legacy(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return path.startswith(LEGACY_PREFIXES)
+
+
+def status_of(error: TallyError) -> int:
+    """The HTTP status of an error in the current API: also for the items of a batch."""
+    return TABLE.get(error.code, TABLE["internal_error"]).status
+
+
+def problem_response(error: TallyError, scope: Scope) -> Response:
+    """The answer to a request that ended in `error`, in the generation of its path."""
+    code = error.code if error.code in TABLE else "internal_error"
+    status, title = TABLE[code]
+    headers = {"X-Request-Id": request_id(scope), "Cache-Control": "no-store"}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, MethodNotAllowed) and error.allow:
+        headers["Allow"] = error.allow
+    if is_legacy(scope):
+        body: dict[str, Any] = {"error": {"code": code, "message": error.message}}
+        if status not in LEGACY_OWN:
+            status = 400
+        return Response(orjson.dumps(body), status, headers, "application/json")
+    body = {
+        "type": f"urn:tallykeeper:problem:{code}",
+        "title": title,
+        "status": status,
+        "detail": error.message,
+        "instance": scope["path"],
+        "code": code,
+        "request_id": request_id(scope),
+    }
+    return Response(orjson.dumps(error.data | body), status, headers, PROBLEM_JSON)
+
+
+def log_bug(error: Exception, scope: Scope) -> None:
+    """A bug goes into the process's own log in full, under the request's id."""
+    logger.error("request %s to %s failed", request_id(scope), scope["path"], exc_info=error)
+
+
+def bug_response(scope: Scope) -> Response:
+    """The caller of a bug hears nothing of it but the request's id."""
+    hidden = TallyError("Something went wrong on our side. The request id finds it in our log.")
+    return problem_response(hidden, scope)
+
+
+def handle_errors(app: Starlette) -> None:
+    """Make `app` answer every error of ours, the framework's own, and bugs (which `Front` logs) as above."""
+
+    async def ours(request: Request, error: Exception) -> Response:
+        if isinstance(error, TallyError) and error.code in TABLE and error.code != TallyError.code:
+            return problem_response(error, request.scope)
+        raise error
+
+    async def framework(request: Request, error: Exception) -> Response:
+        return problem_response(_translated(error), request.scope)
+
+    async def bug(request: Request, _: Exception) -> Response:
+        return bug_response(request.scope)
+
+    app.add_exception_handler(TallyError, ours)
+    app.add_exception_handler(HTTPException, framework)
+    app.add_exception_handler(Exception, bug)
+
+
+def _translated(error: Exception) -> TallyError:
+    if not isinstance(error, HTTPException) or error.status_code not in BY_STATUS:
+        raise error
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        return MethodNotAllowed((error.headers or {}).get("Allow", ""))
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return NotFound("There is nothing at this address.")
+    translated = TallyError(str(error.detail))
+    translated.code = BY_STATUS[error.status_code]
+    return translated

@@ -1,0 +1,96 @@
+"""Reading what a caller sent: bodies within a size, JSON, and parameters."""
+
+import re
+from typing import Any, Final
+
+import orjson
+from starlette.requests import Request
+
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
+
+MAX_JSON_BYTES: Final = 1 << 20
+MAX_DEPTH: Final = 100
+"""Objects and arrays in one another; deeper bodies are no records of anybody."""
+JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
+_IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+async def read_body(request: Request, max_bytes: int = MAX_JSON_BYTES) -> bytes:
+    """The whole body. Raises `PayloadTooLarge` as soon as that is certain, before the rest is read."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def require_json(request: Request, *others: str) -> str:
+    """The body's media type, JSON when nothing is said. Raises `UnsupportedMediaType` for all but `others`."""
+    given = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if given not in JSON_TYPES and not given.endswith("+json") and given not in others:
+        raise UnsupportedMediaType(f"Send {' or '.join(('application/json', *others))}, not {given}.")
+    return given
+
+
+def parse_json(body: bytes) -> Any:
+    """Raises `MalformedJson`, saying where, and for what nests deeper than `MAX_DEPTH`."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise MalformedJson(f"The body is not JSON: {error.msg} at line {error.lineno}.") from error
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [child for item in level for child in _children(item)]
+        if not level:
+            return value
+    raise MalformedJson(f"The body nests deeper than {MAX_DEPTH} levels.")
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """As `parse_json`; what is no object is a `ValidationFailed`."""
+    value = parse_json(body)
+    if not isinstance(value, dict):
+        raise ValidationFailed([Problem("", "must be a JSON object")])
+    return value
+
+
+async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
+    """The body as it came, and as an object."""
+    require_json(request)
+    body = await read_body(request)
+    return body, parse_object(body)
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The caller's `Idempotency-Key`. Raises `ValidationFailed` for one that is no key."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
+        raise ValidationFailed([Problem("", "Idempotency-Key must be 1 to 255 visible ASCII characters")])
+    return key
+
+
+def integer_parameter(request: Request, name: str, default: int, least: int, most: int) -> int:
+    """A query parameter. Raises `ValidationFailed` when it is no integer between `least` and `most`."""
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if not re.fullmatch(r"-?[0-9]{1,18}", given) or not least <= int(given) <= most:
+        raise ValidationFailed([Problem("", f"{name} must be an integer from {least} to {most}")])
+    return int(given)
+
+
+def _children(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _too_large(max_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body may have {max_bytes} bytes at most.", max_bytes=max_bytes)
