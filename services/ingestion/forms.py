@@ -1,0 +1,182 @@
+"""What voting clients send and are told; the OpenAPI description comes from these models."""
+
+from ipaddress import ip_address
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from libs.contracts.problems import Problem, ValidationFailed, pointer
+from libs.tally.errors import TallyError
+from libs.tally.events import Platform, Source
+from libs.web.errors import MalformedJson
+
+MAX_COUNT = 1_000_000
+MAX_IDENTITY_BYTES = 256
+VOTE_ID = r"^[A-Za-z0-9_.:\-]{1,64}$"
+
+
+def _identity(value: str) -> str:
+    if not 1 <= len(value.encode()) <= MAX_IDENTITY_BYTES:
+        raise PydanticCustomError("identity", "must be 1 to 256 bytes of UTF-8")
+    if not value.isprintable() and any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):
+        raise PydanticCustomError("identity", "must not contain control characters")
+    return value
+
+
+def _address(value: str) -> str:
+    try:
+        ip_address(value)
+    except ValueError as error:
+        raise PydanticCustomError("address", "must be an IPv4 or IPv6 address") from error
+    return value
+
+
+Identity = Annotated[str, AfterValidator(_identity)]
+
+
+class VoteForm(BaseModel):
+    """One vote. The same id with the same content answers the first acceptance again, counting nothing."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        json_schema_extra={"examples": [{"participant_key": "p1", "voter_id": "voter-1", "platform": "ios"}]},
+    )
+
+    vote_id: Annotated[str, Field(pattern=VOTE_ID)] | None = Field(
+        None, description="Unique per contest and voter; a UUIDv7 is made when absent. Same as Idempotency-Key."
+    )
+    participant_key: Annotated[str, Field(min_length=1, max_length=64)] = Field(
+        description="The participant voted for."
+    )
+    voter_id: Identity | None = Field(None, description="A signed-in voter; exactly one of this and anonymous_id.")
+    anonymous_id: Identity | None = Field(None, description="An anonymous voter, for example a device.")
+    source: Source = Field("c-free", description="Free or paid; c-paid needs the permission purchases:write.")
+    count: int = Field(1, ge=1, le=MAX_COUNT, description="How many votes to cast at once.")
+    platform: Platform | None = Field(None, description="Where the voter is.")
+    ip: Annotated[str, AfterValidator(_address)] | None = Field(
+        None, description="The end user's address; absent: no address limit, unless a trusted proxy tells it."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nulls_are_absent(cls, value: Any) -> Any:
+        if isinstance(value, dict) and None in value.values():
+            return {name: member for name, member in value.items() if member is not None}
+        return value
+
+    @model_validator(mode="after")
+    def _one_voter(self) -> Self:
+        if (self.voter_id is None) == (self.anonymous_id is None):
+            raise PydanticCustomError("one_voter", "exactly one of voter_id and anonymous_id must be given")
+        return self
+
+
+class Choice(BaseModel):
+    participant_key: str
+    count: int
+
+
+class Remaining(BaseModel):
+    """What the voter may still cast from this source; null is unlimited."""
+
+    participant: int | None
+    contest: int | None
+
+
+class AcceptedVote(BaseModel):
+    """In the log, acknowledged by all in-sync replicas."""
+
+    vote_id: str
+    contest_key: str
+    status: Literal["accepted"]
+    accepted_at: str
+    source: Source
+    choices: list[Choice]
+    remaining: Remaining
+    next_free_vote_at: str | None
+    receipt: str
+
+
+class BatchForm(BaseModel):
+    """Up to 10,000 votes; each is decided for itself, those of one voter in their order."""
+
+    votes: list[VoteForm] = Field(max_length=10_000)
+
+
+class BatchItem(BaseModel):
+    """201 or 200 with the members of an accepted vote, or an error's status with its code."""
+
+    model_config = ConfigDict(extra="allow")
+
+    status: int
+    vote_id: str | None = None
+    code: str | None = None
+    detail: str | None = None
+
+
+class BatchResult(BaseModel):
+    results: list[BatchItem]
+
+
+class VoteStatusAnswer(BaseModel):
+    """What became of an accepted vote: `accepted` until it is folded, then `counted`, or `overruled`."""
+
+    vote_id: str
+    contest_key: str
+    status: Literal["accepted", "counted", "overruled"]
+    reason: str | None
+    accepted_at: str | None
+    source: Source | None
+    choices: list[Choice] | None
+    position: str | None = Field(description="The vote's Tally-Position, once it is folded.")
+
+
+class Allowance(BaseModel):
+    """Votes used and left of one limit; null is unlimited."""
+
+    used: int
+    limit: int | None
+    remaining: int | None
+
+
+class ParticipantAllowance(Allowance):
+    participant_key: str
+
+
+class SourceAllowance(BaseModel):
+    source: Source
+    contest: Allowance
+    participants: list[ParticipantAllowance]
+
+
+class AllowanceAnswer(BaseModel):
+    """What one voter has used and may still cast, folded and pending votes together."""
+
+    contest_key: str
+    sources: list[SourceAllowance]
+    next_free_vote_at: str | None
+
+
+def parse_vote(body: bytes) -> VoteForm:
+    """Raises `MalformedJson` or `ValidationFailed`."""
+    try:
+        return VoteForm.model_validate_json(body)
+    except ValidationError as error:
+        raise _refusal(error) from error
+
+
+def check_vote(value: Any) -> VoteForm | TallyError:
+    """A vote from parsed JSON, or why it is none."""
+    try:
+        return VoteForm.model_validate(value)
+    except ValidationError as error:
+        return _refusal(error)
+
+
+def _refusal(error: ValidationError) -> TallyError:
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    if problems[0]["type"] == "json_invalid":
+        return MalformedJson(f"The body is not JSON: {problems[0]['msg']}")
+    return ValidationFailed([Problem(pointer(*problem["loc"]), problem["msg"]) for problem in problems])

@@ -1,0 +1,66 @@
+"""From what a client says of a voter to the names that the log knows."""
+
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+
+from uuid_utils import uuid7
+
+from libs.contracts.pseudonyms import content_hash, network_of, pseudonym
+from libs.tally.commands import CastVote
+from services.ingestion.forms import VoteForm
+
+Network = IPv4Network | IPv6Network
+
+
+def parse_networks(text: str) -> list[Network]:
+    """Networks or single addresses parted by commas. Raises ValueError."""
+    return [ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()]
+
+
+def forwarded_address(peer: str | None, forwarded_for: str | None, trusted: list[Network]) -> str | None:
+    """The end user's address by X-Forwarded-For, as far as trusted proxies vouch for it; None if none does."""
+    if not trusted or peer is None or forwarded_for is None or not _within(peer, trusted):
+        return None
+    for hop in reversed([hop.strip() for hop in forwarded_for.split(",")]):
+        if not _within(hop, trusted):
+            return hop if _is_address(hop) else None
+    return None
+
+
+def new_vote_id() -> str:
+    return str(uuid7())
+
+
+def voter_pseudonym(secret: bytes, voter_id: str | None, anonymous_id: str | None) -> str:
+    """Exactly one of the two is given; signed-in "x" is not anonymous "x"."""
+    if voter_id is not None:
+        return pseudonym(secret, "voter", voter_id)
+    return pseudonym(secret, "anonymous", anonymous_id or "")
+
+
+def command(contest: str, secret: bytes, form: VoteForm, vote_id: str, forwarded: str | None) -> CastVote:
+    """The command that a form asks for; `forwarded` is the address to take where the form names none."""
+    voter = voter_pseudonym(secret, form.voter_id, form.anonymous_id)
+    address = form.ip or forwarded
+    return CastVote(
+        contest=contest,
+        voter=voter,
+        anonymous=form.anonymous_id is not None,
+        vote_id=vote_id,
+        content=content_hash(voter, form.source, form.participant_key, form.count),
+        source=form.source,
+        choices=((form.participant_key, form.count),),
+        platform=form.platform,
+        address=None if address is None else pseudonym(secret, "address", network_of(address)),
+    )
+
+
+def _within(address: str, networks: list[Network]) -> bool:
+    return _is_address(address) and any(ip_address(address) in network for network in networks)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
