@@ -1,0 +1,79 @@
+"""Serving HTTP: one service alone, or several behind one front."""
+
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+import uvloop
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
+
+from libs.web.asgi import Front
+from libs.web.errors import handle_errors
+from libs.web.health import Check, health_routes
+from libs.web.hot import HotRoute
+
+DRAIN_S = 10
+"""How long requests that are under way may go on after the signal to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """What a service shows over HTTP, and what it needs to be ready.
+
+    `hot` routes are matched before all others. `checks` are named for what they look at.
+    """
+
+    hot: Sequence[HotRoute] = ()
+    routers: Sequence[APIRouter] = ()
+    routes: Sequence[BaseRoute] = ()
+    checks: Mapping[str, Check] = field(default_factory=dict)
+
+
+def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAPI:
+    """One app of several surfaces, with health routes over all their checks; wrap it in `Front` to serve it."""
+    app = FastAPI(title=title, redirect_slashes=False, **options)
+    handle_errors(app)
+    checks: dict[str, Check] = {}
+    for surface in surfaces:
+        app.router.routes.extend(surface.hot)
+        checks |= surface.checks
+    for surface in surfaces:
+        for router in surface.routers:
+            app.include_router(router)
+        app.router.routes.extend(surface.routes)
+    app.router.routes.extend(health_routes(checks))
+    return app
+
+
+async def serve(app: FastAPI, host: str, port: int) -> None:
+    """Serve until SIGINT or SIGTERM, then let what is under way finish. The caller closes what the app uses."""
+    config = uvicorn.Config(
+        Front(app),
+        host=host,
+        port=port,
+        loop="none",
+        http="httptools",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # uvicorn raises the signal again once it has drained; by then it has been obeyed
+        signal.signal(number, signal.SIG_IGN)
+    await uvicorn.Server(config).serve()
+
+
+def run_alone(title: str, opened: AbstractAsyncContextManager[Surface], host: str, port: int) -> None:
+    """One service as a process of its own, until it is told to stop."""
+
+    async def main() -> None:
+        async with opened as surface:
+            await serve(build_app(title, [surface]), host, port)
+
+    uvloop.run(main())
