@@ -34,6 +34,10 @@ class DataDir:
         self._min_free_mb = min_free_mb
         self._lock: int | None = None
 
+    @property
+    def is_open(self) -> bool:
+        return self._lock is not None
+
     def open(self, *, fresh: bool = False) -> int:
         """Makes and locks the directory, and empties it if `fresh`; returns the lock's descriptor.
 

@@ -7,6 +7,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 import requests
 from filelock import FileLock
@@ -37,25 +38,28 @@ def pins(file: Path = PINS) -> list[Pin]:
     return [Pin(sha256, int(size), coordinate) for sha256, size, coordinate in rows]
 
 
-def class_path(report: Report, cache: Path | None = None) -> list[Path]:
+def class_path(report: Report, cancelled: Event | None = None, cache: Path | None = None) -> list[Path]:
     """The jars in class path order, fetched if need be; one starter at a time, others wait.
 
     A jar is hashed when fetched and whenever its size or modification time is not what it was then.
-    `StackError` where one cannot be fetched or is not the pinned one.
+    `StackError` where one cannot be fetched or is not the pinned one, or once `cancelled` is set.
     """
     home = cache or user_cache_path("tallykeeper") / "kafka-4.3.0"
+    repositories = {**GlobalSettings.load().repositories, "central": MAVEN_CENTRAL_URL}
     try:
         home.mkdir(parents=True, exist_ok=True)
         with FileLock(home / "lock"):
-            return _Store(home).complete(pins(), report)
+            return JarStore(home, repositories).complete(pins(), report, cancelled or Event())
     except OSError as error:
         raise errors.from_os_error(error, home) from error
 
 
-class _Store:
+class JarStore:
     """A Maven repository of our own, so that nobody else's half-written file is in it, and what was checked."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, repositories: dict[str, str]) -> None:
+        """`repositories`: name -> base URL, asked in this order."""
+        self._repositories = repositories
         self._repository = home / "repository"
         self._checked_file = home / "checked.json"
         try:
@@ -63,13 +67,16 @@ class _Store:
         except (OSError, ValueError):
             self._checked = {}
 
-    def complete(self, wanted: list[Pin], report: Report) -> list[Path]:
+    def complete(self, wanted: list[Pin], report: Report, cancelled: Event) -> list[Path]:
+        """The paths of what is wanted, in its order, all there and checked."""
         missing = [pin for pin in wanted if not self._holds(pin)]
         if missing:
             total = sum(pin.size for pin in missing)
             with report.progress("Fetching Kafka 4.3.0 (once)", total) as advance:
 
                 def fetch(pin: Pin) -> None:
+                    if cancelled.is_set():
+                        raise errors.fetch_failed(pin.coordinate, "cancelled")
                     self._fetch(pin)
                     advance(pin.size)
 
@@ -106,7 +113,7 @@ class _Store:
             context = MavenContext(
                 resolver=PythonResolver(),
                 repo_cache=self._repository,
-                remote_repos={**GlobalSettings.load().repositories, "central": MAVEN_CENTRAL_URL},
+                remote_repos=self._repositories,
                 timeout=30,
             )
             try:

@@ -10,6 +10,7 @@ import subprocess
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
@@ -83,10 +84,14 @@ class NativeKafka:
 
     async def start(self) -> None:
         """Returns when metadata requests are answered. The first start on a machine fetches the jars."""
-        command = await asyncio.to_thread(self._prepare)
+        cancelled = Event()
+        try:
+            command = await asyncio.to_thread(self._prepare, cancelled)
+        finally:
+            cancelled.set()
         self._process = Process(self.name, command, reaper=self._reaper, log=self._log)
         if not ports.is_free(self._controller_port):
-            raise errors.port_in_use(self._controller_port, "--any-port")
+            raise errors.port_in_use(self._controller_port)
         await start_and_wait(self._process, self._port, lambda: answers(self.address), self._timeout_s)
 
     async def stop(self) -> None:
@@ -97,9 +102,9 @@ class NativeKafka:
         if self._process:
             await self._process.kill()
 
-    def _prepare(self) -> list[str]:
+    def _prepare(self, cancelled: Event) -> list[str]:
         """Everything before the broker itself; returns its command line."""
-        class_path = jars.class_path(self._report)
+        class_path = jars.class_path(self._report, cancelled)
         run = [str(java.find()), "-cp", os.pathsep.join(map(str, class_path))]
         try:
             self._data_dir.mkdir(parents=True, exist_ok=True)

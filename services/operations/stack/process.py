@@ -24,10 +24,13 @@ class Reaper:
     A process killed in the millisecond between starting a child and reporting it is the one gap.
     """
 
-    def __init__(self, keep_open: Sequence[int] = ()) -> None:
-        """`keep_open`: descriptors (locks) that the reaper holds until all it was told of is gone."""
+    def __init__(self, keep_open: Sequence[int] = (), announcements: Sequence[Path] = ()) -> None:
+        """`keep_open`: descriptors (locks) that the reaper holds until all it was told of is gone.
+
+        `announcements`: files that say that it all runs, and so go first.
+        """
         self._child = subprocess.Popen(  # noqa: S603
-            [sys.executable, reaper.__file__, str(os.getpid())],
+            [sys.executable, reaper.__file__, str(os.getpid()), *map(str, announcements)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,

@@ -2,7 +2,8 @@
 
 A parent writes a line per process that it starts (`+<pid> <start time>`) or has stopped (`-<pid>`) to this
 process's standard input. When that ends, or the parent is gone, even by SIGKILL, what is still running is
-stopped here, the latest first: SIGTERM to its process group, then SIGKILL after `GRACE_S`.
+stopped here, the latest first: SIGTERM to its process group, then SIGKILL after `GRACE_S`. Before that it deletes
+the files named on its command line, which say that all this is running.
 
 Run as a script, so that starting it imports as little as possible.
 """
@@ -68,6 +69,9 @@ def main() -> None:
                 running[int(told_pid)] = float(told_start)
             else:
                 running.pop(int(line[1:]), None)
+    for announcement in sys.argv[2:]:
+        with suppress(FileNotFoundError):
+            os.unlink(announcement)
     for pid, started in reversed(running.items()):
         stop_group(pid, started)
 

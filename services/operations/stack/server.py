@@ -64,7 +64,7 @@ async def start_and_wait(
     Where it ends first, or takes longer than `timeout_s`, it is gone when the `StackError` comes.
     """
     if not ports.is_free(port):
-        raise errors.port_in_use(port, "--any-port")
+        raise errors.port_in_use(port)
     try:
         process.start()
     except OSError as error:
@@ -84,5 +84,5 @@ def _why_it_ended(process: Process, port: int) -> StackError:
     if "No space left on device" in said or "Disk quota exceeded" in said:
         return errors.disk_full(process.log.parent)
     if "Address already in use" in said:
-        return errors.port_in_use(port, "--any-port")
+        return errors.port_in_use(port)
     return errors.start_failed(process.name, process.log, f"ended with {process.exit_code}")

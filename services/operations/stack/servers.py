@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from services.operations.stack import description
 from services.operations.stack.choice import choose
 from services.operations.stack.data_dir import DataDir
 from services.operations.stack.process import Reaper
@@ -56,6 +58,15 @@ class Servers:
         return self._reaper
 
     @property
+    def is_open(self) -> bool:
+        """Whether the data directory is held."""
+        return self._data_dir.is_open
+
+    @property
+    def running(self) -> Mapping[str, Server]:
+        return self._servers
+
+    @property
     def addresses(self) -> Addresses:
         return Addresses(self._servers["kafka"].address, self._servers["valkey"].address)
 
@@ -68,7 +79,7 @@ class Servers:
         """Returns when both answer. `StackError` where one cannot; then nothing is left running."""
         lock = await asyncio.to_thread(self._data_dir.open, fresh=self._fresh)
         try:
-            self._reaper = Reaper(keep_open=[lock])
+            self._reaper = Reaper(keep_open=[lock], announcements=[self.data_dir / description.FILE])
             self._servers = choose(self._settings, self.data_dir, self._reaper, self._report)
             async with asyncio.TaskGroup() as both:
                 for server in self._servers.values():

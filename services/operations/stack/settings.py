@@ -21,6 +21,12 @@ class StackSettings(BaseSettings):
     stack: Literal["auto", "native", "containers"] = Field(
         "auto", description="Start servers natively, in containers, or natively where that is possible."
     )
+    namespace: str = Field("tally", description="Prefix of every topic and key.")
+    partitions: int = Field(16, ge=1, description="Partitions of the votes topic, fixed for its life.")
+    host: str = Field("127.0.0.1", description="Where the local stack's HTTP front listens.")
+    storage_url: str | None = Field(
+        None, description="The object store; absent: a directory in the data directory."
+    )
     data_dir: Path = Field(Path(".tally"), description="Where the local stack keeps its data.")
     kafka_heap_mb: int = Field(512, ge=128, description="Heap of the local Kafka.")
     valkey_fsync: Literal["everysec", "always", "no"] = Field(

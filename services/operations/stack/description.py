@@ -1,0 +1,69 @@
+"""`stack.json`: how everybody else finds the running stack (API.md, "The command line")."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+FILE = "stack.json"
+UNSPECIFIED = ("0.0.0.0", "::", "")  # noqa: S104
+
+
+def base_url(host: str, port: int) -> str:
+    """Where this machine reaches a server that listens there."""
+    reachable = "127.0.0.1" if host in UNSPECIFIED else host
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+def describe(
+    base: str,
+    *,
+    kafka: str,
+    valkey: str,
+    pids: Mapping[str, int],
+    credentials: Mapping[str, str],
+    namespace: str,
+    partitions: int,
+    storage_url: str,
+) -> dict[str, Any]:
+    return {
+        "base_url": base,
+        "legacy_base_url": f"{base}/legacy",
+        "legacy_test_base_url": f"{base}/legacy-test",
+        "media_url": f"{base}/media",
+        "dashboard_url": f"{base}/dashboard",
+        "kafka": kafka,
+        "valkey": valkey,
+        "namespace": namespace,
+        "partitions": partitions,
+        "storage_url": storage_url,
+        "pids": dict(pids),
+        **credentials,
+    }
+
+
+def write(data_dir: Path, stack: Mapping[str, Any]) -> None:
+    """Replaces the file in one step; only its owner can read it, as it holds keys."""
+    new = data_dir / f"{FILE}.new"
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(stack, file, indent=2)
+        file.write("\n")
+    new.replace(data_dir / FILE)
+
+
+def remove(data_dir: Path) -> None:
+    (data_dir / FILE).unlink(missing_ok=True)
+
+
+def read(data_dir: Path) -> dict[str, Any] | None:
+    """None where no stack runs on this data directory."""
+    try:
+        stack: dict[str, Any] = json.loads((data_dir / FILE).read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return stack

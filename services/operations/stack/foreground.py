@@ -1,0 +1,78 @@
+"""A stack in the foreground of a terminal: what it shows, and how it is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from services.operations.stack.errors import StackError
+from services.operations.stack.report import Report
+from services.operations.stack.supervisor import Supervisor
+
+SHOWN = (
+    ("API", "base_url"),
+    ("legacy API", "legacy_base_url"),
+    ("legacy test API", "legacy_test_base_url"),
+    ("media", "media_url"),
+    ("dashboard", "dashboard_url"),
+    ("Kafka", "kafka"),
+    ("Valkey", "valkey"),
+)
+
+
+async def run(supervisor: Supervisor, report: Report, *, as_json: bool = False) -> int:
+    """Runs a stack until SIGINT or SIGTERM, also while it starts; returns the exit code.
+
+    What it says goes to standard error, but the addresses go to standard output.
+    """
+    asked_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, asked_to_stop.set)
+    starting = asyncio.create_task(supervisor.start())
+    asked = asyncio.create_task(asked_to_stop.wait())
+    try:
+        await asyncio.wait((starting, asked), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            report.line("Stopping ...")
+            starting.cancel()
+            await asyncio.wait((starting,))
+            return 0
+        show(starting.result(), supervisor.data_dir, as_json=as_json)
+        await asked_to_stop.wait()
+        report.line("Stopping ...")
+        await supervisor.stop()
+        report.line("Stopped.")
+        return 0
+    except StackError as error:
+        report.line(f"Error: {error.message}")
+        return int(error.exit_code)
+    finally:
+        asked.cancel()
+        await supervisor.stop()
+
+
+def show(stack: dict[str, Any], data_dir: Path, *, as_json: bool) -> None:
+    """A table on a terminal, plain `name: value` lines elsewhere, and the key as a line to paste."""
+    console = Console(highlight=False, soft_wrap=True)
+    if as_json:
+        console.out(json.dumps(stack))
+        return
+    rows = [*((title, stack[key]) for title, key in SHOWN), ("logs", str(data_dir / "logs"))]
+    if console.is_terminal:
+        table = Table(show_header=False, title="Tallykeeper is ready", title_justify="left")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    else:
+        for title, value in rows:
+            console.out(f"{title}: {value}")
+    console.out(f"export TALLY_API_KEY={stack['api_key']}")
+    if console.is_terminal:
+        console.out("Ctrl-C stops it.")

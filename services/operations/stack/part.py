@@ -1,0 +1,54 @@
+"""The parts of the service as child processes of the supervisor."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.operations.stack.process import Process, Reaper
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`command` runs it in the foreground, its settings in the environment; SIGTERM makes it drain and end.
+
+    `drain_s`: how long that may take.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    drain_s: float = 10.0
+
+
+PARTS = (
+    Part("projector", (sys.executable, "-m", "services.projector")),
+    Part("gateway", (sys.executable, "-m", "services.gateway")),
+)
+"""In the order in which they start; they stop in the reverse one."""
+
+
+class RunningPart:
+    """A part that can be started again and again, its output in `<logs>/<name>.log`."""
+
+    def __init__(self, part: Part, environment: Mapping[str, str], logs: Path, reaper: Reaper) -> None:
+        self.name = part.name
+        self.log = logs / f"{part.name}.log"
+        self._drain_s = part.drain_s
+        self._environment = environment
+        self._process = Process(part.name, part.command, reaper=reaper, log=self.log)
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Returns at once: when it is ready only it can say."""
+        self._process.start(self._environment)
+
+    async def stop(self) -> None:
+        await self._process.stop(self._drain_s)
+
+    async def kill(self) -> None:
+        await self._process.kill()

@@ -1,0 +1,253 @@
+"""Everything on one machine: the servers, the parts of the service on them, and what keeps them running."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import httpx
+
+from services.operations.stack import description, errors, ports
+from services.operations.stack.part import PARTS, Part, RunningPart
+from services.operations.stack.report import Report
+from services.operations.stack.servers import Addresses, Servers
+from services.operations.stack.settings import StackSettings
+
+WATCH_S = 0.05
+FIRST_DELAY_S, LONGEST_DELAY_S, STABLE_S = 0.2, 10.0, 30.0
+ENDS_BEFORE_READY = 3
+READY_S = 60.0
+
+
+class Preparation(Protocol):
+    """What the parts need before they start, and what a developer needs after (`services.operations.prepare`)."""
+
+    async def prepare(self, kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> object:
+        """Makes topics and loads functions; safe to repeat."""
+
+    async def development_credentials(
+        self, kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str
+    ) -> dict[str, str]:
+        """The account and keys for development, the same from run to run."""
+
+
+class Watched(Protocol):
+    """A server or a part."""
+
+    @property
+    def pid(self) -> int | None: ...
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    async def kill(self) -> None: ...
+
+
+class Supervisor:
+    """Starts it all in order, starts again what dies, keeps `stack.json` true, and stops it all in reverse.
+
+    Used by `tally up` and `tally demo`, and in-process by tests. `parts` are what it runs on top of the servers.
+    """
+
+    def __init__(
+        self,
+        settings: StackSettings,
+        preparation: Preparation,
+        *,
+        port: int = 8080,
+        any_port: bool = False,
+        fresh: bool = False,
+        parts: Sequence[Part] = PARTS,
+        report: Report | None = None,
+    ) -> None:
+        self._settings = settings
+        self._preparation = preparation
+        self._wished_port, self._any_port = port, any_port
+        self._parts = parts
+        self._report = report or Report()
+        self._servers = Servers(settings, fresh=fresh, report=self._report)
+        self._watched: dict[str, Watched] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._held: set[str] = set()
+        self._ends: dict[str, int] = {}
+        self._last_pids: dict[str, int] = {}
+        self._watches: list[asyncio.Task[None]] = []
+        self.credentials: dict[str, str] = {}
+        self.base_url = ""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def data_dir(self) -> Path:
+        return self._servers.data_dir
+
+    @property
+    def addresses(self) -> Addresses:
+        return self._servers.addresses
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """What runs here now, by name."""
+        return {name: watched.pid for name, watched in self._watched.items() if watched.pid is not None}
+
+    @property
+    def stack(self) -> dict[str, Any]:
+        """The contents of `stack.json`; what is down at the moment keeps its last pid there."""
+        self._last_pids |= self.pids
+        return description.describe(
+            self.base_url,
+            kafka=self.addresses.kafka,
+            valkey=self.addresses.valkey,
+            pids=self._last_pids,
+            credentials=self.credentials,
+            namespace=self._settings.namespace,
+            partitions=self._settings.partitions,
+            storage_url=self._storage_url,
+        )
+
+    async def start(self) -> dict[str, Any]:
+        """Returns `stack` when `/readyz` answers 200 and the development credentials are there.
+
+        `StackError` where something keeps it from that, or it is cancelled; then nothing is left running.
+        """
+        try:
+            await self._start()
+        except BaseException as error:
+            await self.stop()
+            if isinstance(error, OSError):
+                raise errors.from_os_error(error, self.data_dir) from error
+            raise
+        return self.stack
+
+    async def stop(self) -> None:
+        """The parts drain, then the servers end; `stack.json` goes. Nothing happens the second time."""
+        for watch in self._watches:
+            watch.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+        self._watches.clear()
+        for part in reversed(self._parts):
+            if part.name in self._watched:
+                await self._watched[part.name].stop()
+        if self._servers.is_open:
+            description.remove(self.data_dir)
+        await self._servers.stop()
+
+    async def kill(self, name: str, *, restart: bool = True) -> None:
+        """SIGKILL to a part or server. It is started again at once, or else stays down until `restart`."""
+        if not restart:
+            self._held.add(name)
+        await self._watched[name].kill()
+
+    async def restart(self, name: str) -> None:
+        """Stops a part or server, if it runs, and starts it."""
+        self._held.add(name)
+        async with self._locks[name]:
+            await self._watched[name].stop()
+            await self._start_again(name)
+        self._held.discard(name)
+
+    async def _start(self) -> None:
+        port = self._choose_port()
+        self.base_url = description.base_url(self._settings.host, port)
+        await self._servers.start()
+        description.remove(self.data_dir)
+        self._storage_url = self._settings.storage_url or self._local_storage()
+        place = {
+            "kafka": self.addresses.kafka,
+            "valkey": self.addresses.valkey,
+            "namespace": self._settings.namespace,
+            "storage_url": self._storage_url,
+        }
+        partitions = self._settings.partitions
+        await self._preparation.prepare(partitions=partitions, **place)
+        environment = self._environment(port)
+        logs = self.data_dir / "logs"
+        self._watched = dict(self._servers.running)
+        for part in self._parts:
+            running = RunningPart(part, environment, logs, self._servers.reaper)
+            self._watched[part.name] = running
+            await running.start()
+        for name, watched in self._watched.items():
+            self._locks[name] = asyncio.Lock()
+            if watched.pid is not None:
+                self._watches.append(asyncio.create_task(self._watch(name), name=f"watch {name}"))
+        await self._until_ready()
+        self.credentials = await self._preparation.development_credentials(partitions=partitions, **place)
+        description.write(self.data_dir, self.stack)
+
+    def _choose_port(self) -> int:
+        port = self._wished_port
+        if port != 0 and ports.is_free(port, self._settings.host):
+            return port
+        if port == 0 or self._any_port:
+            return ports.free_ports(1)[0]
+        raise errors.port_in_use(port, "free it, or choose another with --port, or any free one with --any-port")
+
+    def _local_storage(self) -> str:
+        objects = self.data_dir / "objects"
+        objects.mkdir(exist_ok=True)
+        return objects.as_uri()
+
+    def _environment(self, port: int) -> Mapping[str, str]:
+        return {
+            "TALLY_KAFKA_BOOTSTRAP_SERVERS": self.addresses.kafka,
+            "TALLY_VALKEY_URL": self.addresses.valkey,
+            "TALLY_NAMESPACE": self._settings.namespace,
+            "TALLY_PARTITIONS": str(self._settings.partitions),
+            "TALLY_STORAGE_URL": self._storage_url,
+            "TALLY_HOST": self._settings.host,
+            "TALLY_PORT": str(port),
+            "TALLY_DATA_DIR": str(self.data_dir),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    async def _until_ready(self) -> None:
+        deadline = time.monotonic() + READY_S
+        async with httpx.AsyncClient(base_url=self.base_url, timeout=2.0, trust_env=False) as client:
+            while True:
+                with suppress(httpx.HTTPError):
+                    if (await client.get("/readyz")).status_code == httpx.codes.OK:
+                        return
+                for name, ends in self._ends.items():
+                    if ends >= ENDS_BEFORE_READY:
+                        raise errors.start_failed(name, self.data_dir / "logs" / f"{name}.log", "it ends at once")
+                if time.monotonic() > deadline:
+                    raise errors.start_failed("tally", self.data_dir / "logs", f"/readyz not 200 in {READY_S:g} s")
+                await asyncio.sleep(WATCH_S)
+
+    async def _watch(self, name: str) -> None:
+        """Starts it again whenever it ends by itself, sooner after a long life than after a short one."""
+        delay_s = FIRST_DELAY_S
+        born = time.monotonic()
+        while True:
+            await asyncio.sleep(WATCH_S)
+            if name in self._held or self._watched[name].pid is not None:
+                continue
+            if time.monotonic() - born > STABLE_S:
+                delay_s = FIRST_DELAY_S
+            self._ends[name] = self._ends.get(name, 0) + 1
+            self._report.line(f"{name} has ended; starting it again in {delay_s:g} s")
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+            async with self._locks[name]:
+                if name not in self._held and self._watched[name].pid is None:
+                    with suppress(errors.StackError, OSError):
+                        await self._start_again(name)
+            born = time.monotonic()
+
+    async def _start_again(self, name: str) -> None:
+        try:
+            await self._watched[name].start()
+        except (errors.StackError, OSError) as error:
+            self._report.line(f"{name} did not start: {error}")
+            raise
+        self._report.line(f"{name} runs again")
+        if self.credentials:
+            description.write(self.data_dir, self.stack)

@@ -1,0 +1,44 @@
+"""`tally up`: the whole service on this machine, in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.operations import prepare
+from services.operations.stack import foreground
+from services.operations.stack.report import Report
+from services.operations.stack.settings import StackSettings
+from services.operations.stack.supervisor import Supervisor
+
+
+def up(
+    port: Annotated[
+        int, typer.Option(envvar="TALLY_PORT", min=0, max=65535, help="Port of the HTTP front.")
+    ] = 8080,
+    data_dir: Annotated[
+        Path, typer.Option(envvar="TALLY_DATA_DIR", help="Where data and logs are kept from run to run.")
+    ] = Path(".tally"),
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin without the data of earlier runs: it is deleted.")
+    ] = False,
+    any_port: Annotated[
+        bool, typer.Option("--any-port", help="Take a free port where the wished one is in use.")
+    ] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Open no browser. Nothing opens one today; kept for scripts.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print stack.json's contents, on one line, when ready.")
+    ] = False,
+) -> None:
+    """Start everything on this machine and stay in the foreground; Ctrl-C stops it cleanly."""
+    del no_browser
+    report = Report()
+    supervisor = Supervisor(
+        StackSettings(data_dir=data_dir), prepare, port=port, any_port=any_port, fresh=fresh, report=report
+    )
+    raise typer.Exit(asyncio.run(foreground.run(supervisor, report, as_json=as_json)))

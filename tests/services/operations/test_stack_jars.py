@@ -1,0 +1,86 @@
+"""Jars are only used when they are the pinned ones."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from services.operations.stack import jars
+from services.operations.stack.errors import StackError
+from services.operations.stack.jars import JarStore, Pin
+from services.operations.stack.report import Silence
+
+JAR = b"the bytes of a jar"
+PIN = Pin(hashlib.sha256(JAR).hexdigest(), len(JAR), "org.example:thing:1.0")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """The jar as a Maven repository holds it; to be changed by a test."""
+    jar = tmp_path / "remote" / "org" / "example" / "thing" / "1.0" / "thing-1.0.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(JAR)
+    return jar
+
+
+@pytest.fixture
+def repositories(tmp_path: Path, published: Path) -> Iterator[dict[str, str]]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "remote"))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield {"here": f"http://127.0.0.1:{server.server_port}"}
+        server.shutdown()
+
+
+def complete(tmp_path: Path, repositories: dict[str, str], cancelled: bool = False) -> list[Path]:
+    stop = threading.Event()
+    if cancelled:
+        stop.set()
+    (tmp_path / "home").mkdir(exist_ok=True)
+    return JarStore(tmp_path / "home", repositories).complete([PIN], Silence(), stop)
+
+
+def test_a_jar_is_fetched_once(tmp_path: Path, repositories: dict[str, str], published: Path) -> None:
+    (path,) = complete(tmp_path, repositories)
+    assert path.read_bytes() == JAR
+    published.unlink()
+    assert complete(tmp_path, repositories) == [path]
+
+
+def test_a_damaged_jar_is_fetched_again(tmp_path: Path, repositories: dict[str, str]) -> None:
+    (path,) = complete(tmp_path, repositories)
+    path.write_bytes(JAR[:5])
+    complete(tmp_path, repositories)
+    assert path.read_bytes() == JAR
+
+
+def test_a_jar_with_other_content_is_refused(
+    tmp_path: Path, repositories: dict[str, str], published: Path
+) -> None:
+    published.write_bytes(b"something else")
+    with pytest.raises(StackError, match="checksum") as refused:
+        complete(tmp_path, repositories)
+    assert "TALLY_KAFKA_BOOTSTRAP_SERVERS" in refused.value.message
+
+
+def test_a_cancelled_start_fetches_no_more(tmp_path: Path, repositories: dict[str, str]) -> None:
+    with pytest.raises(StackError):
+        complete(tmp_path, repositories, cancelled=True)
+    assert not (tmp_path / "home" / "repository").exists()
+
+
+def test_every_jar_of_kafka_is_pinned_once() -> None:
+    coordinates = [pin.coordinate for pin in jars.pins()]
+    assert "org.apache.kafka:kafka_2.13:4.3.0" in coordinates
+    assert len(coordinates) == len({coordinate.rpartition(":")[0] for coordinate in coordinates})
+    assert all(len(pin.sha256) == 64 and pin.size > 0 for pin in jars.pins())

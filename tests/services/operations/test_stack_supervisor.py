@@ -1,0 +1,172 @@
+"""The supervisor: order of start and stop, deaths repaired, and a `stack.json` that stays true."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from services.operations.stack.errors import Exit, StackError
+from services.operations.stack.ports import is_free
+from services.operations.stack.reaper import start_time
+from services.operations.stack.report import Silence
+from services.operations.stack.servers import Servers
+from services.operations.stack.settings import StackSettings
+from services.operations.stack.supervisor import Supervisor
+from tests.support.eventually import eventually
+from tests.support.parts import BROKEN, GATEWAY, PROJECTOR, STUBBORN, NothingToPrepare
+
+
+def supervisor(servers: Servers, data_dir: Path, namespace: str, **options: Any) -> Supervisor:
+    """One over the session's servers, so that it starts in an instant."""
+    addresses = servers.addresses
+    settings = StackSettings(
+        data_dir=data_dir,
+        namespace=namespace,
+        kafka_bootstrap_servers=addresses.kafka,
+        valkey_url=addresses.valkey,
+    )
+    given = {"preparation": NothingToPrepare(), "port": 0, "parts": (PROJECTOR, GATEWAY), "report": Silence()}
+    return Supervisor(settings, **{**given, **options})
+
+
+@pytest.fixture
+async def running(servers: Servers, tmp_path: Path, namespace: str) -> AsyncIterator[Supervisor]:
+    async with supervisor(servers, tmp_path / "my data", namespace) as started:
+        yield started
+
+
+def stack_file(running: Supervisor) -> dict[str, Any]:
+    stack: dict[str, Any] = json.loads((running.data_dir / "stack.json").read_text())
+    return stack
+
+
+async def test_stack_json_says_all_and_only_its_owner_reads_it(running: Supervisor) -> None:
+    stack = stack_file(running)
+    base = stack["base_url"]
+    assert stack["legacy_base_url"] == f"{base}/legacy"
+    assert stack["legacy_test_base_url"] == f"{base}/legacy-test"
+    assert stack["media_url"] == f"{base}/media"
+    assert stack["dashboard_url"] == f"{base}/dashboard"
+    assert (stack["kafka"], stack["valkey"]) == (running.addresses.kafka, running.addresses.valkey)
+    assert stack["pids"].keys() == {"gateway", "projector"}
+    assert stack["api_key"] == "the api_key"
+    assert stack["test_service_key"] == "the test_service_key"
+    assert stat.S_IMODE((running.data_dir / "stack.json").stat().st_mode) == 0o600
+
+
+async def test_parts_are_told_everything_by_their_environment(running: Supervisor, namespace: str) -> None:
+    async with httpx.AsyncClient(base_url=running.base_url) as client:
+        environment = (await client.get("/readyz")).json()
+    assert environment["TALLY_KAFKA_BOOTSTRAP_SERVERS"] == running.addresses.kafka
+    assert environment["TALLY_VALKEY_URL"] == running.addresses.valkey
+    assert environment["TALLY_NAMESPACE"] == namespace
+    assert environment["TALLY_PARTITIONS"] == "16"
+    assert environment["TALLY_STORAGE_URL"] == (running.data_dir / "objects").as_uri()
+    assert running.base_url == f"http://{environment['TALLY_HOST']}:{environment['TALLY_PORT']}"
+    assert environment["TALLY_DATA_DIR"] == str(running.data_dir)
+
+
+async def test_preparation_comes_first_and_credentials_last(
+    servers: Servers, tmp_path: Path, namespace: str
+) -> None:
+    order: list[str] = []
+
+    class Watching(NothingToPrepare):
+        async def prepare(self, **place: object) -> None:
+            await super().prepare(**place)
+            order.append(f"prepare {sorted(started.pids)}")
+
+        async def development_credentials(self, **place: object) -> dict[str, str]:
+            order.append(f"credentials {sorted(started.pids)}")
+            return await super().development_credentials(**place)
+
+    watching = Watching()
+    async with (started := supervisor(servers, tmp_path, namespace, preparation=watching)):
+        assert order == ["prepare []", "credentials ['gateway', 'projector']"]
+        assert watching.calls[0][1] == watching.calls[1][1]
+        assert watching.calls[0][1] == {
+            "kafka": servers.addresses.kafka,
+            "valkey": servers.addresses.valkey,
+            "namespace": namespace,
+            "partitions": 16,
+            "storage_url": (tmp_path / "objects").as_uri(),
+        }
+
+
+async def test_a_part_that_dies_is_started_again_and_stack_json_says_so(running: Supervisor) -> None:
+    before = running.pids
+    await running.kill("projector")
+
+    def repaired() -> bool:
+        now = stack_file(running)["pids"]
+        return now.keys() == before.keys() and now["projector"] != before["projector"]
+
+    await eventually(repaired)
+    assert stack_file(running)["pids"] == running.pids
+    assert running.pids["gateway"] == before["gateway"]
+
+
+async def test_a_part_can_be_kept_down(running: Supervisor) -> None:
+    await running.kill("gateway", restart=False)
+    await running.kill("projector")
+    await eventually(lambda: "projector" in running.pids)
+    assert "gateway" not in running.pids
+    await running.restart("gateway")
+    assert stack_file(running)["pids"] == running.pids
+    assert running.pids.keys() == {"gateway", "projector"}
+
+
+async def test_stopping_drains_every_part_and_leaves_nothing(running: Supervisor) -> None:
+    pids = running.pids
+    await running.stop()
+    assert [start_time(pid) for pid in pids.values()] == [None, None]
+    assert not (running.data_dir / "stack.json").exists()
+    for part in ("gateway", "projector"):
+        assert (running.data_dir / "logs" / f"{part}.log").read_text().endswith("drained\n")
+
+
+async def test_a_part_that_does_not_drain_in_time_is_killed(
+    servers: Servers, tmp_path: Path, namespace: str
+) -> None:
+    async with supervisor(servers, tmp_path, namespace, parts=(STUBBORN, GATEWAY)) as started:
+        pid = started.pids["projector"]
+    assert start_time(pid) is None
+
+
+async def test_a_part_that_cannot_start_ends_it_all_with_its_log(
+    servers: Servers, tmp_path: Path, namespace: str
+) -> None:
+    broken = supervisor(servers, tmp_path, namespace, parts=(BROKEN,))
+    with pytest.raises(StackError, match=r"logs/projector\.log") as refused:
+        await broken.start()
+    assert refused.value.exit_code == Exit.SERVER_AWAY
+    assert broken.pids == {}
+    assert "cannot go on" in (tmp_path / "logs" / "projector.log").read_text()
+
+
+async def test_a_port_in_use_is_named_with_the_way_out(servers: Servers, tmp_path: Path, namespace: str) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(StackError, match=rf"Port {port} .*--port.*--any-port") as refused:
+            await supervisor(servers, tmp_path, namespace, port=port).start()
+        assert refused.value.exit_code == Exit.BAD_USAGE
+        async with supervisor(servers, tmp_path, namespace, port=port, any_port=True) as started:
+            assert started.base_url != f"http://127.0.0.1:{port}"
+
+
+async def test_the_wished_port_is_used_when_it_is_free(servers: Servers, tmp_path: Path, namespace: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert is_free(port)
+    async with supervisor(servers, tmp_path, namespace, port=port, any_port=True) as started:
+        assert started.base_url == f"http://127.0.0.1:{port}"

@@ -1,0 +1,117 @@
+"""`tally up` as a process: it ends cleanly when asked to, and leaves nobody behind however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.operations.stack import kafka
+from services.operations.stack.reaper import start_time
+from tests.support.eventually import eventually
+
+SCRIPT = Path(__file__).parents[2] / "support" / "run_up.py"
+ROOT = Path(__file__).parents[3]
+
+
+class Up:
+    """The process, and what it wrote to its data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), str(data_dir)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    async def pids(self) -> dict[str, int]:
+        """Once it is ready."""
+
+        def ready() -> dict[str, int] | None:
+            if self.process.poll() is not None:
+                raise RuntimeError(self.process.communicate())
+            file = self.data_dir / "stack.json"
+            return json.loads(file.read_text())["pids"] if file.exists() else None
+
+        return await eventually(ready, deadline_s=60) or {}
+
+    async def ended(self) -> tuple[int, str, str]:
+        await eventually(lambda: self.process.poll() is not None, deadline_s=30)
+        output, errors = self.process.communicate()
+        return self.process.returncode, output, errors
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    started = Up(tmp_path / "data")
+    yield started
+    started.process.kill()
+    started.process.communicate()
+
+
+def alive(pids: dict[str, int]) -> set[str]:
+    return {name for name, pid in pids.items() if start_time(pid) is not None}
+
+
+async def test_sigterm_ends_it_with_0_and_nobody_left(up: Up) -> None:
+    pids = await up.pids()
+    assert alive(pids) == {"gateway", "projector", "kafka", "valkey"}
+    assert up.process.pid not in pids.values()
+    up.process.send_signal(signal.SIGTERM)
+    code, output, errors = await up.ended()
+    assert (code, alive(pids)) == (0, set())
+    assert "export TALLY_API_KEY=the api_key" in output
+    assert "\x1b" not in output + errors
+    assert "Traceback" not in errors
+
+
+async def test_ctrl_c_while_it_starts_ends_it_cleanly(up: Up) -> None:
+    logs = up.data_dir / "logs"
+    await eventually(lambda: (logs / "kafka.log").exists() and (logs / "valkey.log").exists(), deadline_s=60)
+    up.process.send_signal(signal.SIGINT)
+    code, _, errors = await up.ended()
+    assert code == 0
+    assert "Traceback" not in errors
+
+
+async def test_sigkill_leaves_nobody_and_the_next_one_starts_at_once(up: Up) -> None:
+    pids = await up.pids()
+    up.process.kill()
+    await up.ended()
+    await eventually(lambda: not (up.data_dir / "stack.json").exists())
+    again = Up(up.data_dir)
+    try:
+        new_pids = await again.pids()
+        assert alive(pids) == set()
+        assert alive(new_pids) == {"gateway", "projector", "kafka", "valkey"}
+    finally:
+        again.process.terminate()
+        await again.ended()
+
+
+async def test_killed_servers_and_parts_come_back(up: Up) -> None:
+    pids = await up.pids()
+    for name in ("kafka", "valkey", "gateway"):
+        os.kill(pids[name], signal.SIGKILL)
+
+    async def repaired() -> bool:
+        stack = json.loads((up.data_dir / "stack.json").read_text())
+        now = stack["pids"]
+        all_new = all(now[name] != pids[name] for name in ("kafka", "valkey", "gateway"))
+        return all_new and len(alive(now)) == 4 and await kafka.answers(stack["kafka"])
+
+    await eventually(repaired, deadline_s=30)
+    up.process.terminate()
+    code, _, errors = await up.ended()
+    assert code == 0
+    assert "kafka has ended" in errors
+    assert "gateway runs again" in errors

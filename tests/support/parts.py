@@ -1,0 +1,67 @@
+"""Stand-ins for the service's parts, where the supervisor is the subject: the smallest that behave like them."""
+
+from __future__ import annotations
+
+import sys
+
+from services.operations.stack.part import Part
+
+_GATEWAY = """
+import http.server, json, os, signal, sys
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = json.dumps(dict(os.environ)).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+def drain(*_):
+    print("drained", flush=True)
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, drain)
+http.server.HTTPServer((os.environ["TALLY_HOST"], int(os.environ["TALLY_PORT"])), Handler).serve_forever()
+"""
+_PROJECTOR = """
+import signal, sys
+
+def drain(*_):
+    print("drained", flush=True)
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, drain)
+print("started", flush=True)
+while True:
+    signal.pause()
+"""
+
+GATEWAY = Part("gateway", (sys.executable, "-c", _GATEWAY))
+"""Answers every GET with 200 and its own environment as JSON."""
+PROJECTOR = Part("projector", (sys.executable, "-c", _PROJECTOR))
+BROKEN = Part("projector", (sys.executable, "-c", "raise SystemExit('cannot go on')"))
+STUBBORN = Part(
+    "projector",
+    (
+        sys.executable,
+        "-c",
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: signal.pause()",
+    ),
+    drain_s=0.3,
+)
+
+
+class NothingToPrepare:
+    """Records what it is called with."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, object]]] = []
+
+    async def prepare(self, **place: object) -> None:
+        self.calls.append(("prepare", place))
+
+    async def development_credentials(self, **place: object) -> dict[str, str]:
+        self.calls.append(("development_credentials", place))
+        names = ("account", "api_key", "service_brand", "service_key", "test_service_brand", "test_service_key")
+        return {name: f"the {name}" for name in names}

@@ -1,0 +1,18 @@
+"""Runs `tally up`'s foreground over real servers and stand-in parts: `run_up.py <data dir>`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from services.operations.stack.foreground import run
+from services.operations.stack.report import Report
+from services.operations.stack.settings import StackSettings
+from services.operations.stack.supervisor import Supervisor
+from tests.support.parts import GATEWAY, PROJECTOR, NothingToPrepare
+
+settings = StackSettings(data_dir=Path(sys.argv[1]), stack="native", kafka_bootstrap_servers=None, valkey_url=None)
+report = Report()
+supervisor = Supervisor(settings, NothingToPrepare(), port=0, parts=(PROJECTOR, GATEWAY), report=report)
+sys.exit(asyncio.run(run(supervisor, report)))
