@@ -1,0 +1,66 @@
+"""Finding the stack that a command is to work on: the settings first, else the one described in the data directory."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from libs.kafka.settings import KafkaSettings
+from services.operations.stack import description
+
+DATA_DIR = Path(".tally")
+
+
+class NoStack(Exception):
+    """Neither settings nor a running stack say where the servers are; the message says the way out."""
+
+
+class _Given(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="TALLY_", env_ignore_empty=True, extra="ignore")
+
+    kafka_bootstrap_servers: str | None = None
+    valkey_url: str | None = None
+    storage_url: str | None = None
+    namespace: str = "tally"
+    partitions: int = Field(16, ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Where the servers of one deployment are. `description` is stack.json's contents, {} for external servers."""
+
+    kafka: str
+    valkey: str
+    namespace: str
+    partitions: int
+    storage_url: str
+    description: dict[str, Any]
+
+    @property
+    def kafka_settings(self) -> KafkaSettings:
+        return KafkaSettings(kafka_bootstrap_servers=self.kafka)
+
+
+def find_stack(data_dir: Path) -> Stack:
+    """Raises `NoStack`."""
+    given = _Given()
+    found = description.read(data_dir) or {}
+    kafka = given.kafka_bootstrap_servers or found.get("kafka")
+    valkey = given.valkey_url or found.get("valkey")
+    if kafka is None or valkey is None:
+        raise NoStack(
+            f"No stack runs on {data_dir}. Start one with `tally up`, name its directory with --data-dir, "
+            "or set TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL."
+        )
+    return Stack(
+        kafka=kafka,
+        valkey=valkey,
+        namespace=found.get("namespace", given.namespace),
+        partitions=found.get("partitions", given.partitions),
+        storage_url=given.storage_url
+        or found.get("storage_url")
+        or f"file://{(data_dir / 'objects').resolve()}",
+        description=found,
+    )
