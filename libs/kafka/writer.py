@@ -1,6 +1,7 @@
 """Appending to the log: group commit per partition, with outcomes that are never guessed."""
 
 import asyncio
+import contextlib
 import copy
 import logging
 import math
@@ -63,6 +64,7 @@ class LogWriter:
         self._lanes: dict[tuple[str, int], _Lane] = {}
         self._held = 0
         self._stopping = False
+        self._emptied = asyncio.Event()
         self._sweeper: asyncio.Task[None] | None = None
         self._producers = Producers(settings, self._wake_all)
 
@@ -91,9 +93,11 @@ class LogWriter:
         self._stopping = True
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
-        workers = [lane.worker for lane in self._lanes.values() if lane.worker is not None]
-        if workers:
-            await asyncio.wait(workers, timeout=timeout_s)
+        if self._held:
+            self._emptied.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._emptied.wait()
         if self._sweeper is not None:
             self._sweeper.cancel()
         for lane in self._lanes.values():
@@ -213,7 +217,7 @@ class LogWriter:
             if not waiting.answer.done():
                 waiting.answer.set_result(Appended(partition, offset, exact))
             offset += 1
-        self._held -= len(lane.flight)
+        self._release(len(lane.flight))
         lane.flight = []
 
     async def _sweep(self) -> None:
@@ -240,9 +244,14 @@ class LogWriter:
         pending = (waiting.deadline for waiting in (*live, *lane.flight) if not waiting.answer.done())
         lane.earliest = min(pending, default=math.inf)
 
+    def _release(self, count: int) -> None:
+        self._held -= count
+        if not self._held:
+            self._emptied.set()
+
     def _drop(self, waiting: _Waiting, why: str) -> None:
         """Answer one that is no longer queued, and never was in a batch."""
-        self._held -= 1
+        self._release(1)
         if not waiting.answer.done():
             waiting.answer.set_exception(NotAppended(why, retry_after_s=1))
 
@@ -254,7 +263,7 @@ class LogWriter:
 
     def _answer_flight(self, lane: _Lane, error: LogUnavailable) -> None:
         flight, lane.flight = lane.flight, []
-        self._held -= len(flight)
+        self._release(len(flight))
         for waiting in flight:
             if not waiting.answer.done():
                 waiting.answer.set_exception(copy.copy(error))

@@ -27,6 +27,8 @@ from libs.projection.settings import Pace, ProjectorSettings
 from libs.projection.watch import Watch
 
 JOIN_S = 60.0
+METADATA_MS = 5_000
+"""How soon a consumer notices that a topic was deleted, or made again."""
 DRAIN_S = 5.0
 """How long a stopping projector goes on folding what it has fetched; nothing depends on it."""
 
@@ -137,6 +139,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         broker = KafkaBroker(
             membership.kafka.kafka_bootstrap_servers,
             request_timeout_ms=membership.kafka.kafka_request_timeout_ms,
+            metadata_max_age_ms=METADATA_MS,
             consumer_only=True,
             allow_auto_create_topics=False,
             apply_types=False,

@@ -1,0 +1,148 @@
+"""Topics are made with what the truth needs, begin with LogCreated, and wrong ones are refused."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import LogRecord
+from libs.contracts.topics import REQUIRED_SETTINGS, Topic, topics_of, votes_topic
+from libs.kafka.errors import LogChanged, WrongTopic
+from libs.kafka.log import Extent, LogReader
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import check_topics, create_topics, required_settings
+from libs.kafka.writer import LogWriter
+from libs.tally.errors import LogUnavailable
+from libs.tally.events import LogCreated
+
+
+async def read(reader: LogReader, topic: Topic, ranges: dict[int, Extent]) -> dict[int, list[LogRecord]]:
+    found: dict[int, list[LogRecord]] = {partition: [] for partition in ranges}
+    async with aclosing(reader.records(topic.name, ranges)) as batches:
+        async for partition, records in batches:
+            found[partition] += records
+    return found
+
+
+async def test_a_namespace_is_created_once_and_found_right_again(settings: KafkaSettings, namespace: str) -> None:
+    topics = topics_of(namespace, 3)
+    await create_topics(settings, topics)
+    await create_topics(settings, topics)
+    async with LogReader(settings) as reader:
+        for topic in topics:
+            assert set((await reader.end_offsets(topic.name, range(topic.partitions))).values()) == {1}
+
+
+async def test_creators_at_once_leave_one_log_id(
+    settings: KafkaSettings, namespace: str, reader: LogReader
+) -> None:
+    topic = votes_topic(namespace, 4)
+    await asyncio.gather(*(create_topics(settings, [topic]) for _ in range(3)))
+    ids = await reader.log_ids(topic.name, range(4))
+    extents = await reader.extents(topic.name, range(4))
+    for partition, records in (await read(reader, topic, extents)).items():
+        events = [vote_codec.decode(record.value) for record in records]
+        assert all(isinstance(event, LogCreated) for event in events)
+        assert events[0] == LogCreated(ids[partition])
+    assert len(set(ids.values())) == 4
+
+
+@pytest.mark.parametrize(
+    ("setting", "wrong"),
+    [
+        ("cleanup.policy", "compact"),
+        ("retention.ms", "604800000"),
+        ("retention.bytes", "1000000"),
+        ("message.timestamp.type", "CreateTime"),
+        ("unclean.leader.election.enable", "true"),
+    ],
+)
+async def test_a_wrong_setting_is_refused_by_name(
+    settings: KafkaSettings, topic: Topic, setting: str, wrong: str
+) -> None:
+    await alter(settings, topic, {**REQUIRED_SETTINGS, setting: wrong})
+    with pytest.raises(WrongTopic) as refused:
+        await check_topics(settings, [topic])
+    assert refused.value.data == {
+        "topic": topic.name,
+        "setting": setting,
+        "found": wrong,
+        "wanted": REQUIRED_SETTINGS[setting],
+    }
+
+
+async def test_another_number_of_partitions_is_refused(settings: KafkaSettings, topic: Topic) -> None:
+    with pytest.raises(WrongTopic, match="partitions is 4, but must be 8"):
+        await check_topics(settings, [Topic(topic.name, 8)])
+
+
+async def test_a_missing_topic_is_refused(settings: KafkaSettings, namespace: str) -> None:
+    with pytest.raises(WrongTopic, match="does not exist"):
+        await check_topics(settings, [votes_topic(namespace, 4)])
+
+
+async def test_a_topic_that_was_not_begun_is_refused(settings: KafkaSettings, namespace: str) -> None:
+    topic = votes_topic(namespace, 2)
+    await create_bare(settings, topic)
+    with pytest.raises(WrongTopic, match="without LogCreated"):
+        await check_topics(settings, [topic])
+
+
+async def test_a_log_that_begins_with_something_else_is_refused(settings: KafkaSettings, namespace: str) -> None:
+    topic = votes_topic(namespace, 1)
+    await create_bare(settings, topic)
+    writer = LogWriter(settings)
+    await writer.start()
+    await writer.append(topic.name, 0, b'{"type":"Fence","incarnation":1}')
+    await writer.stop()
+    with pytest.raises(LogChanged, match="does not begin with LogCreated"):
+        await create_topics(settings, [topic])
+
+
+async def test_an_absent_kafka_is_unavailable_not_wrong() -> None:
+    settings = KafkaSettings(kafka_bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(LogUnavailable):
+        await check_topics(settings, [votes_topic("nowhere", 1)])
+
+
+def test_three_copies_need_two_in_sync() -> None:
+    assert required_settings(3)["min.insync.replicas"] == "2"
+    assert "min.insync.replicas" not in required_settings(1)
+
+
+async def test_a_range_is_read_whole_and_no_further(
+    settings: KafkaSettings, topic: Topic, reader: LogReader
+) -> None:
+    writer = LogWriter(settings)
+    await writer.start()
+    for partition in range(2):
+        await asyncio.gather(*(writer.append(topic.name, partition, b"%d" % n) for n in range(1, 2_000)))
+    await writer.stop()
+    found = await read(reader, topic, {0: Extent(1, 1_500), 1: Extent(700, 701), 2: Extent(1, 1)})
+    assert [record.value for record in found[0]] == [b"%d" % n for n in range(1, 1_500)]
+    assert [record.offset for record in found[1]] == [700]
+    assert found[2] == []
+
+
+async def create_bare(settings: KafkaSettings, topic: Topic) -> None:
+    """As `create_topics` does, but without beginning the logs."""
+    await _admin(settings, lambda admin: admin.create_topics([_new(topic)]))
+
+
+async def alter(settings: KafkaSettings, topic: Topic, configs: dict[str, str]) -> None:
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, configs)
+    await _admin(settings, lambda admin: admin.alter_configs([resource]))
+
+
+def _new(topic: Topic) -> NewTopic:
+    return NewTopic(topic.name, topic.partitions, 1, topic_configs=REQUIRED_SETTINGS)
+
+
+async def _admin(settings: KafkaSettings, step) -> None:  # type: ignore[no-untyped-def]
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka_bootstrap_servers)
+    await admin.start()
+    await step(admin)
+    await admin.close()

@@ -1,0 +1,286 @@
+"""What a caller of LogWriter is told, on a real Kafka that works, freezes, dies and refuses."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from libs.contracts.log import Appended
+from libs.contracts.topics import REQUIRED_SETTINGS, Topic
+from libs.kafka.errors import AppendUnknown, NotAppended
+from libs.kafka.log import Extent, LogReader
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.writer import LogWriter
+from services.operations.stack.servers import Servers
+from tests.support.eventually import eventually
+
+
+@pytest.fixture
+async def writer(settings: KafkaSettings) -> AsyncIterator[LogWriter]:
+    writer = LogWriter(settings)
+    await writer.start()
+    yield writer
+    await writer.stop()
+
+
+async def in_log(settings: KafkaSettings, topic: Topic, partition: int = 0) -> list[bytes]:
+    """The values of a partition, from offset 0."""
+    async with LogReader(settings) as reader:
+        end = (await reader.end_offsets(topic.name, [partition]))[partition]
+        batches = [batch async for _, batch in reader.records(topic.name, {partition: Extent(0, end)})]
+    return [record.value for batch in batches for record in batch]
+
+
+@contextmanager
+def frozen(servers: Servers) -> Iterator[None]:
+    """Kafka takes connections and bytes, and answers nothing."""
+    pid = servers.pids.get("kafka")
+    if pid is None:
+        pytest.skip("Kafka is not a process of this machine")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def outcomes(appends: list["asyncio.Task[Appended]"]) -> list[Appended | BaseException]:
+    return await asyncio.gather(*appends, return_exceptions=True)
+
+
+async def test_each_record_lies_where_its_answer_says(
+    settings: KafkaSettings, topic: Topic, writer: LogWriter
+) -> None:
+    answers = await asyncio.gather(*(writer.append(topic.name, n % 4, b"%d" % n, key=b"k") for n in range(4_000)))
+    for partition in range(4):
+        values = await in_log(settings, topic, partition)
+        mine = [(n, answer) for n, answer in enumerate(answers) if answer.partition == partition]
+        assert len(values) == len(mine) + 1
+        assert all(values[answer.offset] == b"%d" % n and answer.exact for n, answer in mine)
+        assert [answer.offset for _, answer in mine] == sorted(answer.offset for _, answer in mine)
+    assert writer.held == 0
+
+
+async def test_batches_are_cut_at_their_limit(settings: KafkaSettings, topic: Topic) -> None:
+    writer = LogWriter(settings.model_copy(update={"produce_max_batch_bytes": 2_000}))
+    await writer.start()
+    values = [b"%d" % n + b"x" * (n % 7 * 400) for n in range(500)]
+    await asyncio.gather(*(writer.append(topic.name, 0, value) for value in values))
+    await writer.stop()
+    assert (await in_log(settings, topic))[1:] == values
+
+
+async def test_a_cancelled_caller_disturbs_no_other(
+    settings: KafkaSettings, topic: Topic, writer: LogWriter
+) -> None:
+    tasks = [asyncio.create_task(writer.append(topic.name, 0, b"%d" % n)) for n in range(100)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    answers = await outcomes(tasks)
+    values = await in_log(settings, topic)
+    assert all(isinstance(answer, asyncio.CancelledError) for answer in answers[::2])
+    for n, answer in list(enumerate(answers))[1::2]:
+        assert isinstance(answer, Appended)
+        assert values[answer.offset] == b"%d" % n
+    assert writer.held == 0
+
+
+async def test_what_is_too_large_is_refused_for_certain(
+    settings: KafkaSettings, topic: Topic, writer: LogWriter
+) -> None:
+    with pytest.raises(NotAppended, match="too large"):
+        await writer.append(topic.name, 0, b"x" * 900_001)
+    await writer.append(topic.name, 0, b"x" * 900_000)
+    assert len(await in_log(settings, topic)) == 2
+
+
+async def test_a_partition_that_does_not_exist_is_a_definite_failure(topic: Topic, writer: LogWriter) -> None:
+    with pytest.raises(NotAppended):
+        await writer.append(topic.name, 99, b"x")
+    with pytest.raises(NotAppended):
+        await writer.append(topic.name + "-missing", 0, b"x")
+    assert isinstance(await writer.append(topic.name, 0, b"x"), Appended)
+
+
+async def test_an_offset_that_may_be_a_duplicates_is_not_called_exact(
+    settings: KafkaSettings, topic: Topic, writer: LogWriter
+) -> None:
+    """Kafka answers no append time where it keeps none, exactly as for a duplicate that it does not remember."""
+    await alter(settings, topic, {**REQUIRED_SETTINGS, "message.timestamp.type": "CreateTime"})
+
+    async def inexact() -> bool:
+        return not (await writer.append(topic.name, 0, b"x")).exact
+
+    await eventually(inexact)
+
+
+async def test_a_frozen_kafka_leaves_unknown_what_it_may_have_and_nothing_else(
+    settings: KafkaSettings, topic: Topic, servers: Servers
+) -> None:
+    writer = LogWriter(settings.model_copy(update={"produce_deadline_ms": 700, "produce_max_queued_records": 20}))
+    await writer.start()
+    await writer.append(topic.name, 0, b"before")
+    with frozen(servers):
+        flight = [start(writer, topic, b"flight %d" % n) for n in range(5)]
+        await asyncio.sleep(0.1)
+        queued = [start(writer, topic, b"queued %d" % n, deadline_s=0.2) for n in range(15)]
+        await asyncio.sleep(0)
+        with pytest.raises(NotAppended, match="too many"):
+            await writer.append(topic.name, 1, b"one too many")
+        assert all(isinstance(answer, NotAppended) for answer in await outcomes(queued))
+        assert all(isinstance(answer, AppendUnknown) for answer in await outcomes(flight))
+        assert writer.retired == 1
+    await eventually(lambda: appended(writer, topic, b"after"), deadline_s=20)
+    await eventually(lambda: writer.retired == 0, deadline_s=20)
+    values = await in_log(settings, topic)
+    assert values[1] == b"before"
+    assert sorted(values[2:]) == sorted([b"after", *(b"flight %d" % n for n in range(5))])
+    await writer.stop()
+
+
+async def test_one_hung_partition_does_not_hold_the_next_records(
+    settings: KafkaSettings, topic: Topic, servers: Servers
+) -> None:
+    """Behind a batch without an answer the partition goes on through another producer."""
+    writer = LogWriter(settings.model_copy(update={"produce_deadline_ms": 500}))
+    await writer.start()
+    await writer.append(topic.name, 0, b"before")
+    with frozen(servers):
+        with pytest.raises(AppendUnknown):
+            await writer.append(topic.name, 0, b"hung")
+        waiting = start(writer, topic, b"next", deadline_s=30)
+    assert isinstance(await waiting, Appended)
+    await writer.stop()
+
+
+async def test_after_a_refused_batch_another_producer_goes_on(
+    settings: KafkaSettings, topic: Topic, writer: LogWriter
+) -> None:
+    await writer.append(topic.name, 0, b"before")
+    await alter(settings, topic, {**REQUIRED_SETTINGS, "max.message.bytes": "1000"})
+    other = start(writer, topic, b"x", partition=1)
+
+    async def refused() -> bool:
+        try:
+            await writer.append(topic.name, 0, b"x" * 5_000)
+        except AppendUnknown as error:
+            return "MessageSizeTooLarge" in error.message
+        return False  # the setting has not come to the broker yet
+
+    await eventually(refused)
+    assert isinstance(await other, Appended)
+    for n in range(3):
+        await writer.append(topic.name, 0, b"after %d" % n)
+    assert (await in_log(settings, topic))[-3:] == [b"after 0", b"after 1", b"after 2"]
+    await eventually(lambda: writer.retired == 0)
+
+
+async def test_an_absent_kafka_is_waited_for_without_taking_records(
+    settings: KafkaSettings, topic: Topic, servers: Servers
+) -> None:
+    if "kafka" not in servers.pids:
+        pytest.skip("Kafka is not a process of this machine")
+    await servers.kill("kafka")
+    writer = LogWriter(settings)
+    try:
+        await writer.start()
+        with pytest.raises(NotAppended):
+            await writer.append(topic.name, 0, b"while away", deadline_s=1)
+        with pytest.raises(NotAppended, match="does not answer"):
+            await writer.append(topic.name, 0, b"while away")
+        assert not writer.ready
+    finally:
+        await servers.restart("kafka")
+    await eventually(lambda: appended(writer, topic, b"back"), deadline_s=20)
+    assert (await in_log(settings, topic))[1:] == [b"back"]
+    await writer.stop()
+
+
+async def test_a_killed_kafka_loses_no_acknowledged_record_and_doubles_none(
+    settings: KafkaSettings, topic: Topic, servers: Servers
+) -> None:
+    if "kafka" not in servers.pids:
+        pytest.skip("Kafka is not a process of this machine")
+    writer = LogWriter(settings)
+    await writer.start()
+    answers: dict[bytes, Appended] = {}
+    stop = asyncio.Event()
+
+    async def caller(name: int) -> None:
+        n = 0
+        while not stop.is_set():
+            value = b"%d-%d" % (name, n)
+            try:
+                answers[value] = await writer.append(topic.name, 0, value, deadline_s=2)
+            except (NotAppended, AppendUnknown):
+                await asyncio.sleep(0.01)
+            n += 1
+
+    callers = [asyncio.create_task(caller(name)) for name in range(10)]
+    await eventually(lambda: len(answers) > 100)
+    await servers.kill("kafka")
+    await servers.restart("kafka")
+    before = len(answers)
+    await eventually(lambda: len(answers) > before + 100, deadline_s=30)
+    stop.set()
+    await asyncio.gather(*callers)
+    await writer.stop()
+    values = await in_log(settings, topic)
+    assert len(values) == len(set(values))
+    assert all(values[answer.offset] == value for value, answer in answers.items() if answer.exact)
+    assert answers.keys() <= set(values)
+
+
+async def test_stopping_delivers_what_was_taken_on(settings: KafkaSettings, topic: Topic) -> None:
+    writer = LogWriter(settings)
+    await writer.start()
+    tasks = [start(writer, topic, b"%d" % n) for n in range(1_000)]
+    await asyncio.sleep(0)
+    await writer.stop()
+    assert all(isinstance(answer, Appended) for answer in await outcomes(tasks))
+    with pytest.raises(NotAppended, match="stopping"):
+        await writer.append(topic.name, 0, b"late")
+
+
+async def test_stopping_answers_everybody_even_when_kafka_is_frozen(
+    settings: KafkaSettings, topic: Topic, servers: Servers
+) -> None:
+    writer = LogWriter(settings)
+    await writer.start()
+    await writer.append(topic.name, 0, b"before")
+    with frozen(servers):
+        flight = start(writer, topic, b"flight")
+        await asyncio.sleep(0.1)
+        queued = start(writer, topic, b"queued")
+        await asyncio.sleep(0)
+        await writer.stop(timeout_s=0.3)
+        first, second = await outcomes([flight, queued])
+    assert isinstance(first, AppendUnknown)
+    assert isinstance(second, NotAppended)
+
+
+def start(
+    writer: LogWriter, topic: Topic, value: bytes, partition: int = 0, deadline_s: float | None = None
+) -> "asyncio.Task[Appended]":
+    return asyncio.create_task(writer.append(topic.name, partition, value, deadline_s=deadline_s))
+
+
+async def appended(writer: LogWriter, topic: Topic, value: bytes) -> bool:
+    try:
+        await writer.append(topic.name, 0, value)
+    except NotAppended:
+        return False
+    return True
+
+
+async def alter(settings: KafkaSettings, topic: Topic, configs: dict[str, str]) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka_bootstrap_servers)
+    await admin.start()
+    await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic.name, configs)])
+    await admin.close()

@@ -1,0 +1,61 @@
+"""A projection in memory, as the subject of the loop's tests: the compare-and-set of the real ones, and a list."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+
+from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.topics import Topic
+from libs.tally.errors import ViewsUnavailable
+
+
+class Views:
+    """What several projectors share, as they share Valkey."""
+
+    def __init__(self) -> None:
+        self.positions: dict[int, Position] = {}
+        self.values: defaultdict[int, list[bytes]] = defaultdict(list)
+        self.away = False
+        self.broken: set[int] = set()
+        """Partitions whose fold raises what nobody expects."""
+        self.refusals = 0
+
+    def all_values(self) -> list[bytes]:
+        return [value for values in self.values.values() for value in values]
+
+
+class MemoryProjection:
+    """Keeps every folded value but LogCreated's, in order."""
+
+    def __init__(self, topic: Topic, views: Views, hold: asyncio.Event | None = None) -> None:
+        self.topic = topic
+        self.views = views
+        self.hold = hold
+        """Where given, folds wait for it between reading their batch and applying it."""
+        self.calls: list[tuple[int, Position, int]] = []
+
+    async def position(self, partition: int) -> Position | None:
+        if self.views.away:
+            raise ViewsUnavailable("away")
+        return self.views.positions.get(partition)
+
+    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
+        assert [record.offset for record in records] == list(range(start.offset, start.offset + len(records)))
+        self.calls.append((partition, start, len(records)))
+        await asyncio.sleep(0)
+        if self.hold is not None:
+            await self.hold.wait()
+        views = self.views
+        if views.away:
+            raise ViewsUnavailable("away")
+        if partition in views.broken:
+            raise ZeroDivisionError("a bug")
+        end = Position(start.log_id, records[-1].offset + 1)
+        stored = views.positions.get(partition, Position(start.log_id, 0))
+        if stored.log_id == start.log_id and stored.offset >= end.offset:
+            return
+        if stored != start:
+            views.refusals += 1
+            raise Behind(views.positions.get(partition))
+        views.positions[partition] = end
+        views.values[partition] += [record.value for record in records if b"LogCreated" not in record.value]

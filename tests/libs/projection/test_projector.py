@@ -1,0 +1,301 @@
+"""The loop on a real Kafka: every record folded once and in order, whatever happens to the loop and around it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.structs import TopicPartition
+
+from libs.contracts.log import Position
+from libs.contracts.topics import Topic, votes_topic
+from libs.kafka.errors import LogChanged
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import create_topics
+from libs.kafka.writer import LogWriter
+from libs.projection.projector import Projector
+from libs.projection.settings import CATALOGUE, VOTES, ProjectorSettings
+from libs.tally.errors import LogUnavailable
+from services.operations.stack.servers import Servers
+from tests.libs.projection.projector_subject import MemoryProjection, Views
+from tests.support.eventually import eventually
+
+PARTITIONS = 4
+SETTINGS = ProjectorSettings(projector_check_interval_ms=100)
+
+
+@pytest.fixture
+def settings(kafka: str) -> KafkaSettings:
+    return KafkaSettings(kafka_bootstrap_servers=kafka, kafka_request_timeout_ms=2_000)
+
+
+@pytest.fixture
+async def topic(settings: KafkaSettings, namespace: str) -> Topic:
+    topic = votes_topic(namespace, PARTITIONS)
+    await create_topics(settings, [topic])
+    return topic
+
+
+class Feed:
+    """Numbers appended round robin, and what the views should then hold."""
+
+    def __init__(self, writer: LogWriter, topic: Topic) -> None:
+        self._writer = writer
+        self._topic = topic
+        self.count = 0
+
+    async def append(self, count: int) -> None:
+        numbers = range(self.count, self.count + count)
+        self.count += count
+        await asyncio.gather(
+            *(self._writer.append(self._topic.name, n % PARTITIONS, b"%d" % n, deadline_s=30) for n in numbers)
+        )
+
+    def is_folded_into(self, views: Views) -> bool:
+        """Everything once, and in order in each partition."""
+        for partition in range(PARTITIONS):
+            wanted = [b"%d" % n for n in range(partition, self.count, PARTITIONS)]
+            assert views.values[partition] == wanted[: len(views.values[partition])]
+        return len(views.all_values()) == self.count
+
+
+@pytest.fixture
+async def feed(settings: KafkaSettings, topic: Topic) -> AsyncIterator[Feed]:
+    writer = LogWriter(settings)
+    await writer.start()
+    yield Feed(writer, topic)
+    await writer.stop()
+
+
+@asynccontextmanager
+async def running(projector: Projector) -> AsyncIterator["asyncio.Task[None]"]:
+    """As the service runs it: cancelled at the end, unless it has stopped by itself."""
+    task = asyncio.create_task(projector.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def stops(task: "asyncio.Task[None]") -> str:
+    with pytest.raises(LogChanged) as stopped:
+        await asyncio.wait_for(task, 20)
+    return stopped.value.message
+
+
+async def test_everything_is_folded_once_and_in_order(settings: KafkaSettings, topic: Topic, feed: Feed) -> None:
+    views = Views()
+    await feed.append(10_000)
+    projector = Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)
+    async with running(projector):
+        await eventually(lambda: feed.is_folded_into(views))
+        await feed.append(1_000)
+        await eventually(lambda: feed.is_folded_into(views))
+        assert projector.assigned == set(range(PARTITIONS))
+        await eventually(lambda: projector.lag == 0)
+        assert sum(fold.folded for fold in projector.folds) == feed.count + PARTITIONS
+        assert all(fold.stalled_since is None and fold.last_fold_at for fold in projector.folds)
+    assert views.refusals == 0
+
+
+async def test_a_new_process_goes_on_where_the_view_stands(
+    settings: KafkaSettings, topic: Topic, feed: Feed
+) -> None:
+    views = Views()
+    for _ in range(2):
+        await feed.append(500)
+        projection = MemoryProjection(topic, views)
+        async with running(Projector(projection, settings, SETTINGS, CATALOGUE)):
+            await eventually(lambda: feed.is_folded_into(views))
+    assert sum(count for _, _, count in projection.calls) == 500
+
+
+async def test_a_view_that_came_back_older_is_folded_again_from_there(
+    settings: KafkaSettings, topic: Topic, feed: Feed
+) -> None:
+    views = Views()
+    async with running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)):
+        await feed.append(1_000)
+        await eventually(lambda: feed.is_folded_into(views))
+        log_id = views.positions[1].log_id
+        views.positions[1] = Position(log_id, 51)
+        del views.values[1][50:]
+        del views.positions[2], views.values[2]
+        await feed.append(8)
+        await eventually(lambda: feed.is_folded_into(views))
+
+
+async def test_a_zombies_batch_after_a_rebalance_changes_nothing(
+    settings: KafkaSettings, topic: Topic, feed: Feed
+) -> None:
+    """The first projector stops inside a fold, as one that was frozen; the second folds all; then it wakes."""
+    views, hold = Views(), asyncio.Event()
+    await feed.append(1_000)
+    zombie = MemoryProjection(topic, views, hold)
+    async with running(Projector(zombie, settings, SETTINGS, VOTES, group="zombie")):
+        await eventually(lambda: zombie.calls)
+        async with running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES, group="other")):
+            await eventually(lambda: feed.is_folded_into(views))
+            hold.set()
+            await feed.append(100)
+            await eventually(lambda: feed.is_folded_into(views))
+
+
+async def test_two_projectors_share_and_take_over(settings: KafkaSettings, topic: Topic, feed: Feed) -> None:
+    views = Views()
+    moves: list[tuple[str, frozenset[int]]] = []
+    first = Projector(
+        MemoryProjection(topic, views),
+        settings,
+        SETTINGS,
+        VOTES,
+        on_assigned=lambda partitions: moves.append(("+", partitions)),
+        on_revoked=lambda partitions: moves.append(("-", partitions)),
+    )
+    second = Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)
+    async with running(second):
+        async with running(first):
+            await feed.append(1_000)
+            await eventually(lambda: len(first.assigned) == len(second.assigned) == 2, deadline_s=20)
+            assert first.assigned.isdisjoint(second.assigned)
+            await feed.append(1_000)
+            await eventually(lambda: feed.is_folded_into(views))
+        await feed.append(1_000)
+        await eventually(lambda: feed.is_folded_into(views), deadline_s=20)
+        assert len(second.assigned) == PARTITIONS
+    assert moves[-1][0] == "-"
+    assert not first.assigned
+
+
+async def test_absent_views_are_waited_for(settings: KafkaSettings, topic: Topic, feed: Feed) -> None:
+    views = Views()
+    views.away = True
+    projector = Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)
+    async with running(projector):
+        await feed.append(100)
+        await eventually(lambda: len(projector.folds) == 4 and all(fold.stalled_since for fold in projector.folds))
+        views.away = False
+        await eventually(lambda: feed.is_folded_into(views))
+        views.away = True
+        await feed.append(100)
+        await eventually(lambda: all(fold.stalled_since for fold in projector.folds))
+        views.away = False
+        await eventually(lambda: feed.is_folded_into(views))
+        assert not any(fold.stalled_since for fold in projector.folds)
+
+
+async def test_a_bug_in_one_partitions_fold_skips_nothing_and_holds_back_no_other(
+    settings: KafkaSettings, topic: Topic, feed: Feed
+) -> None:
+    views = Views()
+    views.broken = {3}
+    eager = ProjectorSettings(projector_check_interval_ms=100, projector_max_queued_records=100)
+    projector = Projector(MemoryProjection(topic, views), settings, eager, VOTES)
+    async with running(projector):
+        await feed.append(4_000)
+        await eventually(lambda: [len(views.values[p]) for p in range(4)] == [1_000, 1_000, 1_000, 0])
+        assert [fold.partition for fold in projector.folds if fold.stalled_since] == [3]
+        views.broken = set()
+        await eventually(lambda: feed.is_folded_into(views))
+
+
+async def test_a_killed_kafka_is_waited_for(
+    settings: KafkaSettings, topic: Topic, feed: Feed, servers: Servers
+) -> None:
+    if "kafka" not in servers.pids:
+        pytest.skip("Kafka is not a process of this machine")
+    views = Views()
+    projector = Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)
+    async with running(projector):
+        await feed.append(100)
+        await eventually(lambda: feed.is_folded_into(views))
+        await servers.kill("kafka")
+        await servers.restart("kafka")
+        await feed.append(100)
+        await eventually(lambda: feed.is_folded_into(views), deadline_s=30)
+
+
+async def test_a_recreated_log_stops_the_projector(settings: KafkaSettings, topic: Topic, feed: Feed) -> None:
+    views = Views()
+    await feed.append(100)
+    views.positions = {partition: Position("another log", 5) for partition in range(PARTITIONS)}
+    projector = Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)
+    async with running(projector) as task:
+        assert "it was recreated" in await stops(task)
+    assert not views.all_values()
+
+
+async def test_a_shortened_log_stops_the_projector(settings: KafkaSettings, topic: Topic, feed: Feed) -> None:
+    views = Views()
+    async with running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)):
+        await feed.append(100)
+        await eventually(lambda: feed.is_folded_into(views))
+    views.positions[2] = Position(views.positions[2].log_id, 1_000)
+    async with running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)) as task:
+        assert "it was shortened: it ends at 26, the view stands at 1000" in await stops(task)
+
+
+async def test_a_log_that_lost_its_beginning_stops_the_projector(
+    settings: KafkaSettings, topic: Topic, feed: Feed
+) -> None:
+    await feed.append(100)
+    await delete_records(settings, topic, {0: 10})
+    async with running(Projector(MemoryProjection(topic, Views()), settings, SETTINGS, VOTES)) as task:
+        assert "its first records were deleted" in await stops(task)
+
+
+async def test_a_log_recreated_under_a_running_projector_stops_it(
+    settings: KafkaSettings, topic: Topic, feed: Feed
+) -> None:
+    views = Views()
+    async with running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)) as task:
+        await feed.append(100)
+        await eventually(lambda: feed.is_folded_into(views))
+        await administer(settings, lambda admin: admin.delete_topics([topic.name]))
+        await eventually(lambda: created(settings, topic))
+        assert "it was recreated" in await stops(task)
+
+
+async def test_poison_reaches_the_fold_like_any_record(settings: KafkaSettings, topic: Topic) -> None:
+    """Quarantine is the fold's matter: the loop neither looks into records nor stops at one."""
+    views, writer = Views(), LogWriter(settings)
+    await writer.start()
+    async with running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)):
+        for value in (b"", b"\xff\x00", b"1,2", b"{}"):
+            await writer.append(topic.name, 0, value)
+        await eventually(lambda: views.values[0] == [b"", b"\xff\x00", b"1,2", b"{}"])
+    await writer.stop()
+
+
+async def test_a_topic_that_does_not_exist_yet_is_waited_for(settings: KafkaSettings, namespace: str) -> None:
+    topic, views = votes_topic(namespace, PARTITIONS), Views()
+    projector = Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)
+    async with running(projector):
+        await asyncio.sleep(0)
+        await create_topics(settings, [topic])
+        await eventually(lambda: len(views.positions) == PARTITIONS, deadline_s=20)
+
+
+async def delete_records(settings: KafkaSettings, topic: Topic, before: dict[int, int]) -> None:
+    records = {
+        TopicPartition(topic.name, p): RecordsToDelete(before_offset=offset) for p, offset in before.items()
+    }
+    await administer(settings, lambda admin: admin.delete_records(records))
+
+
+async def created(settings: KafkaSettings, topic: Topic) -> bool:
+    """False while the deletion of the old one is still under way."""
+    try:
+        await create_topics(settings, [topic])
+    except LogUnavailable:
+        return False
+    return True
+
+
+async def administer(settings: KafkaSettings, step: Callable[[AIOKafkaAdminClient], Awaitable[object]]) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka_bootstrap_servers)
+    await admin.start()
+    await step(admin)
+    await admin.close()
