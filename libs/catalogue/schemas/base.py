@@ -79,8 +79,6 @@ class Members(BaseModel):
 class Record(Members):
     """The members of a record that its owner writes; what is stored is these, and of these what was set."""
 
-    custom_data: FreeForm = Field({}, description="Free-form.")
-
     def stored(self) -> dict[str, Any]:
         """The canonical document: what was set, normalised."""
         return self.model_dump(mode="json", exclude_unset=True)

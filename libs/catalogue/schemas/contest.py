@@ -151,6 +151,7 @@ class Contest(Record):
     shop: FreeForm = Field({})
     style: FreeForm = Field({})
     video: FreeForm = Field({})
+    custom_data: FreeForm = Field({}, description="Free-form.")
     tags: list[str] = Field([])
     thumbnail: Items = Field([])
     countries: list[str] = Field([], description="Legacy.")

@@ -34,7 +34,7 @@ class Participant(Record):
     title: str | None = None
     story: str | None = None
     image_key: str | None = None
-    status: Status | None = Field(None, description="New ones take the contest's `participant_default_status`.")
+    status: Status = Field("approved", description="New ones take the contest's `participant_default_status`.")
     number_string: str | None = None
     data: FreeForm = Field({}, description="Free-form.")
     user: User | None = None

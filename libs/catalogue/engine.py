@@ -1,0 +1,249 @@
+"""Records of every resource: made, read, listed, changed and deleted, by the rows of the table.
+
+A write is validated, recorded as an event, and answered when the fold has judged it: what this returns is what the
+view holds, and every read that follows sees it.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, Protocol
+from weakref import WeakValueDictionary
+
+import orjson
+from pydantic import ValidationError
+
+from libs.catalogue.errors import InUse, VersionConflict
+from libs.catalogue.merge import merge_patch
+from libs.catalogue.pages import ListReader, ListRequest, Page, read_page
+from libs.catalogue.schemas.base import problems_of
+from libs.catalogue.table import Document, Resource, Table
+from libs.catalogue.writing import FOLD_DEADLINE_S, Request, Writer
+from libs.contracts.catalogue import (
+    Outcome,
+    OutcomeKind,
+    RecordChanged,
+    RecordCreated,
+    RecordDeleted,
+    Ref,
+    Stored,
+)
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.tally.errors import IdempotencyKeyReused, NotFound, TallyError, ViewsUnavailable
+
+Fits = Callable[[Stored], bool]
+"""The caller's precondition on the version that a write starts from."""
+Refs = dict[str, Ref]
+"""References by the pointer to the member that holds them."""
+
+KEY_BYTES: Final = 12
+
+
+class Reader(ListReader, Protocol):
+    """What is needed of the catalogue's views."""
+
+    async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
+
+
+class Written(NamedTuple):
+    """A record as a command left it. `replayed`: an earlier request with the same idempotency key made it."""
+
+    stored: Stored
+    replayed: bool
+
+
+class Engine:
+    """The records of one world. Another account's records are not there for it."""
+
+    def __init__(self, table: Table, views: Reader, writer: Writer) -> None:
+        self.table = table
+        self._views = views
+        self._writer = writer
+        self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def get(self, row: Resource, account: str, key: str) -> Stored:
+        """Raises `NotFound`."""
+        stored = await self._views.get(account, row.name, key)
+        if stored is None:
+            raise _no_such(row, key)
+        return stored
+
+    async def page(self, row: Resource, account: str, request: ListRequest, parent: str = "") -> Page:
+        """Raises `NotFound` where the parent does not exist, `ValidationFailed` for a broken token."""
+        if row.parent is not None:
+            await self.get(self.table[row.parent], account, parent)
+        return await read_page(self._views, account, row.name, parent, request)
+
+    async def create(
+        self, row: Resource, account: str, body: Document, request: Request, *, parent: str = "", key: str = ""
+    ) -> Written:
+        """A new record, under a key of its own unless one is given.
+
+        Raises `ValidationFailed`, `NotFound` (the parent), `IdempotencyKeyReused`, `VersionConflict` (a given key
+        exists), and what `Writer.record` raises.
+        """
+        if request.content and (earlier := await self._writer.outcome(account, request.command_id)) is not None:
+            return self._written(row, earlier, request, parent, {}, None)
+        document = self._validated(row, body)
+        if row.parent is not None:
+            above = await self.get(self.table[row.parent], account, parent)
+            if row.complete is not None:
+                row.complete(document, above.document)
+        key = key or secrets.token_hex(KEY_BYTES)
+        refs = self.table.references(row, document, parent)
+        event = RecordCreated(
+            account=account,
+            command_id=request.command_id,
+            at=self._writer.now(),
+            content=request.content,
+            resource=row.name,
+            key=key,
+            record=orjson.dumps(document).decode(),
+            parent=(row.parent, parent) if row.parent is not None else None,
+            contest=_contest(row, key, parent),
+            refs=_distinct(refs),
+            offers=self.table.offers(row, document, key),
+        )
+        outcome = await self._writer.record(event)
+        return self._written(row, outcome, request, parent, refs, event)
+
+    async def patch(
+        self, row: Resource, account: str, key: str, patch: Document, fits: Fits | None = None
+    ) -> Stored:
+        """The record merged with `patch` (RFC 7396); a patch that changes nothing writes nothing.
+
+        With `fits` a lost race is a `VersionConflict`; without, the patch is merged again. Raises as `create`
+        does, `InUse` where it takes away a part that others refer to, and what the row's `judge` raises.
+        """
+        lock = self._locks.setdefault((account, row.name, key), asyncio.Lock())
+        try:
+            async with asyncio.timeout(2 * FOLD_DEADLINE_S), lock:
+                while True:
+                    stored = await self.get(row, account, key)
+                    if fits is not None and not fits(stored):
+                        raise _changed(row, key)
+                    changed = await self._change(row, account, stored, patch)
+                    if changed is not None:
+                        return changed
+                    if fits is not None:
+                        raise _changed(row, key)
+        except TimeoutError:
+            raise ViewsUnavailable("Too many writes to this record at once.", retry_after_s=1) from None
+
+    async def _change(self, row: Resource, account: str, stored: Stored, patch: Document) -> Stored | None:
+        """One attempt; None when another write came first."""
+        before = stored.document
+        document = self._validated(row, merge_patch(before, patch))
+        if document == before:
+            return stored
+        if row.judge is not None:
+            row.judge(before, document)
+        refs = self.table.references(row, document, stored.parent)
+        event = RecordChanged(
+            account=account,
+            command_id=Request.once().command_id,
+            at=self._writer.now(),
+            resource=row.name,
+            key=stored.key,
+            record=orjson.dumps(document).decode(),
+            parent=(row.parent, stored.parent) if row.parent is not None else None,
+            contest=_contest(row, stored.key, stored.parent),
+            refs=_distinct(refs),
+            offers=self.table.offers(row, document, stored.key),
+            expected_version=stored.version,
+        )
+        outcome = await self._writer.record(event)
+        if outcome.kind is OutcomeKind.CONFLICT:
+            return None
+        if outcome.kind is not OutcomeKind.OK or outcome.stored is None:
+            raise _refusal(row, stored.key, stored.parent, outcome, refs)
+        return replace(outcome.stored, record=event.record)
+
+    async def delete(self, row: Resource, account: str, key: str, fits: Fits | None = None) -> None:
+        """The record and what belongs to it. Raises `NotFound`, `VersionConflict`, `InUse`."""
+        stored = await self.get(row, account, key)
+        if fits is not None and not fits(stored):
+            raise _changed(row, key)
+        outcome = await self._writer.record(
+            RecordDeleted(
+                account=account,
+                command_id=Request.once().command_id,
+                at=self._writer.now(),
+                resource=row.name,
+                key=key,
+                expected_version=None if fits is None else stored.version,
+                contest=_contest(row, key, stored.parent),
+            )
+        )
+        if outcome.kind is not OutcomeKind.OK:
+            raise _refusal(row, key, stored.parent, outcome, {})
+
+    def _validated(self, row: Resource, body: Any) -> Document:
+        try:
+            return row.schema.model_validate(body).stored()
+        except ValidationError as error:
+            raise problems_of(error) from None
+
+    def _written(
+        self,
+        row: Resource,
+        outcome: Outcome,
+        request: Request,
+        parent: str,
+        refs: Refs,
+        event: RecordCreated | None,
+    ) -> Written:
+        """What a create is answered, by the first event that carried its command id: perhaps not this `event`."""
+        if outcome.content != request.content:
+            raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
+        stored = outcome.stored
+        if outcome.kind is not OutcomeKind.OK or stored is None:
+            raise _refusal(row, event.key if event is not None else "", parent, outcome, refs)
+        if event is None or stored.key != event.key:
+            return Written(stored, replayed=True)
+        return Written(replace(stored, record=event.record), replayed=False)
+
+
+def _contest(row: Resource, key: str, parent: str) -> str | None:
+    """The contest whose configuration a change of this record raises."""
+    match row.contest:
+        case "self":
+            return key
+        case "parent":
+            return parent
+    return None
+
+
+def _distinct(refs: Refs) -> tuple[Ref, ...]:
+    return tuple(dict.fromkeys(refs.values()))
+
+
+def _refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) -> TallyError:
+    """A refusing outcome as an error."""
+    match outcome.kind:
+        case OutcomeKind.IN_USE:
+            return InUse(outcome.refs)
+        case OutcomeKind.CONFLICT:
+            return _changed(row, key)
+        case OutcomeKind.EXISTS:
+            return VersionConflict(f"There is a {row.singular} {key} already.")
+        case OutcomeKind.MISSING if (row.name, key) in outcome.refs:
+            return _no_such(row, key)
+        case OutcomeKind.MISSING if row.parent is not None and (row.parent, parent) in outcome.refs:
+            return NotFound(f"There is no {row.parent} {parent}.")
+        case OutcomeKind.MISSING:
+            missing = set(outcome.refs)
+            problems = [
+                Problem(where, f"there is no {ref[0]} {ref[1]}") for where, ref in refs.items() if ref in missing
+            ]
+            return ValidationFailed(problems or [Problem("", f"there is no {a} {b}") for a, b in outcome.refs])
+    return TallyError(f"unexpected outcome {outcome.kind!r}")
+
+
+def _no_such(row: Resource, key: str) -> NotFound:
+    return NotFound(f"There is no {row.singular} {key}.")
+
+
+def _changed(row: Resource, key: str) -> VersionConflict:
+    return VersionConflict(f"The {row.singular} {key} has changed since; read it again.")

@@ -1,0 +1,109 @@
+"""Lists: what is asked for, what is answered, and the opaque token between two pages."""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from libs.contracts.catalogue import Stored
+from libs.contracts.problems import Problem, ValidationFailed
+
+Order = Literal["created", "updated"]
+
+SCANNED: Final = 100
+"""Records read at once when filtering by tags."""
+SCANNED_AT_MOST: Final = 2_000
+"""Records that one page looks through; then it ends, perhaps short, with a token to go on from."""
+_TOKEN: Final = re.compile(r"(created|updated):([0-9]{1,16})")
+
+
+class ListReader(Protocol):
+    """What is needed of the catalogue's views."""
+
+    async def page(
+        self,
+        account: str,
+        resource: str,
+        *,
+        parent: str = "",
+        order: Order = "created",
+        before: int | None = None,
+        since: int | None = None,
+        limit: int,
+    ) -> list[Stored]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """`updated_since` (us) orders by `updated`; `tags` must all be there."""
+
+    limit: int
+    next: str | None = None
+    tags: tuple[str, ...] = ()
+    updated_since: int | None = None
+
+    @property
+    def order(self) -> Order:
+        return "created" if self.updated_since is None else "updated"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Newest first. `next` is None at the end."""
+
+    records: list[Stored]
+    next: str | None
+
+
+async def read_page(reader: ListReader, account: str, resource: str, parent: str, request: ListRequest) -> Page:
+    """One page. Stable under writes: what is made or changed meanwhile moves nothing that is still to come."""
+    before = None if request.next is None else _before(request)
+    found: list[Stored] = []
+    scanned = 0
+    while True:
+        most = SCANNED if request.tags else request.limit
+        batch = await reader.page(
+            account,
+            resource,
+            parent=parent,
+            order=request.order,
+            before=before,
+            since=request.updated_since,
+            limit=most + 1,
+        )
+        for index, stored in enumerate(batch[:most]):
+            before = _place(stored, request.order)
+            if _tagged(stored, request.tags):
+                found.append(stored)
+                if len(found) == request.limit:
+                    return Page(found, _token(request.order, before) if index + 1 < len(batch) else None)
+        scanned += most
+        if len(batch) <= most or before is None:
+            return Page(found, None)
+        if scanned >= SCANNED_AT_MOST:
+            return Page(found, _token(request.order, before))
+
+
+def _place(stored: Stored, order: Order) -> int:
+    return stored.created if order == "created" else stored.updated
+
+
+def _tagged(stored: Stored, tags: tuple[str, ...]) -> bool:
+    return not tags or set(tags) <= set(stored.document.get("tags", ()))
+
+
+def _token(order: Order, place: int) -> str:
+    return base64.urlsafe_b64encode(f"{order}:{place}".encode()).rstrip(b"=").decode()
+
+
+def _before(request: ListRequest) -> int:
+    token = request.next or ""
+    try:
+        text = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True).decode("ascii")
+    except (binascii.Error, ValueError):
+        text = ""
+    match = _TOKEN.fullmatch(text)
+    if match is None or match[1] != request.order or _token(request.order, int(match[2])) != token:
+        raise ValidationFailed([Problem("", "next is not a token of this list")])
+    return int(match[2])

@@ -1,0 +1,85 @@
+"""The fold of the catalogue log: records, keys, and the outcome of every command."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from libs.contracts.catalogue import (
+    CatalogueEvent,
+    RecordChanged,
+    RecordCreated,
+    RecordDeleted,
+    catalogue_codec,
+)
+from libs.contracts.codec import Undecodable
+from libs.contracts.log import LogRecord, Position
+from libs.contracts.topics import Topic
+
+Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
+RaiseConfig = Callable[[Mapping[str, int]], Awaitable[None]]
+"""Makes every partition of the votes views refuse what was decided by an older configuration than this offset."""
+
+SLICE_EVENTS = 32
+SLICE_BYTES = 256 * 1024
+"""What one call folds: about 2 ms, but for a DELETE of a record that thousands belong to."""
+
+
+class CatalogueWriter(Protocol):
+    """What is needed of the catalogue's views."""
+
+    async def position(self, partition: int) -> Position | None: ...
+    async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None: ...
+
+
+async def no_votes(versions: Mapping[str, int]) -> None:
+    """Of a world without votes, where nobody needs to know of changed contests."""
+
+
+class CatalogueProjection:
+    """Folds `topic` into `views`, and says first which contests are about to change."""
+
+    def __init__(self, topic: Topic, views: CatalogueWriter, raise_config: RaiseConfig) -> None:
+        self.topic = topic
+        self._views = views
+        self._raise_config = raise_config
+
+    async def position(self, partition: int) -> Position | None:
+        return await self._views.position(partition)
+
+    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
+        """As `Projection.fold` says.
+
+        A contest's new configuration version is in force in the votes views before the change can be read here: a
+        crash in between leaves workers answered "stale" until the event is folded, never deciding by the old rules
+        after a writer heard of the new ones.
+        """
+        events = catalogue_codec.decode_many([record.value for record in records])
+        for entries in _sliced(list(zip(records, events, strict=True))):
+            versions = {
+                contest: record.offset
+                for record, event in entries
+                if (contest := _contest_named(event)) is not None
+            }
+            if versions:
+                await self._raise_config(versions)
+            end = entries[-1][0].offset + 1
+            await self._views.apply(partition, start, entries, end)
+            start = Position(start.log_id, end)
+
+
+def _contest_named(event: CatalogueEvent | Undecodable) -> str | None:
+    if isinstance(event, RecordCreated | RecordChanged | RecordDeleted):
+        return event.contest
+    return None
+
+
+def _sliced(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    cut: list[Entry] = []
+    size = 0
+    for entry in entries:
+        size += len(entry[0].value)
+        if cut and (len(cut) >= SLICE_EVENTS or size > SLICE_BYTES):
+            yield cut
+            cut, size = [], len(entry[0].value)
+        cut.append(entry)
+    if cut:
+        yield cut

@@ -1,0 +1,13 @@
+"""Settings of everything that keeps bytes."""
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class StorageSettings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore")
+
+    storage_url: str = Field(
+        ".tally/objects",
+        description="Where bytes and secrets are kept: a directory (or file:///dir), s3://bucket, gs:// or az://.",
+    )
