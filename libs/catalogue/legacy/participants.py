@@ -1,0 +1,73 @@
+"""Participants, and what contests share with them, in the legacy generation's read shapes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from libs.catalogue.schemas.participant import Participant
+from libs.contracts.catalogue import Stored
+from libs.tally.errors import timestamp
+from libs.tally.tallies import Figures
+
+Totals = Mapping[str, Figures] | None
+"""Figures by participant, "" for the contest; None while the caller may not see them: counts are null then."""
+Images = Mapping[str, Mapping[str, Any]]
+"""Image records by key, as far as there are any."""
+
+
+def participant_read(account: str, stored: Stored, totals: Totals, images: Images) -> dict[str, Any]:
+    """The participant read shape. One that is not approved has no votes: what it had counts nowhere."""
+    entry = Participant.model_validate(stored.document)
+    status = entry.status or "approved"
+    figures = of_participant(totals, stored.key)
+    if figures is not None and status != "approved":
+        figures = Figures()
+    user = _user(entry)
+    image = image_read(entry.image_key, account, images)
+    return {
+        "participant_key": stored.key,
+        "title": entry.title,
+        "story": entry.story,
+        "vote_count": figures.count if figures else None,
+        "rater_count": figures.unique if figures else None,
+        "message_count": 0,
+        "status": status,
+        "contest_id": stored.parent,
+        "contest_key": stored.parent,
+        "number_string": entry.number_string if entry.number_string is not None else str(stored.number),
+        "running_number": stored.number,
+        "participated": timestamp(stored.created),
+        "user": user,
+        "image": None if image is None else image | {"user": user},
+    }
+
+
+def of_participant(totals: Totals, participant: str) -> Figures | None:
+    """What a participant has: nothing yet is zeros, hidden is None."""
+    return None if totals is None else totals.get(participant, Figures())
+
+
+def brand_of(account: str) -> dict[str, Any]:
+    """An account has a name alone: it is the brand's id and name, and there is no picture of it."""
+    return {"brand_id": account, "brand_name": account, "image_id": None}
+
+
+def image_read(key: str | None, account: str, images: Images) -> dict[str, Any] | None:
+    """An image as contests and participants show it, None without one."""
+    if not key:
+        return None
+    record = images.get(key, {})
+    return {
+        "image_id": key,
+        "brand": brand_of(account),
+        "title": record.get("title"),
+        "story": record.get("image_text"),
+        "ratio": record.get("ratio"),
+        "love_count": 0,
+        "message_count": 0,
+        "tags": record.get("tags", []),
+        "created": record.get("created"),
+    }
+
+
+def _user(entry: Participant) -> dict[str, Any] | None:
+    return None if entry.user is None else entry.user.model_dump(mode="json")
