@@ -1,13 +1,21 @@
 """The votes topic folded into ledgers, counts and gates."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import Topic
+from libs.tally.contest import UNLIMITED
+from libs.tally.events import VoteCast
+from libs.views.addresses import AddressCounters
 from libs.views.votes import APPLY_ITEMS, FoldInput, VoteViews
 
+ADDRESS_LIFE_S = 30 * 86_400
+"""How long a rebuilt address counter lives."""
+FRESH_S = 0.5
+"""Records folded within this time of their append were counted for their address just before, by ingestion."""
 IN_FLIGHT = 2
 """Slices of one partition sent before the first is answered; each names the position that it starts from."""
 
@@ -15,9 +23,10 @@ IN_FLIGHT = 2
 class VotesProjection:
     """See `Projection` for the contract."""
 
-    def __init__(self, topic: Topic, views: VoteViews) -> None:
+    def __init__(self, topic: Topic, views: VoteViews, addresses: AddressCounters) -> None:
         self.topic = topic
         self._views = views
+        self._addresses = addresses
 
     async def position(self, partition: int) -> Position | None:
         return await self._views.position(partition)
@@ -26,20 +35,44 @@ class VotesProjection:
         step = APPLY_ITEMS * IN_FLIGHT
         for at in range(0, len(records), step):
             calls = []
+            behind: list[FoldInput] = []
             for piece_at in range(at, min(at + step, len(records)), APPLY_ITEMS):
                 piece = records[piece_at : piece_at + APPLY_ITEMS]
                 end = piece[-1].offset + 1
-                calls.append(self._views.apply(partition, start, _items(piece), end))
+                items = _items(piece)
+                calls.append(self._views.apply(partition, start, items, end))
+                if piece[0].timestamp_ms < (time.time() - FRESH_S) * 1000:
+                    behind += items
                 start = Position(start.log_id, end)
             # started in one tick, the calls share a pipeline and arrive in order
             for error in await asyncio.gather(*calls, return_exceptions=True):
                 if error is not None:
                     raise error
+            await self._rebuild_addresses(behind)
+
+    async def _rebuild_addresses(self, items: Sequence[FoldInput]) -> None:
+        """Take again what votes took from their addresses' limits, where Valkey may have lost it."""
+        oldest = (time.time() - ADDRESS_LIFE_S) * 1_000_000
+        casts = (item.event for item in items if isinstance(item.event, VoteCast))
+        calls = [
+            self._addresses.take(
+                cast.contest,
+                participant,
+                cast.address,
+                cast.vote_id,
+                count,
+                UNLIMITED,
+                cast.accepted_at // 1_000_000 + ADDRESS_LIFE_S,
+            )
+            for cast in casts
+            if cast.address is not None and cast.source == "c-free" and cast.accepted_at > oldest
+            for participant, count in cast.choices
+        ]
+        await asyncio.gather(*calls)
 
 
 def _items(records: Sequence[LogRecord]) -> list[FoldInput]:
     events = vote_codec.decode_many([record.value for record in records])
     return [
-        FoldInput(event, record.offset, record.timestamp_ms)
-        for event, record in zip(events, records, strict=True)
+        FoldInput(event, record.offset, record.timestamp_ms) for event, record in zip(events, records, strict=True)
     ]
