@@ -1,0 +1,82 @@
+"""The composition root of ingestion: everything is made here and passed down."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from libs.catalogue.contests import load_contest
+from libs.catalogue.keys import KeyRing
+from libs.contracts.topics import votes_topic
+from libs.kafka.writer import LogWriter
+from libs.storage.secrets import contest_secret, server_secret
+from libs.storage.store import open_store
+from libs.tally.contest import Contest
+from libs.tally.errors import LogUnavailable
+from libs.views.addresses import AddressCounters
+from libs.views.catalogue import CatalogueViews
+from libs.views.functions import open_valkey
+from libs.views.votes import VoteViews
+from libs.web.auth import Authenticator
+from libs.web.service import Surface
+from services.ingestion.casting import Caster
+from services.ingestion.contests import Contests
+from services.ingestion.reads import VoterReads
+from services.ingestion.reserver import Confirmer, Reserver
+from services.ingestion.routes import hot_routes, voter_router
+from services.ingestion.settings import Settings
+from services.ingestion.voters import parse_networks
+from services.ingestion.voting import Voting
+
+
+@asynccontextmanager
+async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
+    """The service's routes, with what they work on. At the end what was taken on is recorded first."""
+    valkey = open_valkey(settings.valkey_url)
+    catalogue = CatalogueViews(valkey, settings.namespace)
+    views = VoteViews(valkey, settings.namespace)
+    topic = votes_topic(settings.namespace, settings.partitions)
+    store = open_store(settings.storage_url)
+    log = LogWriter(settings)
+    await log.start()
+
+    async def load(account: str, key: str) -> Contest | None:
+        return await load_contest(catalogue, account, key)
+
+    async def load_secret(contest: str) -> bytes:
+        return await contest_secret(store, contest)
+
+    contests = Contests(load, load_secret)
+    caster = Caster(
+        topic=topic,
+        views=views,
+        addresses=AddressCounters(valkey, settings.namespace),
+        log=log,
+        contests=contests,
+        reserver=Reserver(views),
+        confirmer=Confirmer(views),
+        server_key=await server_secret(store, "receipts"),
+    )
+    keys = KeyRing(catalogue)
+    refreshing = asyncio.create_task(keys.run())
+    auth = Authenticator(keys)
+    proxies = parse_networks(settings.trusted_proxies)
+
+    async def log_is_there() -> None:
+        if not log.ready:
+            raise LogUnavailable("Kafka does not answer.")
+
+    async def ledger_is_there() -> None:
+        await views.state(0)
+
+    try:
+        yield Surface(
+            hot=hot_routes(Voting(auth, caster, settings.ingest_max_in_flight, proxies)),
+            routers=[voter_router(auth, VoterReads(topic, views, contests))],
+            checks={"log": log_is_there, "ledger": ledger_is_there},
+        )
+    finally:
+        refreshing.cancel()
+        with suppress(asyncio.CancelledError):
+            await refreshing
+        await log.stop()
+        await valkey.close()

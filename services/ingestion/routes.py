@@ -1,0 +1,105 @@
+"""The addresses of ingestion, and what OpenAPI says of them."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Header, Query, Request
+
+from libs.web.auth import ApiKey, Authenticator, headers_of, require
+from libs.web.hot import HotRoute
+from services.ingestion.forms import (
+    AcceptedVote,
+    AllowanceAnswer,
+    BatchForm,
+    BatchResult,
+    VoteForm,
+    VoteStatusAnswer,
+)
+from services.ingestion.reads import VoterReads
+from services.ingestion.voting import Voting
+
+TAG = "votes"
+VOTER = "A signed-in voter's id; exactly one of this and anonymous_id."
+ANONYMOUS = "An anonymous voter's id."
+POSITION = {"description": "Where the vote stands in the log; give it as min_position to read it counted."}
+
+
+def _accepted(description: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "headers": {"Tally-Position": POSITION | {"schema": {"type": "string"}}},
+        "model": AcceptedVote,
+    }
+
+
+def hot_routes(voting: Voting) -> list[HotRoute]:
+    return [
+        HotRoute(
+            "/contests/{contest_key}/votes",
+            cast_vote,
+            voting.cast,
+            methods=["POST"],
+            status_code=201,
+            tags=[TAG],
+            responses={
+                200: _accepted("Accepted before: the first answer again, nothing is counted."),
+                201: _accepted("Recorded in the log, acknowledged by all in-sync replicas."),
+                409: {"description": "Not running, participant not votable, or a limit reached."},
+                503: {"description": "Not decided, or not known: send the same vote id again."},
+            },
+        ),
+        HotRoute(
+            "/contests/{contest_key}/votes/batch",
+            cast_votes,
+            voting.cast_batch,
+            methods=["POST"],
+            tags=[TAG],
+            responses={413: {"description": "More than 10,000 votes, or 8 MiB."}},
+        ),
+    ]
+
+
+def cast_vote(  # type: ignore[empty-body]
+    contest_key: str,
+    vote: Annotated[VoteForm, Body()],
+    idempotency_key: Annotated[str | None, Header(description="Same as vote_id.")] = None,
+) -> AcceptedVote:
+    """Cast a vote.
+
+    Needs the permission votes:write, and purchases:write for paid votes. A refusal is not remembered: the same id
+    may try again later.
+    """
+
+
+def cast_votes(contest_key: str, batch: Annotated[BatchForm, Body()]) -> BatchResult:  # type: ignore[empty-body]
+    """Cast up to 10,000 votes, as JSON or as application/x-ndjson (a vote a line).
+
+    Each item has its own answer, in order; one bad item never spoils the others.
+    """
+
+
+def voter_router(auth: Authenticator, reads: VoterReads) -> APIRouter:
+    async def votes_key(request: Request) -> ApiKey:
+        key = await auth.authenticate(headers_of(request.scope))
+        require(key, "votes:write")
+        return key
+
+    Key = Annotated[ApiKey, Depends(votes_key)]
+    VoterId = Annotated[str | None, Query(description=VOTER)]
+    AnonymousId = Annotated[str | None, Query(description=ANONYMOUS)]
+    router = APIRouter(tags=[TAG])
+
+    @router.get("/contests/{contest_key}/votes/{vote_id}")
+    async def read_vote_status(
+        key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
+    ) -> VoteStatusAnswer:
+        """What became of a vote."""
+        return await reads.status(key.account, contest_key, vote_id, voter_id, anonymous_id)
+
+    @router.get("/contests/{contest_key}/allowance")
+    async def read_allowance(
+        key: Key, contest_key: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
+    ) -> AllowanceAnswer:
+        """What a voter has used and may still cast."""
+        return await reads.allowance(key.account, contest_key, voter_id, anonymous_id)
+
+    return router
