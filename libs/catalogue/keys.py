@@ -1,9 +1,7 @@
-"""API keys: made, checked, and known in memory to every process within a second."""
+"""API keys: made, listed and revoked. Of a key only its SHA-256 is kept; `keyring.py` checks them."""
 
 import asyncio
 import hashlib
-import hmac
-import logging
 import re
 import secrets
 from collections.abc import Iterable
@@ -13,10 +11,8 @@ from typing import Final, Protocol
 from libs.catalogue.errors import UnknownKey
 from libs.catalogue.writing import Request, Writer
 from libs.contracts.catalogue import ACCOUNT_PATTERN, KeyIssued, KeyRevoked, KeyRow, KeyRows, OutcomeKind
-from libs.contracts.log import Position
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.topics import CATALOGUE_PARTITIONS
-from libs.tally.errors import ViewsUnavailable
 
 PERMISSIONS: Final = (
     "content:read",
@@ -29,22 +25,6 @@ PERMISSIONS: Final = (
     "sources:write",
     "operations",
 )
-REFRESH_S: Final = 0.5
-NEW_KEY_S: Final = 0.1
-"""How often, at most, unknown keys make a process look before its time."""
-_TOKEN: Final = re.compile(r"tk_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """A key as its holder's requests see it."""
-
-    key_id: str
-    account: str
-    permissions: frozenset[str]
-    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,91 +76,20 @@ async def list_keys(views: KeyReader) -> list[KeyRow]:
     return sorted(rows, key=lambda row: (row.account, row.issued))
 
 
-async def revoke_key(writer: Writer, views: KeyReader, key_id: str) -> None:
+async def find_key(views: KeyReader, key_id: str) -> KeyRow:
     """Raises `UnknownKey`."""
-    account = next((row.account for row in await list_keys(views) if row.key_id == key_id), None)
-    if account is None:
+    row = next((row for row in await list_keys(views) if row.key_id == key_id), None)
+    if row is None:
         raise UnknownKey(f"There is no key {key_id}.")
+    return row
+
+
+async def revoke_key(writer: Writer, views: KeyReader, key_id: str) -> None:
+    """Raises `UnknownKey`, and what `Writer.record` raises."""
+    row = await find_key(views, key_id)
+    request = Request.once()
     outcome = await writer.record(
-        KeyRevoked(account=account, command_id=Request.once().command_id, at=writer.now(), key_id=key_id)
+        KeyRevoked(account=row.account, command_id=request.command_id, at=writer.now(), key_id=key_id)
     )
     if outcome.kind is not OutcomeKind.OK:
         raise UnknownKey(f"There is no key {key_id}.")
-
-
-class KeyRing:
-    """All keys of one world, in memory. New and revoked keys hold after `REFRESH_S`, new ones mostly at once."""
-
-    def __init__(self, views: KeyReader) -> None:
-        self._views = views
-        self._keys: dict[str, ApiKey] = {}
-        self._parts: dict[int, KeyRows] = {}
-        self._looking: asyncio.Task[None] | None = None
-
-    def get(self, token: str) -> ApiKey | None:
-        """The key that `token` is, by what is in memory."""
-        match = _TOKEN.fullmatch(token)
-        key = self._keys.get(match[1]) if match is not None else None
-        if key is None or not hmac.compare_digest(key.digest, hashlib.sha256(token.encode()).digest()):
-            return None
-        return key
-
-    async def find(self, token: str) -> ApiKey | None:
-        """The same; for a key that is not in memory, after a look that began later than this call.
-
-        Looks of concurrent callers are one, and at most one in `NEW_KEY_S`. Raises `ViewsUnavailable` when the
-        views cannot be asked.
-        """
-        match = _TOKEN.fullmatch(token)
-        if match is not None and match[1] not in self._keys:
-            if self._looking is None:
-                self._looking = asyncio.create_task(self._look())
-            await asyncio.shield(self._looking)
-        return self.get(token)
-
-    async def refresh(self) -> None:
-        """Take over what has changed. Raises `ViewsUnavailable`."""
-        parts = range(CATALOGUE_PARTITIONS)
-        found = await asyncio.gather(
-            *(self._views.keys(p, self._parts[p].version if p in self._parts else -2) for p in parts)
-        )
-        changed = [self._take(partition, rows) for partition, rows in zip(parts, found, strict=True)]
-        if any(changed):
-            self._keys = {
-                row.key_id: ApiKey(row.key_id, row.account, frozenset(row.permissions), bytes.fromhex(row.sha256))
-                for held in self._parts.values()
-                for row in held.rows or ()
-            }
-
-    async def run(self) -> None:
-        """Keep the ring fresh until cancelled. While the views are away, what is known goes on holding."""
-        while True:
-            try:
-                await self.refresh()
-            except ViewsUnavailable as error:
-                logger.warning("keys cannot be refreshed: %s", error)
-            except Exception:
-                logger.exception("refreshing the keys failed")
-            await asyncio.sleep(REFRESH_S)
-
-    async def _look(self) -> None:
-        """Waits first: those who come meanwhile share the look, and it begins after they asked."""
-        await asyncio.sleep(NEW_KEY_S)
-        self._looking = None
-        await self.refresh()
-
-    def _take(self, partition: int, found: KeyRows) -> bool:
-        """Adopt a partition's keys, unless its view is being folded again and has not come as far as it was."""
-        held = self._parts.get(partition)
-        if held is not None and _older(found.position, held.position):
-            return False
-        if found.rows is None:
-            return False
-        self._parts[partition] = found
-        return True
-
-
-def _older(found: Position | None, held: Position | None) -> bool:
-    if found is None or held is None:
-        return held is not None
-    return found.log_id == held.log_id and found.offset < held.offset

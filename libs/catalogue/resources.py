@@ -69,6 +69,17 @@ PARTICIPANTS: Final = Resource(
     complete=_default_status,
     judge=_judge_status,
     computed=_computed_of_participant,
+    computed_members={
+        "participant_key": {"type": "string", "description": "The same as `key`."},
+        "contest_key": {"type": "string"},
+        "contest_id": {"type": "string", "description": "The same as `contest_key`."},
+        "running_number": {"type": "integer", "description": "Counts up within the contest, from 1."},
+        "participated": {"type": "string", "format": "date-time"},
+        "image": {"type": "object"},
+        "vote_count": {"type": ["integer", "null"]},
+        "rater_count": {"type": ["integer", "null"]},
+        "message_count": {"type": "integer"},
+    },
 )
 
 

@@ -1,7 +1,7 @@
 """What a row of the table of resources says, and what derives from it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from libs.catalogue.schemas.base import Record
@@ -56,6 +56,8 @@ class Resource:
     complete: Callable[[Document, Document], None] | None = None
     judge: Callable[[Document, Document], None] | None = None
     computed: Callable[[Stored], Document] | None = None
+    computed_members: Mapping[str, Document] = field(default_factory=dict)
+    """The JSON schemas of what `computed` gives, for the documentation."""
 
     def show(self, stored: Stored) -> Document:
         """The record as a read of the current API answers it."""

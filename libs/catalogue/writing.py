@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from libs.contracts.catalogue import CatalogueCommand, Outcome, catalogue_codec
+from libs.contracts.log import Appended
 from libs.contracts.topics import Topic
-from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 
 FOLD_DEADLINE_S: Final = 5.0
 POLL_S: Final = 0.005
@@ -30,10 +31,18 @@ class RecordTooLarge(TallyError):
 
 
 class Log(Protocol):
-    """What is needed of the catalogue's log."""
+    """What is needed of the log."""
 
-    async def append(self, partition: int, value: bytes, key: bytes) -> bool:
-        """True: acknowledged; False: nobody knows yet. Raises `LogUnavailable`: it is certainly not in the log."""
+    async def append(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        key: bytes | None = None,
+        *,
+        deadline_s: float | None = None,
+    ) -> Appended:
+        """Raises `LogUnavailable`: of the kind `unknown` when the record may be in the log all the same."""
 
 
 class OutcomeReader(Protocol):
@@ -118,8 +127,9 @@ class Folded:
 class Writer:
     """Records commands of one world. An account's commands are judged in the order of one partition."""
 
-    def __init__(self, topic: Topic, log: Log, views: OutcomeReader) -> None:
+    def __init__(self, topic: Topic, log: Log, views: OutcomeReader, unknown: type[LogUnavailable]) -> None:
         self._topic = topic
+        self._unknown = unknown
         self._log = log
         self._views = views
         self._folded = Folded(views)
@@ -144,11 +154,14 @@ class Writer:
             raise RecordTooLarge(
                 f"The record is too large for the log: it may have {MAX_RECORD_BYTES} bytes there."
             )
-        acknowledged = await self._log.append(partition, value, command.account.encode())
+        doubt = "was recorded"
+        try:
+            await self._log.append(self._topic.name, partition, value, command.account.encode())
+        except self._unknown:
+            doubt = "may have been recorded"
         try:
             return await self._folded.outcome(partition, command.command_id, FOLD_DEADLINE_S)
         except TimeoutError:
-            doubt = "was recorded" if acknowledged else "may have been recorded"
             raise ViewsUnavailable(
                 f"The write {doubt}, but cannot be read yet. Send it again with the same Idempotency-Key.",
                 retry_after_s=1,

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from libs.tally.errors import NotFound, TallyError
 
@@ -182,7 +183,10 @@ def handle_errors(app: Starlette) -> None:
         raise error
 
     async def framework(request: Request, error: Exception) -> Response:
-        return problem_response(_translated(error), request.scope)
+        translated = _translated(error)
+        if isinstance(translated, MethodNotAllowed):
+            translated.allow = _methods(request)
+        return problem_response(translated, request.scope)
 
     async def bug(request: Request, _: Exception) -> Response:
         return bug_response(request.scope)
@@ -196,9 +200,15 @@ def _translated(error: Exception) -> TallyError:
     if not isinstance(error, HTTPException) or error.status_code not in BY_STATUS:
         raise error
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        return MethodNotAllowed((error.headers or {}).get("Allow", ""))
+        return MethodNotAllowed()
     if error.status_code == HTTPStatus.NOT_FOUND:
         return NotFound("There is nothing at this address.")
     translated = TallyError(str(error.detail))
     translated.code = BY_STATUS[error.status_code]
     return translated
+
+
+def _methods(request: Request) -> str:
+    """Every method that the address takes, of whichever route."""
+    routes = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return ", ".join(sorted({method for route in routes for method in getattr(route, "methods", None) or ()}))

@@ -1,0 +1,88 @@
+"""The composition root of the catalogue service."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+
+from libs.catalogue.engine import Engine
+from libs.catalogue.keyring import KeyRing
+from libs.catalogue.resources import RESOURCES
+from libs.catalogue.writing import Writer
+from libs.contracts.topics import catalogue_topic
+from libs.kafka.errors import AppendUnknown
+from libs.kafka.topics import check_topics
+from libs.kafka.writer import LogWriter
+from libs.tally.errors import LogUnavailable
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Valkey
+from libs.views.functions import load_functions, open_valkey
+from libs.web.auth import Authenticator
+from libs.web.service import Surface, build_app
+from services.catalogue.routes import Complete, build_router
+from services.catalogue.settings import Settings
+
+TITLE = "Tallykeeper: catalogue"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Production, or the legacy test environment: the same code over another namespace."""
+
+    views: CatalogueViews
+    writer: Writer
+    engine: Engine
+    keys: KeyRing
+    auth: Authenticator
+
+
+def world_of(valkey: Valkey, log: LogWriter, namespace: str) -> World:
+    views = CatalogueViews(valkey, namespace)
+    writer = Writer(catalogue_topic(namespace), log, views, AppendUnknown)
+    keys = KeyRing(views)
+    return World(views, writer, Engine(RESOURCES, views, writer), keys, Authenticator(keys))
+
+
+@asynccontextmanager
+async def open_surface(
+    settings: Settings, completes: Mapping[str, Complete] | None = None
+) -> AsyncIterator[Surface]:
+    """What the service shows, for as long as the context is open.
+
+    `completes` adds to reads what other services know, by resource name. Raises `WrongTopic` where the log would
+    not keep the truth.
+    """
+    await check_topics(settings, [catalogue_topic(settings.namespace)])
+    valkey = open_valkey(settings.valkey_url)
+    log = LogWriter(settings)
+    await log.start()
+    ring: asyncio.Task[None] | None = None
+    try:
+        await load_functions(valkey)
+        world = world_of(valkey, log, settings.namespace)
+        await world.keys.refresh()
+        ring = asyncio.create_task(world.keys.run())
+
+        async def check_log() -> None:
+            if not log.ready:
+                raise LogUnavailable("Kafka does not answer")
+
+        async def check_views() -> None:
+            await valkey.call("PING")
+
+        yield Surface(
+            routers=[build_router(world.engine, world.auth, completes or {})],
+            checks={"log": check_log, "views": check_views},
+        )
+    finally:
+        if ring is not None:
+            ring.cancel()
+        await log.stop()
+        await valkey.close()
+
+
+def create_app(surface: Surface) -> FastAPI:
+    """The service's own app; wrap it in `Front` to serve it."""
+    return build_app(TITLE, [surface])

@@ -1,0 +1,237 @@
+"""The current API's routes, derived from the table of resources."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from libs.catalogue.engine import Engine, Fits
+from libs.catalogue.pages import ListRequest
+from libs.catalogue.schemas.base import microseconds, parse_timestamp
+from libs.catalogue.table import Document, Resource
+from libs.catalogue.writing import Request as WriteRequest
+from libs.contracts.catalogue import Stored
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.web.auth import Authenticator, require
+from libs.web.conditions import etag, not_modified, precondition_fails
+from libs.web.requests import idempotency_key, integer_parameter, read_object
+from services.catalogue import openapi
+
+MOST_LISTED: Final = 100
+LISTED: Final = 20
+
+Complete = Callable[[str, list[Document]], Awaitable[None]]
+"""Adds to reads of an account what other views know, such as the votes of participants."""
+
+
+def build_router(engine: Engine, auth: Authenticator, completes: Mapping[str, Complete]) -> APIRouter:
+    """All routes of all rows; `completes` by resource name."""
+    router = APIRouter(dependencies=[Depends(openapi.BEARER)])
+    for row in engine.table.values():
+        _Routes(row, engine, auth, completes.get(row.name)).add_to(router)
+    return router
+
+
+class _Routes:
+    """The handlers of one row: who asks, what is asked, the engine's answer."""
+
+    def __init__(self, row: Resource, engine: Engine, auth: Authenticator, complete: Complete | None) -> None:
+        self._row = row
+        self._engine = engine
+        self._auth = auth
+        self._complete = complete
+
+    def add_to(self, router: APIRouter) -> None:
+        row = self._row
+        one = f"/{row.name}/{{{row.singular}_key}}"
+        several, where = f"/{row.name}", []
+        if row.parent is not None:
+            above = self._engine.table[row.parent]
+            several = f"/{above.name}/{{{above.singular}_key}}/{row.name}"
+            where = [openapi.parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
+        key = [openapi.parameter(f"{row.singular}_key", "path", f"Key of the {row.singular}.")]
+        if_match = [openapi.parameter("If-Match", "header", "Write only where the record has this ETag.")]
+        bad_body = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
+        gone = {204: {"description": "Deleted, with all that belongs to it."}}
+
+        def add(path: str, method: str, handler: Any, summary: str, responses: Any, **extra: Any) -> None:
+            router.add_api_route(
+                path,
+                handler,
+                methods=[method],
+                summary=summary,
+                tags=[row.name],
+                operation_id=f"{handler.__name__}_{row.singular}",
+                responses=responses,
+                response_class=Response,
+                status_code=next(iter(responses)),
+                openapi_extra=extra,
+            )
+
+        add(
+            several,
+            "POST",
+            self.create,
+            f"Create a {row.singular}",
+            openapi.answers(
+                *bad_body,
+                "not_found",
+                "idempotency_key_reused",
+                success={201: openapi.record_answer(row, "Created.")},
+            ),
+            parameters=[
+                *where,
+                openapi.parameter("Idempotency-Key", "header", "Sent again with it, a request takes effect once."),
+            ],
+            requestBody=openapi.body(row),
+        )
+        add(
+            several,
+            "GET",
+            self.page,
+            f"List {row.name}",
+            openapi.answers("not_found", "validation_failed", success={200: openapi.list_answer(row)}),
+            parameters=[
+                *where,
+                openapi.parameter(
+                    "limit", "query", "Records a page.", {"type": "integer", "minimum": 1, "maximum": 100}
+                ),
+                openapi.parameter("next", "query", "The token of the page before."),
+                openapi.parameter("tags", "query", "All of them.", {"type": "array", "items": {"type": "string"}}),
+                openapi.parameter(
+                    "updated_since", "query", "Changed since then; orders by `updated`.", openapi.TIME
+                ),
+            ],
+        )
+        add(
+            one,
+            "GET",
+            self.get,
+            f"Read a {row.singular}",
+            openapi.answers(
+                "not_found",
+                success={
+                    200: openapi.record_answer(row, f"The {row.singular}."),
+                    304: {"description": "It still has that ETag."},
+                },
+            ),
+            parameters=[*key, openapi.parameter("If-None-Match", "header", "Answer 304 at this ETag.")],
+        )
+        add(
+            one,
+            "PATCH",
+            self.patch,
+            f"Change a {row.singular}",
+            openapi.answers(
+                *bad_body,
+                "not_found",
+                "in_use",
+                "version_conflict",
+                success={200: openapi.record_answer(row, "As it is now.")},
+            ),
+            parameters=[*key, *if_match],
+            requestBody=openapi.patch_body(row),
+        )
+        add(
+            one,
+            "DELETE",
+            self.delete,
+            f"Delete a {row.singular}",
+            openapi.answers("not_found", "in_use", "version_conflict", success=gone),
+            parameters=[*key, *if_match],
+        )
+
+    async def create(self, request: Request) -> Response:
+        account = await self._account(request, "content:write")
+        body, document = await read_object(request)
+        key = idempotency_key(request)
+        path = request.url.path
+        asked = (
+            WriteRequest.repeatable(account, "POST", path, key, body) if key is not None else WriteRequest.once()
+        )
+        stored, replayed = await self._engine.create(
+            self._row, account, document, asked, parent=self._parent(request)
+        )
+        headers = {"Location": f"/{self._row.name}/{stored.key}"}
+        if replayed:
+            headers["Idempotent-Replayed"] = "true"
+        return await self._record(account, stored, 201, headers)
+
+    async def page(self, request: Request) -> Response:
+        account = await self._account(request, "content:read")
+        query = request.query_params
+        asked = ListRequest(
+            limit=integer_parameter(request, "limit", LISTED, 1, MOST_LISTED),
+            next=query.get("next"),
+            tags=tuple(query.getlist("tags")),
+            updated_since=_time(query.get("updated_since")),
+        )
+        page = await self._engine.page(self._row, account, asked, self._parent(request))
+        data = await self._shown(account, page.records)
+        return _json({"data": data, "has_more": page.next is not None, "next": page.next}, 200, {})
+
+    async def get(self, request: Request) -> Response:
+        account = await self._account(request, "content:read")
+        stored = await self._engine.get(self._row, account, self._key(request))
+        tag = etag(stored.version)
+        if not_modified(request.headers.get("if-none-match"), tag):
+            return Response(status_code=304, headers={"ETag": tag})
+        return await self._record(account, stored, 200, {})
+
+    async def patch(self, request: Request) -> Response:
+        account = await self._account(request, "content:write")
+        _, patch = await read_object(request)
+        stored = await self._engine.patch(self._row, account, self._key(request), patch, _fits(request))
+        return await self._record(account, stored, 200, {})
+
+    async def delete(self, request: Request) -> Response:
+        account = await self._account(request, "content:write")
+        await self._engine.delete(self._row, account, self._key(request), _fits(request))
+        return Response(status_code=204)
+
+    async def _account(self, request: Request, permission: str) -> str:
+        key = await self._auth.authenticate(request.scope["headers"])
+        require(key, permission)
+        return key.account
+
+    def _key(self, request: Request) -> str:
+        key: str = request.path_params[f"{self._row.singular}_key"]
+        return key
+
+    def _parent(self, request: Request) -> str:
+        if self._row.parent is None:
+            return ""
+        key: str = request.path_params[f"{self._engine.table[self._row.parent].singular}_key"]
+        return key
+
+    async def _shown(self, account: str, records: list[Stored]) -> list[Document]:
+        shown = [self._row.show(stored) for stored in records]
+        if self._complete is not None:
+            await self._complete(account, shown)
+        return shown
+
+    async def _record(self, account: str, stored: Stored, status: int, headers: dict[str, str]) -> Response:
+        [shown] = await self._shown(account, [stored])
+        return _json(shown, status, headers | {"ETag": etag(stored.version)})
+
+
+def _fits(request: Request) -> Fits | None:
+    condition = request.headers.get("if-match")
+    if condition is None:
+        return None
+    return lambda stored: not precondition_fails(condition, etag(stored.version))
+
+
+def _time(given: str | None) -> int | None:
+    if given is None:
+        return None
+    try:
+        return microseconds(parse_timestamp(given.replace(" ", "+")))
+    except ValueError as error:
+        raise ValidationFailed([Problem("", f"updated_since {error}")]) from None
+
+
+def _json(body: object, status: int, headers: dict[str, str]) -> Response:
+    return Response(orjson.dumps(body), status, headers, "application/json")
