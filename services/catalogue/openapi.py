@@ -79,9 +79,9 @@ def patch_body(row: Resource) -> Schema:
     return {"required": True, "content": {"application/merge-patch+json": content, "application/json": content}}
 
 
-def answers(*codes: str, success: Mapping[int, Schema]) -> dict[int | str, Schema]:
+def answers(*codes: str, success: Mapping[int | str, Schema]) -> dict[int | str, Schema]:
     """The answers of an operation: the good ones, and a problem for each of `codes`."""
-    found: dict[int | str, Schema] = {**success}
+    found: dict[int | str, Schema] = dict(success)
     by_status: dict[int, list[str]] = {}
     for code in ("unauthorized", "forbidden", *codes, "views_unavailable"):
         by_status.setdefault(TABLE[code].status, []).append(code)

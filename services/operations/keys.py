@@ -109,27 +109,23 @@ def revoke(
     environment: World = Environment.PRODUCTION,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Do it; without, only show what would be done.")
-    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", hidden=True)] = True,
 ) -> None:
-    """Revoke a key: within a second no process takes it any more."""
+    """Revoke a key, at once: within a second no process takes it any more."""
+    del execute  # a leaked key must not wait for a second command; the flag is taken as everywhere else
     stack = _stack(data_dir)
 
     async def act() -> KeyRow:
         async with open_office(stack.kafka_settings, stack.valkey, _namespace(stack, environment)) as office:
             row = await catalogue_keys.find_key(office.views, key_id)
-            if execute:
-                await catalogue_keys.revoke_key(office.writer, office.views, key_id)
+            await catalogue_keys.revoke_key(office.writer, office.views, key_id)
             return row
 
     row = _run(act())
     if as_json:
-        _print(_shown(row) | {"revoked": execute})
-    elif execute:
-        typer.echo(f"Revoked key {key_id} of account {row.account}.")
+        _print(_shown(row))
     else:
-        typer.echo(f"Would revoke key {key_id} of account {row.account}; add --execute to do it.")
+        typer.echo(f"Revoked key {key_id} of account {row.account}.")
 
 
 def _stack(data_dir: Path) -> Stack:
@@ -145,7 +141,7 @@ def _namespace(stack: Stack, environment: Environment) -> str:
 
 
 def _run(work: Any) -> Any:
-    """Runs the coroutine; an error of ours is one line: exit code 3 where a server is away, else 2 for bad usage."""
+    """Runs the coroutine; an error of ours is one line, with exit code 3 where a server is away, else 2."""
     try:
         return asyncio.run(work)
     except TallyError as error:
