@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from libs.catalogue.contests import load_contest
-from libs.catalogue.keys import KeyRing
+from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import votes_topic
 from libs.kafka.writer import LogWriter
 from libs.storage.secrets import contest_secret, server_secret

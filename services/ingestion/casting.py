@@ -34,7 +34,7 @@ from libs.tally.errors import (
     ViewsUnavailable,
 )
 from libs.tally.events import VoteCast
-from libs.tally.rules import limits_of, own_refusal
+from libs.tally.rules import own_refusal
 from libs.views.addresses import AddressCounters, Taken
 from libs.views.votes import VoteViews
 from services.ingestion.contests import Contests
@@ -96,7 +96,7 @@ class Caster:
                 refusal, taken = await self._take_address(contest, command)
             answer = await self.reserver.reserve(partition, _request(contest, command, refusal))
             if isinstance(answer, Granted):
-                accepted = await self._record(contest, command, partition, answer, settle_deadline)
+                accepted = await self._record(command, partition, answer, settle_deadline)
                 if accepted is not None:
                     return accepted
                 doubted = True
@@ -114,10 +114,10 @@ class Caster:
                 raise _refused(contest, command, answer, refusal)
 
     async def _record(
-        self, contest: Contest, command: CastVote, partition: int, granted: Granted, deadline: float
+        self, command: CastVote, partition: int, granted: Granted, deadline: float
     ) -> Accepted | None:
         """Record a reserved vote; None when it was fenced off, and may be reserved again."""
-        event = self._event(contest, command, granted)
+        event = self._event(command, granted)
         value = vote_codec.encode(event)
         try:
             landed = await self.log.append(self.topic.name, partition, value, event.voter.encode())
@@ -128,19 +128,23 @@ class Caster:
             await self._give_address(command)
             raise
         except AppendUnknown:
-            return await self._settle(command, event, partition, granted, deadline)
+            return await self._settle(command, partition, granted, deadline)
         try:
             confirmed = await self.confirmer.confirm(partition, granted.incarnation)
         except ViewsUnavailable:
             confirmed = False
         if not confirmed or not landed.exact:
-            return await self._settle(command, event, partition, granted, deadline)
+            return await self._settle(command, partition, granted, deadline)
         return _accepted(command, event, granted.joined, partition, landed.offset)
 
     async def _settle(
-        self, command: CastVote, event: VoteCast, partition: int, granted: Granted, deadline: float
+        self, command: CastVote, partition: int, granted: Granted, deadline: float
     ) -> Accepted | None:
-        """Wait until the fold shows the vote, or a fence without it (None)."""
+        """Wait until the fold shows the vote, or a fence without it (None).
+
+        What the fold shows may be another attempt's record, so its answer is the one to give; after a fence even
+        that of a request with other content, for which this one came too late.
+        """
         unknown = LogUnavailable("Whether the vote was recorded is not known yet.", retry_after_s=2)
         while True:
             try:
@@ -148,8 +152,18 @@ class Caster:
             except ViewsUnavailable:
                 await _wait(deadline, unknown)
                 continue
-            if state.status is not None and state.offset is not None:
-                return _accepted(command, event, granted.joined, partition, state.offset)
+            if state.status is not None and state.accepted_at is not None and state.offset is not None:
+                if state.content != command.content:
+                    raise _reused(command)
+                known = Known(
+                    state.accepted_at,
+                    state.remaining_participant,
+                    state.remaining_contest,
+                    state.next_free_vote_at,
+                    state.offset,
+                    state.status,
+                )
+                return self._known(command, partition, known, replayed=granted.joined)
             if state.open and state.incarnation != granted.incarnation:
                 return None
             await _wait(deadline, unknown)
@@ -181,8 +195,7 @@ class Caster:
             with suppress(ViewsUnavailable):
                 await self.addresses.give(command.contest, command.choices[0][0], command.address, command.vote_id)
 
-    def _event(self, contest: Contest, command: CastVote, granted: Granted) -> VoteCast:
-        limits = limits_of(contest, command.source)
+    def _event(self, command: CastVote, granted: Granted) -> VoteCast:
         return VoteCast(
             contest=command.contest,
             voter=command.voter,
@@ -193,9 +206,9 @@ class Caster:
             choices=command.choices,
             accepted_at=granted.accepted_at,
             incarnation=granted.incarnation,
-            config=contest.version,
-            max_participant=limits.max_participant,
-            max_contest=limits.max_contest,
+            config=granted.config,
+            max_participant=granted.max_participant,
+            max_contest=granted.max_contest,
             epoch=granted.epoch,
             remaining_participant=granted.remaining_participant,
             remaining_contest=granted.remaining_contest,
@@ -255,9 +268,7 @@ def _refused(
 ) -> TallyError:
     match answer:
         case Reused():
-            return IdempotencyKeyReused(
-                f"Vote id {command.vote_id} was used by this voter for another vote.",
-            )
+            return _reused(command)
         case NotRunning(now):
             return ContestNotRunning(contest.phase(now), contest.start, contest.end)
         case Declined():
@@ -267,6 +278,10 @@ def _refused(
             return LimitReached(scope, limit, used, next_free_vote_at)
         case _:
             assert_never(answer)
+
+
+def _reused(command: CastVote) -> TallyError:
+    return IdempotencyKeyReused(f"Vote id {command.vote_id} was used by this voter for another vote.")
 
 
 def _counts_address(contest: Contest, command: CastVote) -> bool:

@@ -1,0 +1,52 @@
+"""The `tally` command: for whoever runs the service."""
+
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from services.operations.demo import demo
+from services.operations.doctor import doctor
+from services.operations.keys import app as keys
+from services.operations.status import status
+from services.operations.up import up
+from services.operations.verify import verify
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Tallykeeper: event-sourced vote tallying.",
+)
+
+for command in (up, demo, status, verify, doctor):
+    app.command()(command)
+app.add_typer(keys, name="keys")
+
+
+class Service(StrEnum):
+    """What can run as a process of its own."""
+
+    GATEWAY = "gateway"
+    INGESTION = "ingestion"
+    QUERY = "query"
+    CATALOGUE = "catalogue"
+    PROJECTOR = "projector"
+
+
+@app.command()
+def serve(
+    service: Annotated[Service, typer.Argument(help="Which; its settings come from the environment.")],
+) -> None:
+    """Run one service in the foreground, against the servers that the settings name."""
+    os.execv(sys.executable, [sys.executable, "-m", f"services.{service}"])  # noqa: S606
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()
