@@ -13,7 +13,11 @@ from libs.tally.tallies import VoteStatus
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Reserved. `joined`: an earlier attempt with the same id is pending; this one produces the same record."""
+    """Reserved. `joined`: an earlier attempt with the same id is pending; this one produces the same record.
+
+    So the record takes all of this from here: the caller's own configuration may be another one than the first
+    attempt was admitted by, and limits that never admitted the vote could overrule it.
+    """
 
     joined: bool
     accepted_at: int
@@ -22,6 +26,9 @@ class Granted:
     remaining_contest: int | None
     next_free_vote_at: int | None
     epoch: int
+    config: int
+    max_participant: int
+    max_contest: int
 
 
 @dataclass(frozen=True, slots=True)

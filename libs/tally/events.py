@@ -52,9 +52,16 @@ class VoteCast:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """From here on only votes reserved under `incarnation` count; older ones still on their way never will."""
+    """From here on only votes reserved under `incarnation` count; older ones still on their way never will.
+
+    It holds only directly behind the fence `after` (None: behind any lower one), so that one which a Valkey asked
+    for and forgot, landing late, cannot fence off what a later one admits, whatever their clocks say. `run` is the
+    server run that asked for it: no other one opens its gate on it.
+    """
 
     incarnation: int
+    after: int | None = None
+    run: str | None = None
     type: Literal["Fence"] = "Fence"
 
 

@@ -113,7 +113,8 @@ class PartitionTally:
             case VoteCast():
                 self._cast(event, offset, time_ms)
             case Fence():
-                self.fence = max(self.fence, event.incarnation)
+                if event.incarnation > self.fence and event.after in (None, self.fence):
+                    self.fence = event.incarnation
             case LogCreated():
                 pass
             case _:

@@ -72,8 +72,8 @@ def request_item(request: Request) -> list[Any]:
 
 def answer(reply: Sequence[Any]) -> Answer:
     match reply:
-        case [0 | 1 as kind, at, n, left_p, left_c, next_at, epoch]:
-            return Granted(kind == 1, at, n, limited(left_p), limited(left_c), next_at or None, epoch)
+        case [0 | 1 as kind, at, n, left_p, left_c, next_at, *judged_by]:
+            return Granted(kind == 1, at, n, limited(left_p), limited(left_c), next_at or None, *judged_by)
         case [2, at, _, left_p, left_c, next_at, offset, status]:
             return Known(at, limited(left_p), limited(left_c), next_at or None, offset, VoteStatus(status))
         case [3]:
@@ -126,7 +126,8 @@ def fold_item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any
             event.next_free_vote_at or 0,
         ]
     if isinstance(event, Fence):
-        return [FENCE, offset, event.incarnation]
+        after = UNLIMITED if event.after is None else event.after
+        return [FENCE, offset, event.incarnation, after, event.run or ""]
     if isinstance(event, Undecodable):
         return [POISON, offset, event.reason]
     return [OTHER]

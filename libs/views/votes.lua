@@ -1,7 +1,9 @@
 #!lua name=tally_votes
 -- All that belongs to one partition of the votes log, under one hash tag: KEYS[1] is its base, "<namespace>:{p}".
---   base:gate       hash  state (open|shut), run (server run id), n (incarnation), asked, asked_run, clock (us)
+--   base:gate       hash  state (open|shut), run (server run id), n (incarnation), asked, asked_after (the fence that
+--                         it shall follow), asked_run, clock (us)
 --   base:config     hash  contest -> configuration version in force
+--   base:floors     hash  contest -> configuration version below which nothing may come into force, while none is
 --   base:pending    hash  contest NUL voter -> packed list of reservations the fold has not confirmed
 --   base:due        zset  contest NUL voter NUL digest, by accepted_at (us)
 --   base:g1:...     the views of generation 1: position, fence, quarantine, stats, and per contest
@@ -40,11 +42,13 @@ local function microseconds()
 end
 
 local function load_gate(base)
-  local v = call('HMGET', base .. ':gate', 'state', 'run', 'n', 'asked', 'asked_run', 'clock')
+  local v = call('HMGET', base .. ':gate', 'state', 'run', 'n', 'asked', 'asked_run', 'clock',
+    'asked_after')
   local run = run_id()
   return {
     open = v[1] == 'open' and v[2] == run, run = run, n = tonumber(v[3] or 0),
     asked = tonumber(v[4] or 0), asked_run = v[5], clock = tonumber(v[6] or 0),
+    asked_after = tonumber(v[7] or 0),
   }
 end
 
@@ -88,7 +92,7 @@ end
 -- ---------------------------------------------------------------------------------------------- reservations
 
 local P_DIGEST, P_CONTENT, P_PARTICIPANT, P_SOURCE, P_COUNT, P_AT, P_REMAINING_P, P_REMAINING_C, P_EPOCH, P_NEXT,
-  P_ATTEMPTS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+  P_ATTEMPTS, P_CONFIG, P_MAX_P, P_MAX_C = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
 
 local function load_pending(base, field)
   local packed = call('HGET', base .. ':pending', field)
@@ -131,6 +135,12 @@ local function participant_index(views, contest, participant)
   return row and unpack_one(row)[1] or nil
 end
 
+-- every attempt records the same: also the configuration and limits by which the first one was admitted
+local function granted(kind, n, p)
+  return { kind, p[P_AT], n, p[P_REMAINING_P], p[P_REMAINING_C], p[P_NEXT], p[P_EPOCH], p[P_CONFIG], p[P_MAX_P],
+    p[P_MAX_C] }
+end
+
 local function reserve_one(base, views, gate, now, r)
   local contest, voter, digest, content, version, from, till, refused, source, participant, count, max_p, max_c =
     r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13]
@@ -149,7 +159,7 @@ local function reserve_one(base, views, gate, now, r)
       if p[P_CONTENT] ~= content then return { R_REUSED } end
       p[P_ATTEMPTS] = p[P_ATTEMPTS] + 1
       save_pending(base, field, pending)
-      return { R_JOINED, p[P_AT], gate.n, p[P_REMAINING_P], p[P_REMAINING_C], p[P_NEXT], p[P_EPOCH] }
+      return granted(R_JOINED, gate.n, p)
     end
   end
   local in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
@@ -171,10 +181,11 @@ local function reserve_one(base, views, gate, now, r)
   if max_c ~= UNLIMITED and used_c + count > max_c then return { R_CONTEST_LIMIT, max_c, used_c, 0 } end
   local rem_p = max_p == UNLIMITED and UNLIMITED or max_p - used_p - count
   local rem_c = max_c == UNLIMITED and UNLIMITED or max_c - used_c - count
-  pending[#pending + 1] = { digest, content, participant, source, count, now, rem_p, rem_c, epoch, 0, 1 }
+  local p = { digest, content, participant, source, count, now, rem_p, rem_c, epoch, 0, 1, version, max_p, max_c }
+  pending[#pending + 1] = p
   save_pending(base, field, pending)
   call('ZADD', base .. ':due', string.format('%.0f', now), field .. '\0' .. digest)
-  return { R_RESERVED, now, gate.n, rem_p, rem_c, 0, epoch }
+  return granted(R_RESERVED, gate.n, p)
 end
 
 -- ARGV[1]: packed list of requests; the packed list of replies, in order. Each is decided after those before it.
@@ -212,32 +223,40 @@ end)
 
 -- ARGV: contest, version, incarnation ('' from the projector). Raises the configuration version in force.
 -- A worker's word (with the incarnation it loaded under) holds only while the gate is open under the same.
+-- Where none is in force, the projector's word is but a floor: one that slept may come with an old version after the
+-- newer one was forgotten here, and nobody may be admitted by that.
 redis.register_function('votes_raise', function(keys, args)
-  local base = keys[1]
+  local base, version = keys[1], tonumber(args[2])
+  local in_force = tonumber(call('HGET', base .. ':config', args[1]) or UNLIMITED)
+  local floor = tonumber(call('HGET', base .. ':floors', args[1]) or UNLIMITED)
   if args[3] ~= '' then
     local gate = load_gate(base)
-    if not gate.open or gate.n ~= tonumber(args[3]) then return 0 end
+    if not gate.open or gate.n ~= tonumber(args[3]) or version < floor then return 0 end
+  elseif in_force == UNLIMITED then
+    if version > floor then call('HSET', base .. ':floors', args[1], args[2]) end
+    return 1
   end
-  local in_force = tonumber(call('HGET', base .. ':config', args[1]) or UNLIMITED)
-  if tonumber(args[2]) > in_force then call('HSET', base .. ':config', args[1], args[2]) end
+  if version > in_force then call('HSET', base .. ':config', args[1], args[2]) end
   return 1
 end)
 
--- ARGV[1]: the incarnation under which the caller saw doubt. Shuts the gate and returns the incarnation to fence
--- with, the same again until that fence was folded; '0' when the gate has been opened under another one since.
+-- ARGV[1]: the incarnation under which the caller saw doubt. Shuts the gate and returns the fence to append as
+-- {incarnation, the fence that it follows, run}, the same again until any fence was folded; {'0'} when the gate has
+-- been opened under another incarnation since.
 redis.register_function('votes_shut', function(keys, args)
   local base = keys[1]
   local gate = load_gate(base)
-  if gate.open and gate.n ~= tonumber(args[1]) then return '0' end
+  if gate.open and gate.n ~= tonumber(args[1]) then return { '0' } end
   local folded = tonumber(call('GET', view(base) .. ':fence') or 0)
   local asked = gate.asked
-  if gate.asked_run ~= gate.run or asked <= folded then
+  if gate.asked_run ~= gate.run or gate.asked_after ~= folded then
     asked = math.max(gate.n + 1, folded + 1, asked + 1, math.floor(microseconds() / 1000))
     -- only with a new number: what the projector put in force while a fence is on its way must stay
-    call('DEL', base .. ':config')
+    call('DEL', base .. ':config', base .. ':floors')
   end
-  call('HSET', base .. ':gate', 'state', 'shut', 'asked', string.format('%.0f', asked), 'asked_run', gate.run)
-  return string.format('%.0f', asked)
+  local incarnation, after = string.format('%.0f', asked), string.format('%.0f', folded)
+  call('HSET', base .. ':gate', 'state', 'shut', 'asked', incarnation, 'asked_after', after, 'asked_run', gate.run)
+  return { incarnation, after, gate.run }
 end)
 
 -- ---------------------------------------------------------------------------------------------- the fold
@@ -370,9 +389,9 @@ end
 
 -- the fold has passed a new fence: opens the gate if it was asked for in this run, else keeps it shut, since what
 -- is reserved under an older incarnation would no longer count
-local function open_gate(base, n)
+local function open_gate(base, n, run)
   local gate = load_gate(base)
-  if gate.asked ~= n or gate.asked_run ~= gate.run then
+  if gate.asked ~= n or gate.asked_run ~= gate.run or (run ~= '' and run ~= gate.run) then
     call('HSET', base .. ':gate', 'state', 'shut')
     return
   end
@@ -422,7 +441,8 @@ redis.register_function('votes_apply', function(keys, args)
     if kind == I_CAST then
       fold_cast(state, item)
     elseif kind == I_FENCE then
-      if item[3] > state.fence then state.fence = item[3]; opened = item[3] end
+      local n, after = item[3], item[4]
+      if n > state.fence and (after == UNLIMITED or after == state.fence) then state.fence, opened = n, item end
     elseif kind == I_POISON then
       poison[#poison + 1] = string.format('%.0f', item[2])
       poison[#poison + 1] = item[3]
@@ -433,7 +453,7 @@ redis.register_function('votes_apply', function(keys, args)
   for contest, c in pairs(contests) do write_contest(views, contest, c) end
   if opened then
     call('SET', views .. ':fence', string.format('%.0f', state.fence))
-    open_gate(base, opened)
+    open_gate(base, opened[3], opened[5])
   end
   for i = 1, #state.confirmed do
     local v = state.confirmed[i]
@@ -493,7 +513,8 @@ local function participants_by_index(views, contest)
 end
 
 -- ARGV: contest, voter, digest. {log, offset, open, n, state, ...}: 0 unknown; 1 pending; 2 folded, then status,
--- accepted_at, offset, participant, count, source.
+-- accepted_at, offset, participant, count, source, content hash, remaining for participant and contest,
+-- next_free_vote_at.
 read('votes_lookup', function(keys, args)
   local base = keys[1]
   local views, gate = view(base), load_gate(base)
@@ -503,9 +524,10 @@ read('votes_lookup', function(keys, args)
   local standing = unpack_voter(call('HGET', views .. ':voters:' .. contest, voter))
   local record = find_record(views, contest, voter, standing, digest)
   if record then
-    local _, _, at, where, index, count, flags = struct.unpack(ROW, record)
+    local _, content, at, where, index, count, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
     head[5], head[6], head[7], head[8] = 2, math.floor(flags / 2), at, where
     head[9], head[10], head[11] = participants_by_index(views, contest)[index], count, flags % 2
+    head[12], head[13], head[14], head[15] = content, rem_p, rem_c, next_at
     return pack(head)
   end
   head[5] = 0

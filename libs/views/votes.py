@@ -7,10 +7,21 @@ from typing import Any, NamedTuple
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import Behind, Position
 from libs.tally.admission import Answer, Request
-from libs.tally.events import Event
+from libs.tally.events import Event, Fence
 from libs.tally.tallies import Figures, VoteStatus
 from libs.views.client import Valkey
-from libs.views.packing import SOURCES, answer, digest, fold_item, pack, raw, request_item, unpack
+from libs.views.packing import (
+    SOURCES,
+    answer,
+    digest,
+    fold_item,
+    limited,
+    pack,
+    raw,
+    request_item,
+    text,
+    unpack,
+)
 
 APPLY_ITEMS = 128
 """Records folded by one call: 2 ms at most, so that reservations never wait longer for the fold."""
@@ -43,7 +54,11 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class VoteState:
-    """What the ledger knows of one vote id: nothing (`pending` False, `status` None), pending, or folded."""
+    """What the ledger knows of one vote id: nothing (`pending` False, `status` None), pending, or folded.
+
+    Folded, `content` and the first answer are those of the attempt that was recorded, which may be another one
+    than the caller's: the same id, reserved anew after a fence, may stand for other content.
+    """
 
     position: Position
     open: bool
@@ -55,6 +70,10 @@ class VoteState:
     participant: str | None = None
     count: int = 0
     source: str | None = None
+    content: str | None = None
+    remaining_participant: int | None = None
+    remaining_contest: int | None = None
+    next_free_vote_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +132,24 @@ class VoteViews:
     ) -> None:
         """Put a configuration version in force, as a maximum.
 
-        A worker names the incarnation of the `Stale` answer that made it load; the projector names none.
+        A worker names the incarnation of the `Stale` answer that made it load; the projector names none, and where
+        no version is in force, its word only bars older ones.
         """
         by = "" if incarnation is None else incarnation
         await self._call("votes_raise", partition, contest, version, by)
 
     async def shut(self, partition: int, incarnation: int) -> int | None:
         """Shut the gate that stood open under `incarnation`; the incarnation to fence with, None if moot."""
-        return int(await self._call("votes_shut", partition, incarnation)) or None
+        fence = await self.shut_for(partition, incarnation)
+        return None if fence is None else fence.incarnation
+
+    async def shut_for(self, partition: int, incarnation: int) -> Fence | None:
+        """Shut the gate that stood open under `incarnation`; the fence to append, None if moot.
+
+        The same one again until a fence was folded: appending it twice does no harm.
+        """
+        n, *bound = await self._call("votes_shut", partition, incarnation)
+        return Fence(int(n), int(bound[0]), bound[1].decode()) if bound else None
 
     async def position(self, partition: int) -> Position | None:
         state = await self.state(partition)
@@ -147,10 +176,10 @@ class VoteViews:
         r = unpack(await self._call("votes_lookup", partition, contest, raw(voter), digest(vote_id)))
         head = Position(r[0].decode(), r[1]), r[2] == 1, r[3]
         if r[4] == 2:
-            status, at, offset, participant, count, source = r[5:]
-            return VoteState(
-                *head, False, VoteStatus(status), at, offset, participant.decode(), count, SOURCES[source]
-            )
+            status, at, offset, participant, count, source, content, left_p, left_c, next_at = r[5:]
+            what = participant.decode(), count, SOURCES[source], text(content)
+            answered = limited(left_p), limited(left_c), next_at or None
+            return VoteState(*head, False, VoteStatus(status), at, offset, *what, *answered)
         return VoteState(*head, True, None, r[5]) if r[4] == 1 else VoteState(*head)
 
     async def allowance(self, partition: int, contest: str, voter: str) -> list[UsedVotes]:
