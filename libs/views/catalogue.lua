@@ -24,8 +24,10 @@ local KEPT_MS = 24 * 3600 * 1000
 local LISTED = 100   -- referrers named at most
 local SLICE = 4000   -- arguments of one command, below unpack's limit
 
-local call = redis.call
-local pack, unpack_one = cmsgpack.pack, cmsgpack.unpack
+-- neither redis.call nor cmsgpack exists yet while the library loads
+local function call(...) return redis.call(...) end
+local function pack(value) return cmsgpack.pack(value) end
+local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
 
 local function whole(number) return string.format('%.0f', number) end
 

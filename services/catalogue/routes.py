@@ -54,7 +54,7 @@ class _Routes:
         key = [openapi.parameter(f"{row.singular}_key", "path", f"Key of the {row.singular}.")]
         if_match = [openapi.parameter("If-Match", "header", "Write only where the record has this ETag.")]
         bad_body = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
-        gone = {204: {"description": "Deleted, with all that belongs to it."}}
+        gone: dict[int | str, dict[str, Any]] = {204: {"description": "Deleted, with all that belongs to it."}}
 
         def add(path: str, method: str, handler: Any, summary: str, responses: Any, **extra: Any) -> None:
             router.add_api_route(
