@@ -1,0 +1,42 @@
+"""`python -m services.projector`: folds until SIGTERM or SIGINT, then drains and exits 0."""
+
+import asyncio
+import logging
+import signal
+import sys
+from typing import Final
+
+import uvloop
+
+from libs.kafka.errors import LogChanged, WrongTopic
+from services.projector.app import run
+from services.projector.settings import Settings
+
+UNSERVABLE: Final = 3
+"""Exit status when the log is not what it must be: starting again does not help."""
+
+logger = logging.getLogger(__name__)
+
+
+async def main() -> int:
+    task = asyncio.create_task(run(Settings()))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    await asyncio.wait([task])
+    if task.cancelled():
+        logger.info("drained")
+        return 0
+    unservable = False
+    try:
+        task.result()
+    except* (LogChanged, WrongTopic) as stopped:
+        unservable = True
+        for error in stopped.exceptions:
+            logger.critical("%s", error)
+    return UNSERVABLE if unservable else 0
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("aiokafka").setLevel(logging.WARNING)
+    sys.exit(uvloop.run(main()))

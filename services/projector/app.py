@@ -1,0 +1,119 @@
+"""The composition root of the projector: the projections of all topics, and fencing, in one process."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from libs.contracts.topics import Topic, catalogue_topic, test_world, votes_topic
+from libs.kafka.log import LogReader
+from libs.kafka.topics import check_topics
+from libs.kafka.writer import LogWriter
+from libs.projection.catalogue import CatalogueProjection, no_votes
+from libs.projection.fencing import Fencer
+from libs.projection.projection import Projection
+from libs.projection.projector import Projector
+from libs.projection.settings import CATALOGUE, VOTES, Pace
+from libs.projection.votes import VotesProjection
+from libs.tally.errors import LogUnavailable, ViewsUnavailable
+from libs.views.addresses import AddressCounters
+from libs.views.catalogue import CatalogueViews
+from libs.views.functions import load_functions, open_valkey
+from libs.views.votes import VoteViews
+from services.projector.settings import Settings
+
+RETRY_S = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+async def run(settings: Settings) -> None:
+    """Fold all topics until cancelled; then drain, leave the groups and close.
+
+    Kafka and Valkey are waited for. Raises `WrongTopic` or `LogChanged`, alone or in an `ExceptionGroup`: then
+    a person has to decide, and starting again does not help.
+    """
+    valkey = open_valkey(settings.valkey_url)
+    reader, writer = LogReader(settings), LogWriter(settings)
+    votes = votes_topic(settings.namespace, settings.partitions)
+    catalogue, test = catalogue_topic(settings.namespace), catalogue_topic(test_world(settings.namespace))
+    vote_views = VoteViews(valkey, settings.namespace)
+    catalogue_views = CatalogueViews(valkey, settings.namespace)
+    test_views = CatalogueViews(valkey, test_world(settings.namespace))
+
+    def projector(projection: Projection, pace: Pace) -> Projector:
+        return Projector(projection, settings, settings, pace)
+
+    addresses = AddressCounters(valkey, settings.namespace)
+    votes_projector = projector(VotesProjection(votes, vote_views, addresses), VOTES)
+    raise_config = config_raiser(vote_views, votes)
+    catalogue_projector = projector(CatalogueProjection(catalogue, catalogue_views, raise_config), CATALOGUE)
+    test_projector = projector(CatalogueProjection(test, test_views, no_votes), CATALOGUE)
+    fencer = Fencer(
+        votes,
+        vote_views,
+        writer,
+        assigned=lambda: votes_projector.assigned,
+        end_offset=end_of(reader, votes),
+        catalogue_is_folded=has_reached_the_end(reader, catalogue, catalogue_views.position),
+        send_deadline_s=settings.produce_deadline_ms / 1000,
+    )
+    try:
+        await _when_there(lambda: check_topics(settings, [votes, catalogue, test]))
+        await _when_there(lambda: load_functions(valkey))
+        await writer.start()
+        logger.info("folding %s, %s and %s", votes.name, catalogue.name, test.name)
+        async with asyncio.TaskGroup() as group:
+            for part in (votes_projector, catalogue_projector, test_projector, fencer):
+                group.create_task(part.run())
+    finally:
+        await writer.stop()
+        await reader.close()
+        await valkey.close()
+
+
+def config_raiser(views: VoteViews, votes: Topic) -> Callable[[Mapping[str, int]], Awaitable[None]]:
+    """Puts configuration versions in force in every partition of the votes views."""
+
+    async def raise_config(versions: Mapping[str, int]) -> None:
+        await asyncio.gather(
+            *(
+                views.raise_config(partition, contest, version)
+                for partition in range(votes.partitions)
+                for contest, version in versions.items()
+            )
+        )
+
+    return raise_config
+
+
+def end_of(reader: LogReader, topic: Topic) -> Callable[[int], Awaitable[int]]:
+    async def end(partition: int) -> int:
+        return (await reader.end_offsets(topic.name, [partition]))[partition]
+
+    return end
+
+
+def has_reached_the_end(
+    reader: LogReader, topic: Topic, position: Callable[[int], Awaitable[tuple[str, int] | None]]
+) -> Callable[[], Awaitable[bool]]:
+    """Whether the view is folded as far as the log went when this was asked."""
+
+    async def reached() -> bool:
+        ends = await reader.end_offsets(topic.name, range(topic.partitions))
+        positions = await asyncio.gather(*(position(partition) for partition in ends))
+        return all(at is not None and at[1] >= end for at, end in zip(positions, ends.values(), strict=True))
+
+    return reached
+
+
+async def _when_there(step: Callable[[], Awaitable[None]]) -> None:
+    """Take `step` once Kafka and Valkey answer."""
+    said = False
+    while True:
+        try:
+            return await step()
+        except (LogUnavailable, ViewsUnavailable) as error:
+            if not said:
+                logger.warning("waiting: %s", error)
+            said = True
+            await asyncio.sleep(RETRY_S)

@@ -1,0 +1,43 @@
+"""The log, described: an AsyncAPI document of the topics and of every event in them."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final
+
+from faststream.kafka import KafkaBroker
+from faststream.specification import AsyncAPI
+from pydantic import Field
+
+from libs.contracts.catalogue import CatalogueEvent
+from libs.contracts.topics import Topic, catalogue_topic, votes_topic
+from libs.tally.events import Event
+
+TITLE: Final = "Tallykeeper's log"
+DESCRIPTION: Final = (
+    "The topics are the only truth: every count, limit and record that is served is folded from them. "
+    "Records are JSON; `type` names the event. The first record of each partition is LogCreated."
+)
+
+
+def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str, Any]:
+    """AsyncAPI 3.0; the payload schemas are derived from the unions that the codecs decode."""
+    broker = KafkaBroker("kafka:9092", protocol="kafka", consumer_only=True, allow_auto_create_topics=False)
+
+    async def votes(event: Annotated[Event, Field(discriminator="type")]) -> None: ...
+
+    async def catalogue(event: Annotated[CatalogueEvent, Field(discriminator="type")]) -> None: ...
+
+    topic = votes_topic(namespace, partitions)
+    _describe(broker, topic, "Votes, keyed by voter pseudonym, and fences.", votes)
+    _describe(broker, catalogue_topic(namespace), "Records and API keys, keyed by account.", catalogue)
+    specification = AsyncAPI(broker, title=TITLE, description=DESCRIPTION, version=version).to_specification()
+    document: dict[str, Any] = specification.to_jsonable()
+    return document
+
+
+def _describe(
+    broker: KafkaBroker, topic: Topic, description: str, handler: Callable[..., Awaitable[None]]
+) -> None:
+    """Never started: it says what the projector's own subscriber, which takes raw batches, finds in `topic`."""
+    name = topic.name.rpartition(".")[2]
+    about = f"{topic.partitions} partitions. {description}"
+    broker.subscriber(topic.name, title=name, description=about)(handler)

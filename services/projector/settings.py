@@ -1,0 +1,9 @@
+"""Settings of the projector service."""
+
+from libs.kafka.settings import KafkaSettings
+from libs.projection.settings import ProjectorSettings
+from libs.views.settings import ViewsSettings
+
+
+class Settings(KafkaSettings, ViewsSettings, ProjectorSettings):
+    """What it reads, where it writes, and how it takes turns with other projectors."""

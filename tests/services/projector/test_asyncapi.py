@@ -1,0 +1,28 @@
+"""The AsyncAPI document says what the codecs accept, no more and no less."""
+
+from typing import get_args
+
+import pytest
+
+from libs.contracts.catalogue import CatalogueEvent
+from libs.contracts.codec import vote_codec
+from libs.tally.events import Event, Fence
+from services.projector.asyncapi import asyncapi_document
+
+DOCUMENT = asyncapi_document("tally", 16, "0.1.0")
+
+
+@pytest.mark.parametrize(("channel", "union"), [("votes", Event), ("catalogue", CatalogueEvent)])
+def test_a_channels_payload_is_every_event_of_its_union(channel: str, union: object) -> None:
+    assert DOCUMENT["channels"][channel]["address"] == f"tally.{channel}"
+    reference = DOCUMENT["components"]["messages"][f"{channel}:SubscribeMessage"]["payload"]["$ref"]
+    payload = DOCUMENT["components"]["schemas"][reference.rpartition("/")[2]]
+    named = {option["$ref"].rpartition("/")[2] for option in payload["oneOf"]}
+    assert named == {event.__name__ for event in get_args(union)}
+
+
+def test_a_schemas_members_are_what_an_event_is_written_with() -> None:
+    written = vote_codec.encode(Fence(5))
+    properties = DOCUMENT["components"]["schemas"]["Fence"]["properties"]
+    assert all(f'"{member}"'.encode() in written for member in properties)
+    assert properties["type"]["const"] == "Fence"

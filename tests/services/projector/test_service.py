@@ -1,0 +1,155 @@
+"""The projector as the process that is deployed: it folds, drains, survives kill -9, refuses a wrong log."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import Position
+from libs.contracts.topics import Topic, topics_of, votes_topic
+from libs.kafka.log import LogReader
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import create_topics
+from libs.kafka.writer import LogWriter
+from libs.tally.events import Fence
+from libs.views.functions import load_functions, open_valkey
+from libs.views.votes import VoteViews
+from services.operations.stack.servers import Servers
+from tests.support.eventually import eventually
+
+PARTITIONS = 2
+
+
+class Deployment:
+    """Topics and views of a namespace, and the processes started in it."""
+
+    def __init__(self, kafka: str, valkey: str, namespace: str) -> None:
+        self.settings = KafkaSettings(kafka_bootstrap_servers=kafka)
+        self.votes = votes_topic(namespace, PARTITIONS)
+        self.reader = LogReader(self.settings)
+        self.writer = LogWriter(self.settings)
+        self.valkey = open_valkey(valkey)
+        self.views = VoteViews(self.valkey, namespace)
+        self.processes: list[asyncio.subprocess.Process] = []
+        self._namespace = namespace
+        self._environment = {
+            "TALLY_KAFKA_BOOTSTRAP_SERVERS": kafka,
+            "TALLY_VALKEY_URL": valkey,
+            "TALLY_NAMESPACE": namespace,
+            "TALLY_PARTITIONS": str(PARTITIONS),
+        }
+
+    async def create(self) -> None:
+        await create_topics(self.settings, topics_of(self._namespace, PARTITIONS))
+        await self.writer.start()
+
+    async def start(self) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "services.projector",
+            env={**os.environ, **self._environment},
+            stderr=asyncio.subprocess.PIPE,
+        )
+        self.processes.append(process)
+        return process
+
+    async def append(self, count: int) -> None:
+        """Fences that change nothing: the fold ignores those below the current one."""
+        fence = vote_codec.encode(Fence(0))
+        await asyncio.gather(*(self.writer.append(self.votes.name, n % PARTITIONS, fence) for n in range(count)))
+
+    async def is_folded(self) -> bool:
+        ends = await self.reader.end_offsets(self.votes.name, range(PARTITIONS))
+        stored = {partition: await self.views.position(partition) for partition in ends}
+        return all(at is not None and at.offset == ends[partition] for partition, at in stored.items())
+
+    async def gates_are_open(self) -> bool:
+        states = [await self.views.state(partition) for partition in range(PARTITIONS)]
+        return all(state.open for state in states)
+
+    async def close(self) -> None:
+        for process in self.processes:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+        await self.writer.stop()
+        await self.reader.close()
+        await self.valkey.close()
+
+
+@pytest.fixture
+async def deployment(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[Deployment]:
+    deployment = Deployment(kafka, valkey_address, namespace)
+    yield deployment
+    await deployment.close()
+
+
+async def test_it_opens_the_gates_folds_and_drains_on_sigterm(deployment: Deployment) -> None:
+    await deployment.create()
+    process = await deployment.start()
+    await eventually(there(deployment.gates_are_open), deadline_s=30)
+    await deployment.append(500)
+    await eventually(deployment.is_folded, deadline_s=20)
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), 10) == 0
+
+
+async def test_after_kill_9_another_process_goes_on(deployment: Deployment) -> None:
+    await deployment.create()
+    first = await deployment.start()
+    await eventually(there(deployment.is_folded), deadline_s=30)
+    await deployment.append(200)
+    first.send_signal(signal.SIGKILL)
+    await deployment.start()
+    await deployment.append(200)
+    await eventually(there(deployment.is_folded), deadline_s=30)
+
+
+async def test_killed_servers_are_waited_for(deployment: Deployment, servers: Servers) -> None:
+    if len(servers.pids) < 2:
+        pytest.skip("the servers are not processes of this machine")
+    await deployment.create()
+    process = await deployment.start()
+    await eventually(there(deployment.gates_are_open), deadline_s=30)
+    for name in ("valkey", "kafka"):
+        await servers.kill(name)
+        await servers.restart(name)
+        await deployment.append(100)
+        await eventually(there(deployment.is_folded), deadline_s=30)
+        await eventually(there(deployment.gates_are_open), deadline_s=30)
+    assert process.returncode is None
+
+
+async def test_a_recreated_log_ends_it_with_a_status_of_its_own(deployment: Deployment) -> None:
+    await deployment.create()
+    await load_functions(deployment.valkey)
+    await deployment.views.apply(1, Position("the log of before", 0), [], 5)
+    process = await deployment.start()
+    _, said = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 3
+    assert b"it was recreated" in said
+
+
+async def test_a_wrong_topic_ends_it_with_a_status_of_its_own(deployment: Deployment) -> None:
+    await create_topics(deployment.settings, [Topic(deployment.votes.name, PARTITIONS + 1)])
+    process = await deployment.start()
+    _, said = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 3
+    assert b"partitions is 3, but must be 2" in said
+
+
+def there(check: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable[bool]]:
+    """False while a server does not answer."""
+
+    async def checked() -> bool:
+        try:
+            return await check()
+        except Exception:
+            return False
+
+    return checked
