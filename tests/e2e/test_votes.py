@@ -1,0 +1,203 @@
+"""Votes over HTTP on the whole service: what is accepted counts once, and what is refused never does."""
+
+import asyncio
+from collections import Counter
+
+from tests.support.eventually import eventually
+from tests.support.voting import Api, code, hours_from_now, new_id, running
+
+
+async def test_an_accepted_vote_is_counted_and_can_be_read_at_its_position(api: Api) -> None:
+    contest = await api.contest()
+    answer = await contest.vote(0, "anna", platform="ios")
+    assert answer.status_code == 201
+    body = answer.json()
+    assert body["status"] == "accepted"
+    assert body["contest_key"] == contest.key
+    assert body["choices"] == [{"participant_key": contest.participants[0], "count": 1}]
+    assert body["remaining"] == {"participant": 0, "contest": None}
+    assert body["next_free_vote_at"] is None
+    assert answer.headers["location"] == f"{contest.path}/votes/{body['vote_id']}"
+    counts = await contest.counts(answer.headers["tally-position"])
+    assert counts["count"] == counts["unique_voter_count"] == 1
+    assert counts["participants"][contest.participants[0]]["count"] == 1
+
+
+async def test_the_same_vote_again_is_answered_again_and_counts_nothing(api: Api) -> None:
+    contest = await api.contest()
+    first = await contest.vote(0, vote_id="once", platform="ios", ip="192.0.2.1")
+    again = await contest.vote(0, vote_id="once", platform="android", count=1)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json() == first.json()
+    assert again.headers["tally-position"] == first.headers["tally-position"]
+    assert (await contest.counts(again.headers["tally-position"]))["count"] == 1
+
+
+async def test_a_vote_id_belongs_to_one_voter_and_one_content(api: Api) -> None:
+    contest = await api.contest(free={"max_participant": 5})
+    assert (await contest.vote(0, "anna", vote_id="x")).status_code == 201
+    assert code(await contest.vote(1, "anna", vote_id="x")) == (422, "idempotency_key_reused")
+    assert code(await contest.vote(0, "anna", vote_id="x", count=2)) == (422, "idempotency_key_reused")
+    assert (await contest.vote(1, "bert", vote_id="x")).status_code == 201
+    assert (await contest.vote(0, vote_id="x", anonymous_id="anna")).status_code in (201, 403)
+
+
+async def test_the_header_is_the_vote_id_and_may_not_contradict_the_body(api: Api) -> None:
+    contest = await api.contest()
+    answer = await contest.vote(0, headers={"Idempotency-Key": "h1"})
+    assert (answer.status_code, answer.json()["vote_id"]) == (201, "h1")
+    answer = await contest.vote(0, headers={"Idempotency-Key": "h1"}, vote_id="b1")
+    assert code(answer) == (422, "idempotency_key_reused")
+    assert code(await contest.vote(0, headers={"Idempotency-Key": "no spaces"})) == (422, "validation_failed")
+
+
+async def test_200_concurrent_votes_of_one_voter_with_a_limit_of_3_give_exactly_3(api: Api) -> None:
+    contest = await api.contest(free={"max_participant": 3})
+    answers = await asyncio.gather(*(contest.vote(0, "anna") for _ in range(200)))
+    assert Counter(map(code, answers)) == {(201, None): 3, (409, "participant_limit_reached"): 197}
+    refused = next(answer.json() for answer in answers if answer.status_code == 409)
+    assert (refused["limit"], refused["used"]) == (3, 3)
+    assert refused["vote_id"]
+    position = [answer.headers["tally-position"] for answer in answers if answer.status_code == 201]
+    for each in position:
+        counts = await contest.counts(each)
+    assert counts["count"] == 3
+
+
+async def test_the_same_vote_id_sent_100_times_at_once_counts_once(api: Api) -> None:
+    contest = await api.contest(free={"max_participant": 50})
+    answers = await asyncio.gather(*(contest.vote(0, "anna", vote_id="same") for _ in range(100)))
+    assert Counter(answer.status_code for answer in answers) == {201: 1, 200: 99}
+    assert len({answer.text for answer in answers}) == 1
+    counts = await contest.counts(answers[0].headers["tally-position"])
+    assert counts["count"] == 1
+
+
+async def test_limits_bound_the_sum_of_counts_and_refuse_a_vote_whole(api: Api) -> None:
+    contest = await api.contest(free={"max_participant": 4, "max_contest": 6}, paid={"max_contest": 10})
+    assert (await contest.vote(0, count=3)).json()["remaining"] == {"participant": 1, "contest": 3}
+    assert code(await contest.vote(0, count=2)) == (409, "participant_limit_reached")
+    assert (await contest.vote(1, count=3)).json()["remaining"] == {"participant": 1, "contest": 0}
+    assert code(await contest.vote(1)) == (409, "contest_limit_reached")
+    paid = await contest.vote(1, source="c-paid", count=10)
+    assert paid.json()["remaining"] == {"participant": None, "contest": 0}
+    assert code(await contest.vote(0, source="c-paid")) == (409, "contest_limit_reached")
+
+
+async def test_a_limit_of_0_allows_none_and_minus_1_any(api: Api) -> None:
+    none = await api.contest(free={"max_participant": 0})
+    assert code(await none.vote(0)) == (409, "participant_limit_reached")
+    unlimited = await api.contest(free={"max_participant": -1})
+    answers = [await unlimited.vote(0, count=1_000_000) for _ in range(3)]
+    assert {answer.status_code for answer in answers} == {201}
+    assert (await unlimited.counts(answers[-1].headers["tally-position"]))["count"] == 3_000_000
+
+
+async def test_a_contest_takes_votes_only_while_it_runs(api: Api) -> None:
+    end = hours_from_now(-0.5)
+    for body, phase in (
+        (running() | {"publish": None}, "setup"),
+        (running() | {"publish": hours_from_now(1)}, "setup"),
+        (running(start=hours_from_now(0.5)), "announced"),
+        (running(start=None), "announced"),
+        (running(end=end), "finished"),
+    ):
+        contest = await api.contest(body=body)
+        answer = await contest.vote(0)
+        assert code(answer) == (409, "contest_not_running")
+        assert answer.json()["phase"] == phase
+        assert {"start", "end"} <= answer.json().keys()
+
+
+async def test_a_repeated_vote_is_answered_even_after_the_end(api: Api) -> None:
+    contest = await api.contest()
+    first = await contest.vote(0, vote_id="once")
+    assert (await contest.change(end=hours_from_now(-0.1))).status_code == 200
+    assert code(await contest.vote(0, "bert")) == (409, "contest_not_running")
+    again = await contest.vote(0, vote_id="once")
+    assert (again.status_code, again.json()) == (200, first.json())
+
+
+async def test_only_approved_participants_of_the_contest_take_votes(api: Api) -> None:
+    contest = await api.contest()
+    pending = await api.participant(contest, title="Later", status="pending")
+    stranger = (await api.contest()).participants[0]
+    assert code(await contest.vote(pending)) == (409, "participant_not_votable")
+    assert code(await contest.vote(stranger)) == (404, "not_found")
+    approved = await api.client.patch(f"/participants/{pending}", json={"status": "approved"})
+    assert approved.status_code == 200
+    assert (await contest.vote(pending)).status_code == 201
+
+
+async def test_kinds_of_voters_are_admitted_as_the_contest_says(api: Api) -> None:
+    closed = await api.contest(free={"is_mobile_only": True})
+    assert code(await closed.vote(0, anonymous_id="device")) == (403, "anonymous_voting_disabled")
+    assert code(await closed.vote(0, source="c-paid", anonymous_id="d")) == (403, "anonymous_voting_disabled")
+    assert code(await closed.vote(0)) == (403, "mobile_only")
+    assert code(await closed.vote(0, platform="web")) == (403, "mobile_only")
+    assert (await closed.vote(0, platform="android")).status_code == 201
+    assert (await closed.vote(0, source="c-paid", platform="web")).status_code == 201
+    mixed = await api.contest(is_anonymous_voting_enabled=True, paid={"is_anonymous": True})
+    answers = [
+        await mixed.vote(0, "x"),
+        await mixed.vote(0, anonymous_id="x"),
+        await mixed.vote(0, source="c-paid", anonymous_id="x"),
+    ]
+    assert [answer.status_code for answer in answers] == [201, 201, 201]
+    for answer in answers:
+        counts = await mixed.counts(answer.headers["tally-position"])
+    assert (counts["count"], counts["unique_voter_count"], counts["anonymous_voter_count"]) == (3, 2, 1)
+
+
+async def test_an_address_gives_a_participant_so_many_free_votes(api: Api) -> None:
+    contest = await api.contest(ip_restriction_per_participant=2)
+    assert (await contest.vote(0, "a", ip="192.0.2.7", vote_id="first")).status_code == 201
+    assert (await contest.vote(0, "b", ip="::ffff:192.0.2.7")).status_code == 201
+    answer = await contest.vote(0, "c", ip="192.0.2.7")
+    assert code(answer) == (409, "ip_limit_reached")
+    assert (answer.json()["limit"], answer.json()["used"]) == (2, 2)
+    assert (await contest.vote(0, "a", ip="192.0.2.7", vote_id="first")).status_code == 200
+    assert (await contest.vote(1, "c", ip="192.0.2.7")).status_code == 201
+    assert (await contest.vote(0, "c", ip="192.0.2.7", source="c-paid")).status_code == 201
+    assert (await contest.vote(0, "d")).status_code == 201
+    for voter in ("e", "f"):
+        assert (await contest.vote(0, voter, ip=f"2001:db8:0:1::{voter}")).status_code == 201
+    assert code(await contest.vote(0, "g", ip="2001:db8:0:1:ffff::1")) == (409, "ip_limit_reached")
+    assert (await contest.vote(0, "g", ip="2001:db8:0:2::1")).status_code == 201
+
+
+async def test_a_refused_vote_gives_its_address_back(api: Api) -> None:
+    contest = await api.contest(ip_restriction_per_participant=1)
+    assert (await contest.vote(0, "a", ip="192.0.2.1")).status_code == 201
+    assert code(await contest.vote(0, "a", ip="192.0.2.2")) == (409, "participant_limit_reached")
+    assert (await contest.vote(0, "b", ip="192.0.2.2")).status_code == 201
+
+
+async def test_new_limits_hold_from_the_answer_to_the_patch_on(api: Api) -> None:
+    contest = await api.contest(free={"max_participant": 1})
+    assert (await contest.vote(0)).status_code == 201
+    for limit in range(2, 8):
+        assert code(await contest.vote(0)) == (409, "participant_limit_reached")
+        assert (await contest.change(free={"max_participant": limit})).status_code == 200
+        assert (await contest.vote(0)).status_code == 201
+
+
+async def test_a_vote_shows_its_status_and_a_voter_an_allowance(api: Api) -> None:
+    contest = await api.contest(free={"max_participant": 2, "max_contest": 3})
+    answer = await contest.vote(0, "anna", vote_id=new_id())
+    status = f"{contest.path}/votes/{answer.json()['vote_id']}"
+
+    async def counted() -> bool:
+        found = await api.client.get(status, params={"voter_id": "anna"})
+        return found.status_code == 200 and found.json()["status"] == "counted"
+
+    await eventually(counted)
+    assert code(await api.client.get(status, params={"voter_id": "bert"})) == (404, "not_found")
+    assert code(await api.client.get(status)) == (422, "validation_failed")
+    allowance = (await api.client.get(f"{contest.path}/allowance", params={"voter_id": "anna"})).json()
+    free = next(row for row in allowance["sources"] if row["source"] == "c-free")
+    assert free["contest"] == {"used": 1, "limit": 3, "remaining": 2}
+    assert [row["remaining"] for row in free["participants"]] == [1, 2]
+    stranger = (await api.client.get(f"{contest.path}/allowance", params={"anonymous_id": "never"})).json()
+    assert {row["contest"]["used"] for row in stranger["sources"]} == {0}
