@@ -1,0 +1,62 @@
+"""The composition root of the query service: everything is made here and passed down."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from libs.catalogue.keyring import KeyRing
+from libs.contracts.topics import catalogue_topic, test_world
+from libs.views.catalogue import CatalogueViews
+from libs.views.functions import load_functions, open_valkey
+from libs.views.votes import VoteViews
+from libs.web.auth import Authenticator
+from libs.web.service import Surface
+from services.query.legacy import LegacyReads
+from services.query.positions import PositionWatch
+from services.query.routes import count_route, legacy_router
+from services.query.settings import Settings
+from services.query.snapshots import Snapshots
+from services.query.vote_updates import VoteUpdates
+
+NO_VOTES = 0
+"""Partitions of the test world's votes topic: there is none."""
+
+
+@asynccontextmanager
+async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
+    """The service's routes, with what they work on."""
+    valkey = open_valkey(settings.valkey_url)
+    views = VoteViews(valkey, settings.namespace)
+    watch = PositionWatch(views)
+    interval_s, wait_s = settings.count_build_interval_ms / 1000, settings.count_wait_ms / 1000
+    rings: list[KeyRing] = []
+
+    def world(namespace: str, partitions: int) -> LegacyReads:
+        catalogue = CatalogueViews(valkey, namespace)
+        rings.append(KeyRing(catalogue))
+        snapshots = Snapshots(
+            views, watch, catalogue, catalogue_topic(namespace), partitions=partitions, interval_s=interval_s
+        )
+        return LegacyReads(Authenticator(rings[-1]), catalogue, snapshots)
+
+    production = world(settings.namespace, settings.partitions)
+    test = world(test_world(settings.namespace), NO_VOTES)
+    counts = VoteUpdates(production.auth, production.snapshots, settings.partitions, wait_s)
+    refreshing = [asyncio.create_task(ring.run()) for ring in rings]
+
+    async def views_are_there() -> None:
+        await views.state(0)
+
+    try:
+        await load_functions(valkey)
+        yield Surface(
+            hot=[count_route(counts)],
+            routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
+            checks={"views": views_are_there},
+        )
+    finally:
+        for task in refreshing:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await valkey.close()

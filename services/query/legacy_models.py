@@ -1,0 +1,98 @@
+"""The legacy read shapes, for the OpenAPI document; `libs.catalogue.legacy` makes them."""
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+COUNT = "Null while hidden from the caller."
+
+
+class Brand(BaseModel):
+    brand_id: str
+    brand_name: str
+    image_id: str | None
+
+
+class LegacyImage(BaseModel):
+    """An image inside another record."""
+
+    image_id: str
+    brand: Brand
+    title: str | None
+    story: str | None
+    ratio: float | None
+    love_count: int
+    message_count: int
+    tags: list[str]
+    created: str | None
+
+
+class LegacyContestParticipant(BaseModel):
+    participant_key: str
+    contest_id: str
+    brand: Brand
+    title: str | None
+    story: str | None
+    vote_count: int | None = Field(description=COUNT)
+    participated: str
+    data: dict[str, Any]
+    image: LegacyImage | None
+
+
+class LegacyContest(BaseModel):
+    """The contest read shape: approved participants only, in `participant_order`."""
+
+    contest_id: str
+    contest_type: str
+    phase: str = Field(examples=["setup", "announced", "running", "finished"])
+    brand: Brand
+    title: str | None
+    text: str | None
+    image: LegacyImage | None
+    tags: list[str]
+    custom_data: dict[str, Any]
+    total_vote_count: int | None = Field(description=COUNT)
+    unique_voter_count: int | None = Field(description=COUNT)
+    participant_count: int
+    unique_participant_count: int
+    countries: list[str]
+    categories: list[dict[str, Any]]
+    published: bool
+    update_widget: bool
+    contest_config: dict[str, Any]
+    free_vote_config: dict[str, int]
+    star_vote_config: dict[str, int]
+    silver_vote_config: dict[str, int]
+    start: str | None
+    end: str | None
+    created: str
+    participants: list[LegacyContestParticipant]
+
+
+class LegacyContests(BaseModel):
+    contests: list[LegacyContest]
+    next: str | None = Field(None, description="Absent at the end.")
+
+
+class LegacyParticipant(BaseModel):
+    """The participant read shape."""
+
+    participant_key: str
+    title: str | None
+    story: str | None
+    vote_count: int | None = Field(description=COUNT)
+    rater_count: int | None = Field(description="Distinct voters. " + COUNT)
+    message_count: int
+    status: str
+    contest_id: str
+    contest_key: str
+    number_string: str
+    running_number: int
+    participated: str
+    user: dict[str, str | None] | None
+    image: dict[str, Any] | None
+
+
+class LegacyParticipants(BaseModel):
+    participants: list[LegacyParticipant]
+    next: str | None = Field(None, description="Absent at the end.")

@@ -1,0 +1,69 @@
+"""Waiting until the views have come to a position: one poll a process, and only while someone waits."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+from libs.contracts.log import Position
+from libs.tally.errors import ViewsUnavailable
+
+POLL_S = 0.005
+
+Waiter = tuple[Mapping[int, int], "asyncio.Future[None]"]
+
+
+class Positions(Protocol):
+    """What is needed of the vote views."""
+
+    async def position(self, partition: int) -> Position | None: ...
+
+
+class PositionWatch:
+    """Shared by all requests that carry a `min_position`."""
+
+    def __init__(self, views: Positions) -> None:
+        self._views = views
+        self._waiting: list[Waiter] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def reach(self, wanted: Mapping[int, int], within_s: float) -> None:
+        """Return once each partition's next offset is at least the wanted one; else raise `ViewsUnavailable`."""
+        waiter: Waiter = wanted, asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._poll())
+        try:
+            async with asyncio.timeout(within_s):
+                await waiter[1]
+        except TimeoutError:
+            late = f"The counts have not come to that position within {within_s:g} s."
+            raise ViewsUnavailable(late, retry_after_s=1) from None
+        finally:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+
+    async def _poll(self) -> None:
+        try:
+            while self._waiting:
+                for waiter in await self._arrived():
+                    self._waiting.remove(waiter)
+                    if not waiter[1].done():
+                        waiter[1].set_result(None)
+                if self._waiting:
+                    await asyncio.sleep(POLL_S)
+        except Exception as error:
+            for _, future in self._waiting:
+                if not future.done():
+                    future.set_exception(error)
+        finally:
+            self._task = None
+
+    async def _arrived(self) -> list[Waiter]:
+        """Those who wait, and whose position is in. While the views are away there are none."""
+        asked = sorted({partition for wanted, _ in self._waiting for partition in wanted})
+        try:
+            found = await asyncio.gather(*map(self._views.position, asked))
+        except ViewsUnavailable:
+            return []
+        offsets = {p: position.offset if position else 0 for p, position in zip(asked, found, strict=True)}
+        return [w for w in self._waiting if all(offsets.get(p, -1) >= offset for p, offset in w[0].items())]

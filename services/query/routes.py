@@ -1,0 +1,109 @@
+"""The paths of the query service, and what the OpenAPI document says of them."""
+
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from libs.web.auth import ApiKey, headers_of, require
+from libs.web.hot import HotRoute
+from services.query.legacy import LegacyReads
+from services.query.legacy_models import LegacyContest, LegacyContests, LegacyParticipant, LegacyParticipants
+from services.query.models import VoteCount
+from services.query.vote_updates import VoteUpdates
+
+NextToken = Annotated[str | None, Query(alias="next", description="The `next` of the page before.")]
+SourcesFlag = Annotated[bool, Query(description="Include the breakdown by source.")]
+MinPosition = Annotated[
+    str | None,
+    Query(description="A `Tally-Position`: wait until all before it is in, at most 5 s, then 503."),
+]
+
+COUNT_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "headers": {
+            "ETag": {
+                "description": "Strong; also changes with phase and visibility.",
+                "schema": {"type": "string"},
+            },
+            "Tally-Position": {"description": "The counts hold up to here.", "schema": {"type": "string"}},
+            "Tally-Final": {"schema": {"type": "string", "enum": ["provisional", "final"]}},
+        }
+    },
+    304: {"description": "Nothing changed since `If-None-Match`."},
+    401: {"description": "`unauthorized`"},
+    403: {"description": "`forbidden`, or `results_hidden` to keys without results:read_hidden"},
+    404: {"description": "`not_found`, or another account's contest"},
+    422: {"description": "`validation_failed`: a parameter"},
+    503: {"description": "`views_unavailable`"},
+}
+LEGACY_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    400: {"description": "Not found, no permission, or a bad value"},
+    401: {"description": "Bad credentials"},
+}
+
+
+def count_route(serve: VoteUpdates) -> HotRoute:
+    """The hot read."""
+
+    def vote_updates(contest_key: str, sources: SourcesFlag = False, min_position: MinPosition = None) -> None:
+        """The contest's counts. Needs results:read, and results:read_hidden while the results are hidden.
+
+        Catalogue changes show at once, votes within a tenth of a second or, with `min_position`, at once.
+        """
+
+    return HotRoute(
+        "/contests/{contest_key}/vote_updates",
+        vote_updates,
+        serve,
+        methods=["GET"],
+        response_model=VoteCount,
+        responses=COUNT_ANSWERS,
+        tags=["results"],
+        summary="Read a contest's vote counts",
+    )
+
+
+def legacy_router(base: str, reads: LegacyReads) -> APIRouter:
+    """The legacy reads of one world under `base`, with and without `/dev`."""
+    router = APIRouter(tags=["legacy"], responses=LEGACY_ANSWERS)
+
+    async def caller(request: Request) -> ApiKey:
+        key = await reads.auth.authenticate_legacy(headers_of(request.scope))
+        require(key, "content:read")
+        return key
+
+    Caller = Annotated[ApiKey, Depends(caller)]
+
+    async def contest(contest_id: str, key: Caller) -> Response:
+        """A contest with its counts and approved participants."""
+        return _json(await reads.contest(key, contest_id))
+
+    async def contests(brand_id: str, key: Caller, token: NextToken = None) -> Response:
+        """The brand's contests, 20 a page, newest first."""
+        return _json(await reads.contests(key, brand_id, token))
+
+    async def participants(contest_id: str, key: Caller, token: NextToken = None) -> Response:
+        """The contest's participants of every status, 20 a page, newest first."""
+        return _json(await reads.participants(key, contest_id, token))
+
+    async def participant(participant_key: str, key: Caller) -> Response:
+        """A participant with its counts."""
+        return _json(await reads.participant(key, participant_key))
+
+    for path, endpoint, model in (
+        ("/contests/{contest_id}", contest, LegacyContest),
+        ("/brands/{brand_id}/contests", contests, LegacyContests),
+        ("/contests/{contest_id}/participants", participants, LegacyParticipants),
+        ("/participants/{participant_key}", participant, LegacyParticipant),
+    ):
+        router.add_api_route(base + path, endpoint, response_model=model)
+        router.add_api_route(f"{base}/dev{path}", endpoint, include_in_schema=False)
+    return router
+
+
+def _json(content: Any) -> Response:
+    return Response(
+        orjson.dumps(content), headers={"Cache-Control": "private, no-cache"}, media_type="application/json"
+    )

@@ -1,0 +1,14 @@
+"""Settings of the query service."""
+
+from pydantic import Field
+
+from libs.views.settings import ViewsSettings
+
+
+class Settings(ViewsSettings):
+    host: str = Field("127.0.0.1", description="Where the HTTP server listens.")
+    port: int = Field(8080, ge=0, le=65535, description="Port of the HTTP server.")
+    count_build_interval_ms: int = Field(
+        100, ge=10, description="Most time that the votes of a contest take to show, for callers that name none."
+    )
+    count_wait_ms: int = Field(5_000, ge=1, description="How long a read waits for its min_position.")

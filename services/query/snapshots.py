@@ -1,0 +1,170 @@
+"""The latest snapshot of each contest that is read, kept as fresh as promised at the least cost."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from libs.catalogue.contests import contest_of
+from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.contracts.catalogue import ContestConfig
+from libs.contracts.log import Position
+from libs.contracts.topics import Topic
+from libs.tally.errors import NotFound
+from services.query.counts import ContestSums, CountViews
+from services.query.positions import PositionWatch
+from services.query.rounds import Rounds
+from services.query.snapshot import Snapshot
+
+MOST_CONTESTS: Final = 1_000
+LEAST_INTERVAL_S: Final = 0.01
+LOAD: Final = 20
+"""After a build that took t, votes are looked at again after LOAD * t: a contest takes 5 % of a process."""
+NO_POSITIONS: Final[Mapping[int, int]] = {}
+
+
+class Catalogue(Protocol):
+    """What is needed of the catalogue's views."""
+
+    async def position(self, partition: int) -> Position | None: ...
+
+    async def contest_config(self, account: str, contest: str) -> ContestConfig: ...
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is kept of one contest. `seen` is the catalogue's position before `config` was read."""
+
+    sums: ContestSums
+    wanted: Position | None = None
+    seen: Position | None = None
+    snapshot: Snapshot | None = None
+    fresh_until: float = 0.0
+    rounds: Rounds[Snapshot] = field(init=False)
+
+
+class Snapshots:
+    """Snapshots of the contests of one world.
+
+    A catalogue write that was answered shows in every snapshot asked for after it: one shared look at the
+    catalogue's position a round trip tells. Votes show after `interval_s` at the latest, sooner where that is
+    cheap, and at once to those who name a position. Concurrent requests share the building.
+    """
+
+    def __init__(
+        self,
+        views: CountViews,
+        watch: PositionWatch,
+        catalogue: Catalogue,
+        catalogue_topic: Topic,
+        partitions: int,
+        interval_s: float,
+    ) -> None:
+        self._views = views
+        self._watch = watch
+        self._catalogue = catalogue
+        self._topic = catalogue_topic
+        self._partitions = partitions
+        self._interval_s = interval_s
+        self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
+        self._looks = [self._look(partition) for partition in range(catalogue_topic.partitions)]
+        self._partition_of: dict[str, int] = {}
+
+    async def get(
+        self, account: str, key: str, wanted: Mapping[int, int] = NO_POSITIONS, within_s: float = 5.0
+    ) -> Snapshot:
+        """A snapshot in which all offsets before `wanted` are in. Raises `NotFound` and `ViewsUnavailable`."""
+        position = await self._looks[self._partition(account)].next()
+        entry = self._entry(account, key)
+        fresh = entry.seen == position and asyncio.get_running_loop().time() < entry.fresh_until
+        if wanted and not (entry.snapshot and covers(entry.snapshot.positions, wanted)):
+            await self._watch.reach(wanted, within_s)
+            fresh = False
+        if entry.snapshot is None or not fresh:
+            entry.wanted = position
+            return await entry.rounds.next()
+        phase = entry.snapshot.contest.phase(now())
+        if phase is not entry.snapshot.phase:
+            entry.snapshot = replace(entry.snapshot, phase=phase, answers={})
+        return entry.snapshot
+
+    def _entry(self, account: str, key: str) -> Entry:
+        name = account, key
+        entry = self._entries.get(name)
+        if entry is None:
+            entry = self._entries[name] = self._new_entry(account, key)
+            if len(self._entries) > MOST_CONTESTS:
+                self._entries.popitem(last=False)
+        return entry
+
+    def _new_entry(self, account: str, key: str) -> Entry:
+        entry = Entry(ContestSums(self._views, key, self._partitions))
+        entry.rounds = Rounds(lambda: self._build(entry, account, key))
+        return entry
+
+    async def _build(self, entry: Entry, account: str, key: str) -> Snapshot:
+        """One round for all who wait: what changed is fetched, and nothing is made anew when nothing did."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        before, seen = entry.snapshot, entry.wanted
+        if before is not None and entry.seen == seen:
+            config = before.config
+            changed = await entry.sums.refresh()
+        else:
+            config, changed = await asyncio.gather(
+                self._catalogue.contest_config(account, key), entry.sums.refresh()
+            )
+        phase = None if before is None else before.contest.phase(now())
+        if before is None or changed or config != before.config or phase is not before.phase:
+            snapshot = _snapshot(account, config, entry.sums)
+            if snapshot is None:
+                self._entries.pop((account, key), None)
+                raise NotFound(f"There is no contest {key}.")
+            for sources in before.answers if before else ():
+                snapshot.answer(sources)
+            entry.snapshot = before = snapshot
+        cost = (loop.time() - began) * LOAD if changed else 0.0
+        entry.seen = seen
+        entry.fresh_until = began + min(self._interval_s, max(LEAST_INTERVAL_S, cost))
+        if (account, key) in self._entries:
+            self._entries.move_to_end((account, key))
+        return before
+
+    def _look(self, partition: int) -> "Rounds[Position | None]":
+        return Rounds(lambda: self._catalogue.position(partition))
+
+    def _partition(self, account: str) -> int:
+        partition = self._partition_of.get(account)
+        if partition is None:
+            partition = self._partition_of[account] = self._topic.partition_of(account)
+        return partition
+
+
+def now() -> int:
+    """Microseconds since 1970 UTC."""
+    return time.time_ns() // 1000
+
+
+def covers(positions: Mapping[int, int], wanted: Mapping[int, int]) -> bool:
+    """Whether every offset before `wanted` lies before `positions`."""
+    return all(positions.get(partition, -1) >= offset for partition, offset in wanted.items())
+
+
+def _snapshot(account: str, config: ContestConfig, sums: ContestSums) -> Snapshot | None:
+    contest = contest_of(account, config)
+    if contest is None or config.contest is None:
+        return None
+    record = ContestRecord.model_validate(config.contest.document)
+    return Snapshot(
+        account=account,
+        contest=contest,
+        stored=config.contest,
+        visibility=record.contest_config.vote_visibility,
+        config=config,
+        figures=sums.figures,
+        updated_ms=sums.updated_ms,
+        positions=sums.positions,
+        phase=contest.phase(now()),
+    )

@@ -1,0 +1,73 @@
+"""`GET /contests/<key>/vote_updates`: the hot read, as bare ASGI."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import parse_qs
+
+from starlette.types import Receive, Scope, Send
+
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.tokens import decode_positions, encode_positions, merge_positions
+from libs.web.auth import Authenticator, header, require
+from libs.web.conditions import not_modified
+from services.query.errors import ResultsHidden
+from services.query.snapshots import NO_POSITIONS, Snapshots, covers, now
+
+BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
+
+
+class Asked(NamedTuple):
+    """The query parameters: whether by source, and the positions that must be in."""
+
+    sources: bool
+    positions: Mapping[int, int]
+
+
+class VoteUpdates:
+    """Serves the vote count record of a contest."""
+
+    def __init__(self, auth: Authenticator, snapshots: Snapshots, partitions: int, wait_s: float) -> None:
+        self._auth = auth
+        self._snapshots = snapshots
+        self._partitions = partitions
+        self._wait_s = wait_s
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        headers = scope["headers"]
+        key = self._auth.known(headers) or await self._auth.authenticate(headers)
+        require(key, "results:read")
+        asked = parse(scope["query_string"], self._partitions)
+        contest = scope["path_params"]["contest_key"]
+        snapshot = await self._snapshots.get(key.account, contest, asked.positions, self._wait_s)
+        if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
+            raise ResultsHidden(snapshot.visibility)
+        answer = snapshot.answer(asked.sources)
+        unchanged = not_modified(header(headers, b"if-none-match"), answer.tag)
+        sent = answer.not_modified if unchanged else answer.headers
+        if asked.positions and not covers(snapshot.positions, asked.positions):
+            # events that changed nothing of this contest lie between what is known and what was waited for
+            reached = encode_positions(merge_positions([snapshot.positions, asked.positions])).encode()
+            sent = [(name, reached if name == b"tally-position" else value) for name, value in sent]
+        await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
+        await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
+
+
+@lru_cache(maxsize=1024)
+def parse(query: bytes, partitions: int) -> Asked:
+    """Raises `ValidationFailed`, naming the parameter; unknown ones are ignored."""
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    if "at" in given:
+        raise ValidationFailed([Problem("", "at: counts as of an earlier time are not available yet")])
+    sources = BOOLEANS.get(given.get("sources", ["false"])[-1].lower())
+    if sources is None:
+        raise ValidationFailed([Problem("", "sources must be true or false")])
+    if "min_position" not in given:
+        return Asked(sources, NO_POSITIONS)
+    try:
+        positions = decode_positions(given["min_position"][-1])
+    except ValueError as error:
+        raise ValidationFailed([Problem("", f"min_position: {error}")]) from error
+    if any(partition >= partitions for partition in positions):
+        raise ValidationFailed([Problem("", "min_position names a partition that the votes log does not have")])
+    return Asked(sources, positions)

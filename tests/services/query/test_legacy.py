@@ -1,0 +1,154 @@
+"""The legacy reads over HTTP: who may see what, in which phase and world, page by page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.services.query.world import World, contest
+
+
+async def song(world: World, participants: str = "ab", **config: Any) -> str:
+    await world.production.create("contests", "song", contest(**config))
+    for participant in participants:
+        await world.production.enter("song", participant)
+    return await world.production.key()
+
+
+def refusal(response: httpx.Response) -> str:
+    """The message of a 400 in the legacy form."""
+    assert response.status_code == 400, response.text
+    assert set(response.json()) == {"error"}
+    assert set(response.json()["error"]) == {"code", "message"}
+    return str(response.json()["error"]["message"])
+
+
+@pytest.mark.parametrize("base", ["/legacy", "/legacy/dev"])
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_a_contest_is_read_with_its_totals(world: World, base: str, slash: str) -> None:
+    key = await song(world)
+    await world.vote("a", 1)
+    await world.vote("a", 3, voter="bob", source="c-paid")
+    await world.vote("b", 1)
+    response = await world.legacy(f"{base}/contests/song{slash}", key)
+    assert response.status_code == 200
+    shape = response.json()
+    assert (shape["contest_id"], shape["phase"], shape["published"]) == ("song", "running", True)
+    assert (shape["total_vote_count"], shape["unique_voter_count"]) == (5, 2)
+    assert (shape["participant_count"], shape["unique_participant_count"]) == (2, 2)
+    assert [(p["participant_key"], p["vote_count"]) for p in shape["participants"]] == [("a", 4), ("b", 1)]
+    assert shape["brand"]["brand_id"] == "acme"
+
+
+async def test_credentials_are_the_brand_and_its_key(world: World) -> None:
+    key = await song(world)
+    await world.production.key("globex")
+    for path in ("/legacy/contests/song", "/legacy/brands/acme/contests", "/legacy/participants/a"):
+        assert (await world.client.get(path)).status_code == 401
+        assert (await world.legacy(path, "tk_nobody")).status_code == 401
+        wrong = await world.legacy(path, key, brand="globex")
+        assert wrong.status_code == 401
+        assert set(wrong.json()) == {"error"}
+
+
+async def test_what_is_not_there_and_what_is_another_brands_are_both_400(world: World) -> None:
+    await song(world)
+    stranger = await world.production.key("globex")
+    assert refusal(await world.legacy("/legacy/contests/nothing", stranger, "globex")) == "contest not found"
+    assert refusal(await world.legacy("/legacy/contests/song", stranger, "globex")) == "no permission to contest"
+    paths = ["/legacy/contests/song/participants", "/legacy/participants/a", "/legacy/brands/acme/contests"]
+    said = [refusal(await world.legacy(path, stranger, "globex")) for path in paths]
+    assert said == [
+        "no permission to contest",
+        "no permission to participant",
+        "brand not found or no permission",
+    ]
+    blind = await world.production.key(permissions=("votes:write",))
+    assert "content:read" in refusal(await world.legacy("/legacy/contests/song", blind))
+
+
+async def test_counts_are_null_to_those_who_may_not_see_them(world: World) -> None:
+    await song(world, vote_visibility="hidden_until_end", participant_order="vote_count")
+    await world.vote("b", 7)
+    for permissions, total, order in (
+        (("content:read", "results:read", "results:read_hidden"), 7, ["b", "a"]),
+        (("content:read", "results:read"), None, ["a", "b"]),
+        (("content:read",), None, ["a", "b"]),
+    ):
+        key = await world.production.key(permissions=permissions)
+        shape = (await world.legacy("/legacy/contests/song", key)).json()
+        assert shape["total_vote_count"] == total
+        assert [participant["participant_key"] for participant in shape["participants"]] == order
+        listed = (await world.legacy("/legacy/contests/song/participants", key)).json()["participants"]
+        assert {participant["participant_key"]: participant["vote_count"] for participant in listed} == (
+            {"a": 0, "b": 7} if total else {"a": None, "b": None}
+        )
+        assert (await world.legacy("/legacy/participants/b", key)).json()["vote_count"] == total
+
+
+@pytest.mark.parametrize(
+    ("document", "phase"),
+    [
+        ({"contest_config": {"start": "2020-01-01T00:00:00Z"}}, "setup"),
+        ({"publish": "2099-01-01T00:00:00Z"}, "setup"),
+        ({"publish": "2020-01-01T00:00:00Z"}, "announced"),
+        (contest(), "running"),
+        (contest(end="2021-01-01T00:00:00Z"), "finished"),
+    ],
+)
+async def test_the_admin_sees_every_phase(world: World, document: dict[str, Any], phase: str) -> None:
+    await world.production.create("contests", "song", document)
+    key = await world.production.key()
+    shape = (await world.legacy("/legacy/contests/song", key)).json()
+    assert (shape["phase"], shape["published"]) == (phase, phase != "setup")
+
+
+async def test_a_brands_contests_come_in_pages_of_twenty(world: World) -> None:
+    key = await world.production.key()
+    for number in range(45):
+        await world.production.create("contests", f"c{number}", contest())
+    seen: list[str] = []
+    sizes = []
+    path = "/legacy/brands/acme/contests"
+    token: str | None = None
+    while True:
+        found = (await world.legacy(path + (f"?next={token}" if token else ""), key)).json()
+        seen += [shape["contest_id"] for shape in found["contests"]]
+        sizes.append(len(found["contests"]))
+        await world.production.create("contests", f"late{len(sizes)}", contest())
+        token = found.get("next")
+        if token is None:
+            assert "next" not in found
+            break
+    assert sizes == [20, 20, 5]
+    assert seen == [f"c{number}" for number in reversed(range(45))]
+    assert refusal(await world.legacy(f"{path}?next=garbage", key))
+
+
+async def test_a_contests_participants_come_in_pages_of_twenty_with_their_status(world: World) -> None:
+    key = await song(world, "")
+    for number in range(21):
+        await world.production.enter("song", f"p{number}")
+    await world.production.enter("song", "last", status="pending")
+    first = (await world.legacy("/legacy/contests/song/participants", key)).json()
+    rest = (await world.legacy(f"/legacy/contests/song/participants?next={first['next']}", key)).json()
+    assert [len(first["participants"]), len(rest["participants"])] == [20, 2]
+    assert (first["participants"][0]["status"], first["participants"][1]["status"]) == ("pending", "approved")
+    assert first["participants"][0]["running_number"] == 22
+    assert "next" not in rest
+    assert refusal(await world.legacy("/legacy/contests/song/participants?next=garbage", key))
+    assert refusal(await world.legacy("/legacy/participants/nobody", key)) == "participant not found"
+
+
+async def test_the_test_environment_is_a_world_of_its_own_without_votes(world: World) -> None:
+    await world.test.create("contests", "song", contest())
+    await world.test.enter("song", "a")
+    tester = await world.test.key()
+    await world.vote("a", 5)
+    shape = (await world.legacy("/legacy-test/dev/contests/song", tester)).json()
+    assert (shape["total_vote_count"], shape["participants"][0]["vote_count"]) == (0, 0)
+    assert (await world.legacy("/legacy/contests/song", tester)).status_code == 401
+    producer = await world.production.key()
+    assert (await world.legacy("/legacy-test/contests/song", producer)).status_code == 401

@@ -1,0 +1,170 @@
+"""A query service over real views, and means to fold a catalogue and votes into them as the projector would."""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any
+
+import httpx
+import orjson
+
+from libs.catalogue.keys import PERMISSIONS
+from libs.contracts.catalogue import CatalogueEvent, KeyIssued, RecordChanged, RecordCreated, RecordDeleted
+from libs.contracts.log import LogRecord, Position
+from libs.contracts.tokens import encode_positions
+from libs.contracts.topics import catalogue_topic, test_world, votes_topic
+from libs.tally.events import Event, VoteCast
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Coalescer
+from libs.views.functions import load_functions, open_valkey
+from libs.views.votes import FoldInput, VoteViews
+from libs.web.asgi import Front
+from libs.web.service import build_app
+from services.query.app import open_surface
+from services.query.settings import Settings
+from tests.support.builders import a_cast
+
+PARTITIONS = 4
+START_MS = 1_790_000_000_000
+PUBLISHED = {"publish": "2020-01-01T00:00:00Z"}
+
+
+def contest(**config: Any) -> dict[str, Any]:
+    """A contest that runs since 2020, with these rules."""
+    return PUBLISHED | {"title": "Song", "contest_config": {"start": "2020-01-01T00:00:00Z", **config}}
+
+
+class Catalogue:
+    """Folds events of one world's catalogue into its view, record by record."""
+
+    def __init__(self, valkey: Coalescer, namespace: str) -> None:
+        self.views = CatalogueViews(valkey, namespace)
+        self._topic = catalogue_topic(namespace)
+        self._next: dict[int, int] = defaultdict(int)
+        self._at = START_MS * 1000
+
+    async def fold(self, event: CatalogueEvent, account: str) -> int:
+        partition = self._topic.partition_of(account)
+        offset = self._next[partition]
+        record = LogRecord(offset, self._at // 1000 + 1, b"")
+        await self.views.apply(partition, Position("log", offset), [(record, event)], offset + 1)
+        self._next[partition] = offset + 1
+        return offset
+
+    def _command(self, account: str) -> dict[str, Any]:
+        self._at += 1_000_000
+        return {"account": account, "command_id": secrets.token_hex(8), "at": self._at}
+
+    async def key(self, account: str = "acme", permissions: tuple[str, ...] = PERMISSIONS) -> str:
+        key_id, rest = secrets.token_hex(8), secrets.token_urlsafe(32)
+        token = f"tk_{key_id}_{rest}"
+        digest = sha256(token.encode()).hexdigest()
+        event = KeyIssued(**self._command(account), key_id=key_id, sha256=digest, permissions=permissions)
+        await self.fold(event, account)
+        return token
+
+    async def create(self, resource: str, key: str, document: dict[str, Any], account: str = "acme") -> int:
+        event = RecordCreated(
+            **self._command(account), resource=resource, key=key, record=text(document), contest=key
+        )
+        return await self.fold(event, account)
+
+    async def enter(self, contest: str, key: str, account: str = "acme", **document: Any) -> int:
+        """A new participant, approved unless said otherwise."""
+        event = RecordCreated(
+            **self._command(account),
+            resource="participants",
+            key=key,
+            record=text({"status": "approved", "title": key.upper()} | document),
+            parent=("contests", contest),
+            contest=contest,
+        )
+        return await self.fold(event, account)
+
+    async def change(
+        self, resource: str, key: str, document: dict[str, Any], contest: str, account: str = "acme"
+    ) -> int:
+        stored = await self.views.get(account, resource, key)
+        assert stored is not None
+        event = RecordChanged(
+            **self._command(account),
+            resource=resource,
+            key=key,
+            record=text(document),
+            contest=contest,
+            expected_version=stored.version,
+        )
+        return await self.fold(event, account)
+
+    async def delete(self, resource: str, key: str, contest: str, account: str = "acme") -> int:
+        return await self.fold(
+            RecordDeleted(**self._command(account), resource=resource, key=key, contest=contest), account
+        )
+
+
+class World:
+    """`client` speaks to the service; `production` and `test` are the two catalogues."""
+
+    def __init__(self, valkey: Coalescer, namespace: str, client: httpx.AsyncClient) -> None:
+        self.client = client
+        self.views = VoteViews(valkey, namespace)
+        self.production = Catalogue(valkey, namespace)
+        self.test = Catalogue(valkey, test_world(namespace))
+        self._topic = votes_topic(namespace, PARTITIONS)
+        self._next: dict[int, int] = defaultdict(int)
+        self._ids = 0
+
+    async def vote(self, participant: str, count: int = 1, *, voter: str = "ann", **changes: Any) -> str:
+        """Fold one vote; the position at which it is in."""
+        return await self.fold(self.cast(participant, count, voter=voter, **changes))
+
+    def cast(self, participant: str, count: int = 1, *, voter: str = "ann", **changes: Any) -> VoteCast:
+        self._ids += 1
+        return a_cast(participant, count, voter=voter, vote_id=f"v{self._ids}", **({"contest": "song"} | changes))
+
+    def position_after(self, event: VoteCast) -> str:
+        """The token that its writer would hear."""
+        partition = self._topic.partition_of(event.voter)
+        return encode_positions({partition: self._next[partition] + 1})
+
+    async def fold(self, event: Event, partition: int | None = None) -> str:
+        if partition is None:
+            assert isinstance(event, VoteCast)
+            partition = self._topic.partition_of(event.voter)
+        offset = self._next[partition]
+        item = FoldInput(event, offset, START_MS + offset)
+        await self.views.apply(partition, Position("log", offset), [item], offset + 1)
+        self._next[partition] = offset + 1
+        return encode_positions({partition: offset + 1})
+
+    async def get(self, path: str, key: str, **headers: str) -> httpx.Response:
+        return await self.client.get(path, headers={"authorization": f"Bearer {key}"} | headers)
+
+    async def counts(self, key: str, contest: str = "song", query: str = "?sources=true") -> dict[str, Any]:
+        response = await self.get(f"/contests/{contest}/vote_updates/{query}", key)
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = response.json()
+        return found
+
+    async def legacy(self, path: str, key: str, brand: str = "acme") -> httpx.Response:
+        return await self.client.get(path, headers={"service-brand": brand, "service-key": key})
+
+
+@asynccontextmanager
+async def open_world(valkey_address: str, namespace: str, **settings: Any) -> AsyncIterator[World]:
+    valkey = open_valkey(valkey_address)
+    await load_functions(valkey)
+    given = Settings(valkey_url=valkey_address, namespace=namespace, partitions=PARTITIONS, **settings)
+    async with open_surface(given) as surface:
+        transport = httpx.ASGITransport(Front(build_app("query", [surface])))
+        async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
+            yield World(valkey, namespace, client)
+    await valkey.close()
+
+
+def text(document: dict[str, Any]) -> str:
+    return orjson.dumps(document).decode()
