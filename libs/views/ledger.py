@@ -1,0 +1,167 @@
+"""A partition's ledger as it is stored, page by page: what another fold is compared with (`tally verify`)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from libs.contracts.log import Position
+from libs.tally.contest import UNLIMITED
+from libs.tally.tallies import FoldedVote
+from libs.views.client import Valkey
+from libs.views.packing import SOURCES, digest, raw, text, unpack
+
+INLINE: Final = 8
+"""A voter's latest records stay with the voter; older ones are spilled."""
+ROW_SIZE: Final = 54
+DIGEST_SIZE: Final = 12
+PAGE: Final = 500
+_GLOB: Final = str.maketrans({character: f"\\{character}" for character in "*?[]\\^"})
+
+SumKey = tuple[int, str, int]
+"""(participant's index, 0 for the contest; source; epoch)"""
+
+
+class VoterRow(NamedTuple):
+    """One voter: the latest records as bytes, how many older ones were spilled, and (votes used, their limit)."""
+
+    voter: str
+    records: list[bytes]
+    spilled: int
+    used: dict[SumKey, tuple[int, int]]
+
+
+class VotersPage(NamedTuple):
+    """Some voters of a contest, as of `position`; a voter may come twice. `cursor` is None on the last page."""
+
+    position: Position
+    cursor: str | None
+    rows: list[VoterRow]
+
+
+class SpillPage(NamedTuple):
+    """Some spilled records of a contest, as of `position`: (voter, record) pairs."""
+
+    position: Position
+    cursor: str | None
+    rows: list[tuple[str, bytes]]
+
+
+class StoredRecord(NamedTuple):
+    """One folded vote id, read back from its bytes. `participant` is its index."""
+
+    digest: bytes
+    content: str
+    accepted_at: int
+    offset: int
+    participant: int
+    count: int
+    source: str
+    status: int
+    remaining_participant: int
+    remaining_contest: int
+    next_free_vote_at: int
+
+
+class LedgerPages:
+    """Pages through ledgers. A page is one atomic call of some 0.1 ms; `ViewsUnavailable` when Valkey is away.
+
+    Whoever was in the ledger when paging began is on one of the pages.
+    """
+
+    def __init__(self, valkey: Valkey, namespace: str) -> None:
+        self._valkey = valkey
+        self._namespace = namespace
+
+    async def contests(self) -> dict[int, set[str]]:
+        """The contests that each partition holds counts of; found by walking through all keys of the server."""
+        prefix, middle = f"{self._namespace}:{{", "}:g1:counts:"
+        pattern = f"{prefix.translate(_GLOB)}*{middle}*"
+        found: dict[int, set[str]] = {}
+        cursor = 0
+        while True:
+            cursor, keys = await self._valkey.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
+            for key in keys:
+                partition, _, contest = key.decode().removeprefix(prefix).partition(middle)
+                if partition.isdecimal():
+                    found.setdefault(int(partition), set()).add(contest)
+            if int(cursor) == 0:
+                return found
+
+    async def voters(self, partition: int, contest: str) -> list[VotersPage]:
+        """All pages of a contest's voters, in the order in which they were read."""
+        pages: list[VotersPage] = []
+        cursor: str | None = "0"
+        while cursor is not None:
+            position, cursor, flat = await self._page(partition, "voters", contest, cursor)
+            rows = [_voter_row(field, value) for field, value in _pairs(flat)]
+            pages.append(VotersPage(position, cursor, rows))
+        return pages
+
+    async def spilled(self, partition: int, contest: str) -> list[SpillPage]:
+        """All pages of a contest's spilled records, in the order in which they were read."""
+        pages: list[SpillPage] = []
+        cursor: str | None = "0"
+        while cursor is not None:
+            position, cursor, flat = await self._page(partition, "spill", contest, cursor)
+            rows = [(text(field[:-DIGEST_SIZE]), value) for field, value in _pairs(flat)]
+            pages.append(SpillPage(position, cursor, rows))
+        return pages
+
+    async def _page(
+        self, partition: int, what: str, contest: str, cursor: str
+    ) -> tuple[Position, str | None, Sequence[bytes]]:
+        base = f"{self._namespace}:{{{partition}}}"
+        reply = await self._valkey.call("FCALL_RO", "ledger_page", 1, base, what, contest, cursor, PAGE)
+        log, offset, following, flat = unpack(reply)
+        return Position(log.decode(), offset), None if following == b"0" else following.decode(), flat
+
+
+def record_of(vote: FoldedVote, index: int) -> bytes:
+    """The bytes that the ledger keeps of a folded vote; `index` is its participant's in this contest."""
+    cast = vote.cast
+    left_participant, left_contest = (
+        UNLIMITED if left is None else left for left in (cast.remaining_participant, cast.remaining_contest)
+    )
+    return b"".join(
+        (
+            digest(cast.vote_id),
+            raw(cast.content),
+            cast.accepted_at.to_bytes(7, "big"),
+            vote.offset.to_bytes(5, "big"),
+            index.to_bytes(3, "big"),
+            cast.choices[0][1].to_bytes(3, "big"),
+            (SOURCES.index(cast.source) + 2 * vote.status).to_bytes(1, "big"),
+            left_participant.to_bytes(4, "big", signed=True),
+            left_contest.to_bytes(4, "big", signed=True),
+            (cast.next_free_vote_at or 0).to_bytes(7, "big"),
+        )
+    )
+
+
+def read_record(record: bytes) -> StoredRecord:
+    """What the bytes of one record say."""
+    at = 0
+    fields: list[bytes] = []
+    for size in (DIGEST_SIZE, 8, 7, 5, 3, 3, 1, 4, 4, 7):
+        fields.append(record[at : at + size])
+        at += size
+    accepted_at, offset, participant, count, flags = (int.from_bytes(field, "big") for field in fields[2:7])
+    left = (int.from_bytes(field, "big", signed=True) for field in fields[7:9])
+    source, status = SOURCES[flags % 2], flags // 2
+    what = participant, count, source, status
+    return StoredRecord(
+        fields[0], text(fields[1]), accepted_at, offset, *what, *left, int.from_bytes(fields[9], "big")
+    )
+
+
+def _voter_row(field: bytes, value: bytes) -> VoterRow:
+    records, spilled, sums = unpack(value)
+    used = {
+        (key // 2 % 2**24, SOURCES[key % 2], key // 2**25): (votes, limit)
+        for key, votes, limit in zip(sums[::3], sums[1::3], sums[2::3], strict=True)
+    }
+    rows = [records[at : at + ROW_SIZE] for at in range(0, len(records), ROW_SIZE)]
+    return VoterRow(text(field), rows, spilled, used)
+
+
+def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    return zip(flat[::2], flat[1::2], strict=True)
