@@ -1,0 +1,55 @@
+"""How an operator's command runs and ends: its options, its exit code, and errors as one line each."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from libs.tally.errors import TallyError
+from services.operations.connect import NoStack
+from services.operations.stack.errors import StackError
+
+DataDir = Annotated[
+    Path, typer.Option("--data-dir", envvar="TALLY_DATA_DIR", help="Data directory of the running stack.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+
+
+class Ending(IntEnum):
+    """Exit codes of the `tally` command."""
+
+    FINE = 0
+    PROBLEM = 1
+    BAD_USAGE = 2
+    SERVER_AWAY = 3
+
+
+def run(work: Coroutine[Any, Any, Ending]) -> None:
+    """Run a command to its end; always raises `typer.Exit`. No foreseeable condition shows a traceback."""
+    for noisy in ("aiokafka", "kafka", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    try:
+        ending = asyncio.run(work)
+    except NoStack as error:
+        ending = _say(str(error), Ending.SERVER_AWAY)
+    except TallyError as error:
+        ending = _say(error.message, Ending.PROBLEM if error.retry_after_s is None else Ending.SERVER_AWAY)
+    except StackError as error:
+        ending = _say(error.message, Ending(int(error.exit_code)))
+    except KeyboardInterrupt:
+        ending = _say("Interrupted.", Ending.PROBLEM)
+    raise typer.Exit(ending)
+
+
+def print_json(value: object) -> None:
+    typer.echo(orjson.dumps(value).decode())
+
+
+def _say(message: str, ending: Ending) -> Ending:
+    typer.echo(f"Error: {message}", err=True)
+    return ending

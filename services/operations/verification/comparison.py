@@ -1,0 +1,135 @@
+"""Every partition's view against the fold of its log, one partition after the other."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection
+
+from libs.contracts.log import Position
+from libs.contracts.topics import votes_topic
+from libs.kafka.log import LogReader
+from libs.tally.errors import ViewsUnavailable
+from libs.views.client import Valkey
+from libs.views.functions import open_valkey
+from libs.views.ledger import LedgerPages
+from libs.views.votes import VoteViews
+from services.operations.connect import Stack
+from services.operations.verification.differences import Difference
+from services.operations.verification.fold import LogFold, Stop, fold_past
+from services.operations.verification.report import Report
+from services.operations.verification.snapshot import Piece, read_pieces
+
+ATTEMPTS = 5
+"""How often a partition is begun anew because its view went back: a Valkey that lost its last writes."""
+
+
+class Progress:
+    """Told how the work goes on; this one does nothing with it."""
+
+    def begin(self, events: int) -> None:
+        """`events` are to be folded, or a few more."""
+
+    def advance(self, events: int) -> None:
+        """So many more are folded."""
+
+
+class WentBack(Exception):
+    """The view stands before where it stood a moment ago."""
+
+
+async def compare(
+    stack: Stack,
+    contest: str | None = None,
+    *,
+    progress: Progress | None = None,
+    inspect: Callable[[LogFold], None] = lambda _: None,
+) -> Report:
+    """Compare the views of one contest, or of all, with an independent fold straight from the log.
+
+    Every piece of a view is compared at the very position that it carries, so votes may come in meanwhile.
+    `inspect` sees each partition's fold before it is forgotten. Raises `LogUnavailable`, `LogChanged` and
+    `ViewsUnavailable`.
+    """
+    valkey = open_valkey(stack.valkey)
+    try:
+        async with LogReader(stack.kafka_settings) as reader:
+            return await _Comparison(stack, contest, valkey, reader, progress or Progress()).run(inspect)
+    finally:
+        await valkey.close()
+
+
+class _Comparison:
+    def __init__(
+        self, stack: Stack, contest: str | None, valkey: Valkey, reader: LogReader, progress: Progress
+    ) -> None:
+        self._contest = contest
+        self._topic = votes_topic(stack.namespace, stack.partitions)
+        self._views = VoteViews(valkey, stack.namespace)
+        self._pages = LedgerPages(valkey, stack.namespace)
+        self._reader = reader
+        self._progress = progress
+
+    async def run(self, inspect: Callable[[LogFold], None]) -> Report:
+        began = time.monotonic()
+        report = Report()
+        partitions = range(self._topic.partitions)
+        log_ids = await self._reader.log_ids(self._topic.name, partitions)
+        states = await asyncio.gather(*(self._views.state(partition) for partition in partitions))
+        self._progress.begin(sum(state.position.offset for state in states))
+        contests = {} if self._contest else await self._pages.contests()
+        for partition in partitions:
+            held = {self._contest} if self._contest else contests.get(partition, set())
+            fold, found, position = await self._partition(partition, log_ids.get(partition, ""), held)
+            for difference in found:
+                report.found(difference)
+            report.positions[partition] = position
+            report.events += fold.offset
+            report.add(fold, self._contest)
+            inspect(fold)
+        report.seconds = time.monotonic() - began
+        return report
+
+    async def _partition(
+        self, partition: int, log_id: str, held: Collection[str]
+    ) -> tuple[LogFold, list[Difference], Position]:
+        for _ in range(ATTEMPTS):
+            fold, found = LogFold(partition), list[Difference]()
+            try:
+                return fold, found, await self._fold(fold, found, log_id, set(held))
+            except WentBack:
+                continue
+        raise ViewsUnavailable(f"The view of partition {partition} keeps going back.", retry_after_s=1)
+
+    async def _fold(self, fold: LogFold, found: list[Difference], log_id: str, wanted: set[str]) -> Position:
+        """Compare the contests that the view holds, then those that only the log knows."""
+        compared: set[str] = set()
+        while True:
+            pieces = await read_pieces(self._views, self._pages, fold.partition, sorted(wanted - compared))
+            position = pieces[-1].position
+            if not await self._can_fold(fold, found, log_id, pieces):
+                return position
+            stops = [_stop(piece, found) for piece in pieces]
+            await fold_past(fold, stops, self._reader, self._topic, self._progress.advance)
+            compared |= wanted
+            wanted = set(fold.tally.contests) if self._contest is None else set()
+            if not wanted - compared:
+                return position
+
+    async def _can_fold(self, fold: LogFold, found: list[Difference], log_id: str, pieces: list[Piece]) -> bool:
+        """Whether the log holds all that the view says it was folded from."""
+        offsets = [fold.offset, *(piece.position.offset for piece in pieces)]
+        if offsets != sorted(offsets) or len({piece.position.log_id for piece in pieces} - {""}) > 1:
+            raise WentBack
+        position = pieces[-1].position
+        if position.log_id not in ("", log_id):
+            found.append(Difference(fold.partition, "id of the log", log_id, position.log_id))
+            return False
+        ends = await self._reader.end_offsets(self._topic.name, [fold.partition])
+        if position.offset > ends[fold.partition]:
+            log = f"ends at {ends[fold.partition]}"
+            found.append(Difference(fold.partition, "position", log, f"stands at {position.offset}"))
+            return False
+        return True
+
+
+def _stop(piece: Piece, found: list[Difference]) -> Stop:
+    return piece.position.offset, lambda fold: found.extend(piece.check(fold))

@@ -1,0 +1,105 @@
+"""An independent fold of one partition of the votes log, stopping at exact offsets."""
+
+from base64 import urlsafe_b64decode
+from binascii import Error as BadBase64
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from libs.contracts.codec import Undecodable, vote_codec
+from libs.contracts.log import LogRecord
+from libs.contracts.topics import Topic
+from libs.kafka.log import Extent, LogReader
+from libs.tally.events import Event, VoteCast
+from libs.tally.tallies import PartitionTally
+
+SLICE = 2_000
+"""Records folded at once: some 30 ms, after which others on the event loop have a turn."""
+
+
+class LogFold:
+    """The fold up to `offset`, beside what the ledger numbers by itself.
+
+    `indexes[contest]` numbers participants from 1 in the order in which their first vote was folded.
+    """
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.offset = 0
+        self.tally = PartitionTally()
+        self.quarantined = 0
+        self.indexes: dict[str, dict[str, int]] = {}
+
+    def take(self, records: Sequence[LogRecord]) -> None:
+        """Fold the records that follow, in one batch decode."""
+        events = vote_codec.decode_many([record.value for record in records])
+        for record, event in zip(records, events, strict=True):
+            if isinstance(event, Undecodable) or not is_foldable(event):
+                self.quarantined += 1
+                continue
+            self.tally.evolve(event, record.offset, record.timestamp_ms)
+            if isinstance(event, VoteCast):
+                self._number(event, record.offset)
+        self.offset = records[-1].offset + 1
+
+    def _number(self, cast: VoteCast, offset: int) -> None:
+        contest = self.tally.contests.get(cast.contest)
+        if contest is None or contest.last_offset != offset:
+            return
+        indexes = self.indexes.setdefault(cast.contest, {})
+        for participant, _ in cast.choices:
+            if participant not in indexes:
+                indexes[participant] = len(indexes) + 1
+
+
+def is_foldable(event: Event) -> bool:
+    """Whether the projector folds this event; what is well-formed but not foldable is quarantined."""
+    if not isinstance(event, VoteCast):
+        return True
+    try:
+        _decode(event.voter)
+        return len(_decode(event.content)) == 8 and len(event.choices) == 1
+    except (BadBase64, ValueError):
+        return False
+
+
+async def slices(
+    reader: LogReader, topic: Topic, partition: int, start: int, end: int
+) -> AsyncGenerator[list[LogRecord], None]:
+    """The records from `start` up to but not including `end`, a slice at a time."""
+    ranges = {partition: Extent(start, end)}
+    async with aclosing(reader.records(topic.name, ranges)) as batches:  # type: ignore[type-var]
+        async for _, records in batches:
+            for at in range(0, len(records), SLICE):
+                yield list(records[at : at + SLICE])
+
+
+Stop = tuple[int, Callable[[LogFold], None]]
+"""An offset, and what to do when the fold has come to exactly there."""
+
+
+async def fold_past(
+    fold: LogFold, stops: Sequence[Stop], reader: LogReader, topic: Topic, advance: Callable[[int], None]
+) -> None:
+    """Fold up to the last of `stops` (ascending, none before the fold), and act at each on the way."""
+    left = list(reversed(stops))
+    _act(fold, left)
+    if not left:
+        return
+    async with aclosing(slices(reader, topic, fold.partition, fold.offset, left[0][0])) as pieces:
+        async for records in pieces:
+            rest = records
+            while rest:
+                size = min(len(rest), left[-1][0] - fold.offset)
+                fold.take(rest[:size])
+                rest = rest[size:]
+                _act(fold, left)
+            advance(len(records))
+
+
+def _act(fold: LogFold, left: list[Stop]) -> None:
+    while left and left[-1][0] == fold.offset:
+        left.pop()[1](fold)
+
+
+def _decode(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,122 @@
+"""What a comparison of views and log found."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from libs.contracts.log import Position
+from libs.tally.events import VoteCast
+from libs.tally.tallies import ContestTally
+from services.operations.verification.differences import Difference
+from services.operations.verification.fold import LogFold
+
+MOST_KEPT = 1_000
+"""Differences kept in full; further ones are only counted."""
+
+
+@dataclass(slots=True)
+class ContestTotals:
+    """One contest by the fold of the log: `votes` by participant and source, and its distinct voters."""
+
+    votes: dict[tuple[str, str], int] = field(default_factory=dict)
+    unique_voters: int = 0
+    anonymous_voters: int = 0
+
+    def add(self, tally: ContestTally) -> None:
+        for (participant, source), figures in tally.figures.items():
+            if participant and source:
+                self.votes[participant, source] = self.votes.get((participant, source), 0) + figures.count
+        overall = tally.figures.get(("", ""))
+        if overall is not None:
+            self.unique_voters += overall.unique
+            self.anonymous_voters += overall.anonymous
+
+    def as_json(self) -> dict[str, Any]:
+        votes: dict[str, dict[str, int]] = {}
+        for (participant, source), count in sorted(self.votes.items()):
+            votes.setdefault(participant, {})[source] = count
+        return {
+            "count": sum(self.votes.values()),
+            "unique_voter_count": self.unique_voters,
+            "anonymous_voter_count": self.anonymous_voters,
+            "participants": votes,
+        }
+
+
+@dataclass(slots=True)
+class Report:
+    """`positions` are those at which the views were last compared, one a partition.
+
+    The ledger's equation: `ids`, the distinct vote ids of unfenced casts, are the sum of `outcomes`.
+    """
+
+    positions: dict[int, Position] = field(default_factory=dict)
+    contests: dict[str, ContestTotals] = field(default_factory=dict)
+    events: int = 0
+    seconds: float = 0.0
+    ids: int = 0
+    outcomes: dict[str, int] = field(default_factory=lambda: {"counted": 0, "overruled": 0})
+    fenced: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    difference_count: int = 0
+
+    @property
+    def balanced(self) -> bool:
+        return self.ids == sum(self.outcomes.values())
+
+    @property
+    def equal(self) -> bool:
+        """Whether the views are exactly the fold of the log."""
+        return self.difference_count == 0 and self.balanced
+
+    @property
+    def events_per_s(self) -> float:
+        return self.events / self.seconds if self.seconds else 0.0
+
+    def found(self, difference: Difference) -> None:
+        self.difference_count += 1
+        if len(self.differences) < MOST_KEPT:
+            self.differences.append(difference)
+
+    def add(self, fold: LogFold, contest: str | None) -> None:
+        """Take in a partition's fold, of one contest or of all."""
+        self.fenced += fold.tally.fenced
+        self.duplicates += fold.tally.duplicates
+        self.quarantined += fold.quarantined
+        for key, tally in fold.tally.contests.items():
+            if contest in (None, key):
+                self.contests.setdefault(key, ContestTotals()).add(tally)
+                self.ids += sum(len(standing.votes) for standing in tally.voters.values())
+                self.outcomes["counted"] += tally.counted_ids
+                self.outcomes["overruled"] += tally.overruled_ids
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "equal": self.equal,
+            "events": self.events,
+            "seconds": round(self.seconds, 3),
+            "events_per_s": round(self.events_per_s),
+            "ledger": {"ids": self.ids, **self.outcomes, "balanced": self.balanced},
+            "fenced": self.fenced,
+            "duplicates": self.duplicates,
+            "quarantined": self.quarantined,
+            "positions": {str(partition): at._asdict() for partition, at in sorted(self.positions.items())},
+            "contests": {key: totals.as_json() for key, totals in self.contests.items()},
+            "difference_count": self.difference_count,
+            "differences": [
+                {name: getattr(difference, name) for name in Difference.__slots__}
+                for difference in self.differences
+            ],
+        }
+
+
+def counted_casts(fold: LogFold, contest: str) -> list[VoteCast]:
+    """The votes of a contest that a partition's fold counts."""
+    tally = fold.tally.contests.get(contest, ContestTally())
+    return [
+        vote.cast
+        for standing in tally.voters.values()
+        for vote in standing.votes.values()
+        if vote.status == vote.status.COUNTED
+    ]

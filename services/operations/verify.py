@@ -1,0 +1,133 @@
+"""`tally verify`: are the views what the log adds up to?"""
+
+from types import TracebackType
+from typing import Annotated, Self
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from libs.views.catalogue import CatalogueViews
+from libs.views.functions import open_valkey
+from services.operations.connect import DATA_DIR, Stack, find_stack
+from services.operations.running import AsJson, DataDir, Ending, print_json, run
+from services.operations.verification.comparison import Progress, compare
+from services.operations.verification.differences import Difference
+from services.operations.verification.report import Report
+
+__all__ = ["Report", "compare", "verify"]
+
+MOST_SHOWN = 30
+
+
+def verify(
+    contest: Annotated[str | None, typer.Argument(help="Key of one contest; absent: all.")] = None,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Fold the log anew and compare every view with it, at its exact position. Votes may go on coming in."""
+
+    async def work() -> Ending:
+        stack = find_stack(data_dir)
+        with _Progress(enabled=not as_json) as progress:
+            report = await compare(stack, contest, progress=progress)
+        if contest is not None and not report.contests and not await _exists(stack, contest):
+            typer.echo(f"Error: There is no contest {contest}, neither in the log nor in the views.", err=True)
+            return Ending.BAD_USAGE
+        if as_json:
+            print_json(report.as_json())
+        else:
+            show(report)
+        return Ending.FINE if report.equal else Ending.PROBLEM
+
+    run(work())
+
+
+def show(report: Report, console: Console | None = None) -> None:
+    """The verdict, the figures it rests on, and the differences."""
+    console = console or Console(highlight=False, soft_wrap=True)
+    console.print(
+        f"Folded {report.events:,} events of {len(report.positions)} partitions "
+        f"in {report.seconds:.1f} s ({report.events_per_s:,.0f} events/s)."
+    )
+    outcomes = " + ".join(f"{count:,} {name}" for name, count in report.outcomes.items())
+    console.print(f"Vote ids: {report.ids:,} distinct {'=' if report.balanced else '≠'} {outcomes}.")
+    console.print(
+        f"Records that changed nothing: {report.fenced:,} fenced, {report.duplicates:,} duplicates, "
+        f"{report.quarantined:,} quarantined."
+    )
+    if console.is_terminal:
+        offsets = " ".join(f"{partition}:{at.offset}" for partition, at in sorted(report.positions.items()))
+        console.print(f"Positions: {offsets}", style="dim")
+    else:
+        for partition, at in sorted(report.positions.items()):
+            console.print(f"partition {partition}: {at.log_id or '-'} {at.offset}")
+    if report.equal:
+        console.print("The views equal the fold of the log.", style="bold green")
+        return
+    if report.difference_count:
+        _show_differences(report, console)
+    console.print(f"The views differ from the log: {report.difference_count:,} differences.", style="bold red")
+
+
+def _show_differences(report: Report, console: Console) -> None:
+    shown = report.differences[:MOST_SHOWN]
+    if console.is_terminal:
+        table = Table("partition", "contest", "participant", "source", "what", "log says", "view says")
+        for difference in shown:
+            table.add_row(*_cells(difference))
+        console.print(table, soft_wrap=False)
+    else:
+        for difference in shown:
+            partition, contest, participant, source, what, log, view = _cells(difference)
+            console.print(
+                f"difference: partition {partition}, contest {contest or '-'}, participant {participant or '-'}, "
+                f"source {source or '-'}: {what}: log says {log}, view says {view}"
+            )
+    rest = report.difference_count - len(shown)
+    if rest:
+        console.print(f"... and {rest:,} more (all of the first thousand with --json).")
+
+
+def _cells(difference: Difference) -> tuple[str, ...]:
+    where = str(difference.partition), difference.contest, difference.participant, difference.source
+    return (*where, difference.what, difference.log, difference.view)
+
+
+async def _exists(stack: Stack, contest: str) -> bool:
+    valkey = open_valkey(stack.valkey)
+    try:
+        return await CatalogueViews(valkey, stack.namespace).find_owner("contests", contest) is not None
+    finally:
+        await valkey.close()
+
+
+class _Progress(Progress):
+    """A bar on a terminal's standard error, nothing elsewhere."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        console = Console(stderr=True)
+        columns = TextColumn("Folding the log"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        self._bar = Bar(*columns, console=console, transient=True) if enabled and console.is_terminal else None
+        self._task = None if self._bar is None else self._bar.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def begin(self, events: int) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, total=events)
+
+    def advance(self, events: int) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.advance(self._task, events)

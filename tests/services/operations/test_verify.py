@@ -1,0 +1,161 @@
+"""`tally verify`: silent about a right view, and never about a wrong one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgpack
+import pytest
+
+from libs.tally.events import Event, Fence
+from services.operations.verification.comparison import compare
+from services.operations.verification.report import Report
+from tests.support.builders import a_cast, pseudonym
+from tests.support.folded_log import FoldedLog, folded_log
+
+MANY = 12
+"""More vote ids than the ledger keeps beside their voter."""
+
+
+@pytest.fixture
+async def log(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
+    async with folded_log(kafka, valkey_address, namespace) as log:
+        yield log
+
+
+def an_hour_of_votes(start: int = 0, voters: int = 40) -> list[Event | bytes]:
+    """Everything that a fold must tell apart: sources, repeats, limits, fences, poison, voters of many votes."""
+    votes: list[Event | bytes] = []
+    for i in range(start, start + voters):
+        voter, source = f"voter {i}", "c-paid" if i % 3 == 0 else "c-free"
+        votes.append(a_cast("abc"[i % 3], 1 + i % 4, voter=voter, anonymous=i % 5 == 0, source=source))
+        votes.append(a_cast("abc"[i % 3], 1 + i % 4, voter=voter, anonymous=i % 5 == 0, source=source))
+        votes.append(a_cast("b", 2, voter=voter, anonymous=i % 5 == 0, vote_id="over", max_participant=1))
+        votes.append(a_cast("a", voter=voter, vote_id="fenced", incarnation=77))
+        votes.append(a_cast("a", voter=voter, contest="another", remaining_contest=5, next_free_vote_at=99))
+    votes += [a_cast("c", voter="busy", vote_id=f"{start}-{i}") for i in range(MANY)]
+    return [*votes, b"poison", a_cast(choices=(("a", 1), ("b", 1)))]
+
+
+def what_differs(report: Report) -> list[tuple[str, str, str, str, str]]:
+    return [(d.contest, d.participant, d.source, d.log, d.view) for d in report.differences]
+
+
+async def test_a_right_view_equals_the_fold_of_its_log(log: FoldedLog) -> None:
+    await log.append(an_hour_of_votes())
+    await log.append([Fence(5), a_cast(incarnation=5), a_cast(incarnation=0, vote_id="late")], partition=1)
+    await log.fold(0)
+    await log.fold(1)
+    report = await compare(log.stack)
+    assert report.differences == []
+    assert report.equal
+    assert report.outcomes == {"counted": 40 + 13 + 40 + MANY + 1, "overruled": 27}
+    assert report.ids == sum(report.outcomes.values())
+    assert (report.fenced, report.duplicates, report.quarantined) == (41, 40, 2)
+    assert report.events == sum(position.offset for position in report.positions.values())
+
+
+async def test_one_contest_can_be_compared_alone(log: FoldedLog) -> None:
+    await log.append(an_hour_of_votes())
+    await log.fold()
+    report = await compare(log.stack, "another")
+    assert report.equal
+    assert report.contests["another"].votes == {("a", "c-free"): 40}
+    assert set(report.contests) == {"another"}
+
+
+async def test_what_is_not_folded_yet_is_no_difference(log: FoldedLog) -> None:
+    await log.append(an_hour_of_votes())
+    assert (await compare(log.stack)).equal
+    await log.fold()
+    await log.append(an_hour_of_votes(start=100))
+    report = await compare(log.stack)
+    assert report.equal
+    assert report.outcomes["overruled"] == 27
+
+
+async def test_it_compares_at_exact_positions_while_votes_come_in(log: FoldedLog) -> None:
+    await log.append(an_hour_of_votes(voters=300))
+    await log.fold()
+    stop = asyncio.Event()
+
+    async def go_on() -> int:
+        rounds = 0
+        while not stop.is_set():
+            rounds += 1
+            await log.append(an_hour_of_votes(start=1_000 * rounds, voters=20))
+            await log.fold()
+        return rounds
+
+    going_on = asyncio.create_task(go_on())
+    reports = [await compare(log.stack) for _ in range(4)]
+    stop.set()
+    assert await going_on > 0
+    assert [report.differences for report in reports] == [[]] * 4
+    assert reports[-1].events > reports[0].events
+
+
+async def test_a_doctored_count_is_found_and_named(log: FoldedLog) -> None:
+    await log.append(an_hour_of_votes())
+    await log.fold()
+    key = log.key("g1:counts:contest")
+    row = msgpack.unpackb(await log.valkey.call("HGET", key, "b"))
+    row[1] += 1
+    await log.valkey.call("HSET", key, "b", msgpack.packb(row))
+    report = await compare(log.stack)
+    assert not report.equal
+    said, shown = str(row[1] - 1), str(row[1])
+    total, more = str(row[1] - 1 + row[4]), str(row[1] + row[4])
+    assert what_differs(report) == [
+        ("contest", "b", "c-free", said, shown),
+        ("contest", "b", "", total, more),
+    ]
+
+
+@pytest.mark.parametrize("hash_name", ["g1:voters:contest", "g1:spill:contest", "g1:counts:another"])
+async def test_what_the_view_has_lost_is_found(log: FoldedLog, hash_name: str) -> None:
+    await log.append(an_hour_of_votes())
+    await log.fold()
+    field = (await log.valkey.call("HKEYS", log.key(hash_name)))[0]
+    await log.valkey.call("HDEL", log.key(hash_name), field)
+    assert not (await compare(log.stack)).equal
+
+
+async def test_votes_that_no_log_knows_are_found(log: FoldedLog) -> None:
+    await log.append(an_hour_of_votes())
+    await log.fold()
+    voters = log.key("g1:voters:contest")
+    field = (await log.valkey.call("HKEYS", voters))[0]
+    value = await log.valkey.call("HGET", voters, field)
+    await log.valkey.call("HSET", voters, b"nobody known so far", value)
+    await log.valkey.call("HSET", log.key("g1:counts:invented"), "a", msgpack.packb([1, 5, 1, 0, 0, 0, 0, 1, 0]))
+    report = await compare(log.stack)
+    assert {d.contest for d in report.differences} == {"contest", "invented"}
+    assert any("nobody" in d.log or d.log == "nothing" for d in report.differences)
+
+
+async def test_one_changed_byte_of_one_vote_is_found_with_its_id(log: FoldedLog) -> None:
+    await log.append([a_cast("a", vote_id="the one"), a_cast("b", vote_id="another")])
+    await log.fold()
+    voters = log.key("g1:voters:contest")
+    field = (await log.valkey.call("HKEYS", voters))[0]
+    records, spilled, sums = msgpack.unpackb(await log.valkey.call("HGET", voters, field), raw=True)
+    changed = records[:36] + b"\x09" + records[37:]
+    packed = msgpack.Packer(use_bin_type=False).pack([changed, spilled, sums])
+    await log.valkey.call("HSET", voters, field, packed)
+    (difference,) = (await compare(log.stack)).differences
+    assert difference.what == f"voter {pseudonym('voter')}: vote id the one"
+
+
+async def test_a_view_of_another_log_or_past_its_end_is_found(log: FoldedLog) -> None:
+    await log.append([a_cast()])
+    await log.fold(0)
+    await log.fold(1)
+    await log.valkey.call("HSET", log.key("g1:position"), "offset", 99)
+    await log.valkey.call("HSET", log.key("g1:position", partition=1), "log", "recreated")
+    report = await compare(log.stack)
+    assert [(d.what, d.view) for d in report.differences] == [
+        ("position", "stands at 99"),
+        ("id of the log", "recreated"),
+    ]

@@ -1,0 +1,72 @@
+"""A votes log on the real Kafka and its view in the real Valkey, folded by hand up to where a test wants it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import Position
+from libs.contracts.topics import topics_of, votes_topic
+from libs.kafka.log import Extent, LogReader
+from libs.kafka.topics import create_topics
+from libs.projection.votes import VotesProjection
+from libs.tally.events import Event
+from libs.views.addresses import AddressCounters
+from libs.views.client import Coalescer
+from libs.views.functions import load_functions, open_valkey
+from libs.views.votes import VoteViews
+from services.operations.connect import Stack
+
+PARTITIONS = 2
+
+
+class FoldedLog:
+    """`append` writes to the log alone, `fold` brings the view to the log's end."""
+
+    def __init__(self, stack: Stack, valkey: Coalescer, producer: AIOKafkaProducer, reader: LogReader) -> None:
+        self.stack = stack
+        self.valkey = valkey
+        self.views = VoteViews(valkey, stack.namespace)
+        self._topic = votes_topic(stack.namespace, stack.partitions)
+        self._projection = VotesProjection(self._topic, self.views, AddressCounters(valkey, stack.namespace))
+        self._producer = producer
+        self._reader = reader
+
+    async def append(self, events: Iterable[Event | bytes], partition: int = 0) -> None:
+        for event in events:
+            value = event if isinstance(event, bytes) else vote_codec.encode(event)
+            await self._producer.send(self._topic.name, value, partition=partition)
+        await self._producer.flush()
+
+    async def fold(self, partition: int = 0) -> None:
+        ids = await self._reader.log_ids(self._topic.name, [partition])
+        start = await self.views.position(partition) or Position(ids[partition], 0)
+        extent = await self._reader.extents(self._topic.name, [partition])
+        ranges = {partition: Extent(start.offset, extent[partition].end)}
+        async for _, records in self._reader.records(self._topic.name, ranges):
+            await self._projection.fold(partition, start, list(records))
+            start = Position(start.log_id, records[-1].offset + 1)
+
+    def key(self, rest: str, partition: int = 0) -> str:
+        """A key of the view, for tampering with it."""
+        return f"{self.stack.namespace}:{{{partition}}}:{rest}"
+
+
+@asynccontextmanager
+async def folded_log(kafka: str, valkey_url: str, namespace: str, **description: Any) -> AsyncIterator[FoldedLog]:
+    stack = Stack(kafka, valkey_url, namespace, PARTITIONS, "", description)
+    await create_topics(stack.kafka_settings, topics_of(namespace, PARTITIONS))
+    valkey = open_valkey(valkey_url)
+    producer = AIOKafkaProducer(bootstrap_servers=kafka, acks="all")
+    await producer.start()
+    try:
+        await load_functions(valkey)
+        async with LogReader(stack.kafka_settings) as reader:
+            yield FoldedLog(stack, valkey, producer, reader)
+    finally:
+        await producer.stop()
+        await valkey.close()
