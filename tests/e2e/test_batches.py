@@ -1,0 +1,87 @@
+"""Batches: every item has its own answer, in order, and none spoils another's."""
+
+from typing import Any
+
+import httpx
+import orjson
+
+from tests.support.voting import Api, Contest, code
+
+
+async def batch(contest: Contest, votes: list[dict[str, Any]], **options: Any) -> httpx.Response:
+    return await contest.client.post(f"{contest.path}/votes/batch", json={"votes": votes}, **options)
+
+
+def votes_of(contest: Contest, *voters: str, **members: Any) -> list[dict[str, Any]]:
+    return [{"participant_key": contest.participants[0], "voter_id": voter} | members for voter in voters]
+
+
+async def test_items_are_answered_in_order_and_a_bad_one_spoils_no_other(api: Api) -> None:
+    contest = await api.contest()
+    good, again = votes_of(contest, "a"), votes_of(contest, "a")
+    bad = [{"vote_id": "odd", "participant_key": contest.participants[0]}, "no object", {"count": "1"}]
+    stranger = {"participant_key": "nobody", "voter_id": "b"}
+    answer = await batch(contest, [*good, *bad, stranger, *again, *votes_of(contest, "c", vote_id="mine")])
+    assert answer.status_code == 200
+    results = answer.json()["results"]
+    assert [item["status"] for item in results] == [201, 422, 422, 422, 404, 409, 201]
+    assert [item.get("code") for item in results[1:6]] == [
+        *["validation_failed"] * 3,
+        "not_found",
+        "participant_limit_reached",
+    ]
+    assert results[1]["vote_id"] == "odd"
+    assert results[6]["vote_id"] == "mine"
+    assert results[6]["status"] == 201
+    counts = await contest.counts(answer.headers["tally-position"])
+    assert counts["count"] == 2
+
+
+async def test_votes_of_one_voter_are_decided_in_their_order(api: Api) -> None:
+    contest = await api.contest(free={"max_participant": 5})
+    counts = [3, 4, 2, 1]
+    votes = [votes_of(contest, "a", count=count)[0] for count in counts]
+    votes[1]["ip"] = "192.0.2.1"
+    results = (await batch(contest, votes)).json()["results"]
+    assert [item["status"] for item in results] == [201, 409, 201, 409]
+
+
+async def test_an_id_repeated_within_a_batch_counts_once(api: Api) -> None:
+    contest = await api.contest(free={"max_participant": 9})
+    results = (await batch(contest, votes_of(contest, "a", "a", "b", vote_id="same"))).json()["results"]
+    assert [item["status"] for item in results] == [201, 200, 201]
+
+
+async def test_ndjson_skips_blank_lines_and_judges_each_line(api: Api) -> None:
+    contest = await api.contest()
+    lines = [orjson.dumps(vote) for vote in votes_of(contest, "a", "b")]
+    body = b"\n".join([lines[0], b"", b"{broken", b"  ", lines[1], b""])
+    answer = await contest.client.post(
+        f"{contest.path}/votes/batch", content=body, headers={"content-type": "application/x-ndjson"}
+    )
+    assert [item["status"] for item in answer.json()["results"]] == [201, 400, 201]
+
+
+async def test_10_000_votes_are_taken_at_once_and_one_more_is_not(api: Api) -> None:
+    contest = await api.contest()
+    votes = votes_of(contest, *(f"v{number}" for number in range(10_000)))
+    answer = await batch(contest, votes)
+    assert {item["status"] for item in answer.json()["results"]} == {201}
+    assert (await contest.counts(answer.headers["tally-position"]))["unique_voter_count"] == 10_000
+    assert code(await batch(contest, votes + votes[:1])) == (413, "payload_too_large")
+    assert code(await batch(contest, votes_of(contest, "x" * (9 << 20)))) == (413, "payload_too_large")
+
+
+async def test_a_batch_that_is_no_batch_is_refused_whole(api: Api) -> None:
+    contest = await api.contest()
+    path = f"{contest.path}/votes/batch"
+    assert code(await api.client.post(path, json=[])) == (422, "validation_failed")
+    assert code(await api.client.post(path, json={"votes": {}})) == (422, "validation_failed")
+    assert code(await api.client.post(path, json={"votes": [], "x": 1})) == (422, "validation_failed")
+    assert code(await api.client.post(path, content=b"[", headers=JSON)) == (400, "malformed_json")
+    assert code(await api.client.post(path, content=b"x", headers=TEXT)) == (415, "unsupported_media_type")
+    assert code(await api.client.post("/contests/none/votes/batch", json={"votes": []})) == (404, "not_found")
+
+
+JSON = {"content-type": "application/json"}
+TEXT = {"content-type": "text/plain"}
