@@ -11,6 +11,7 @@ from services.operations.demo import demo
 from services.operations.doctor import doctor
 from services.operations.keys import app as keys
 from services.operations.status import status
+from services.operations.topics import app as topics
 from services.operations.up import up
 from services.operations.verify import verify
 
@@ -24,6 +25,7 @@ app = typer.Typer(
 for command in (up, demo, status, verify, doctor):
     app.command()(command)
 app.add_typer(keys, name="keys")
+app.add_typer(topics, name="topics")
 
 
 class Service(StrEnum):
