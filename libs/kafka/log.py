@@ -1,10 +1,10 @@
 """Reading the log without a consumer group: offsets, log ids, and all records of a range."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
@@ -16,6 +16,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
 
+T = TypeVar("T")
 SILENCE_S = 10.0
 """How long a broker may send nothing of a range that it says it holds."""
 
@@ -25,6 +26,11 @@ class Extent(NamedTuple):
 
     beginning: int
     end: int
+
+
+class _HasOffset(Protocol):
+    @property
+    def offset(self) -> int: ...
 
 
 def as_record(raw: ConsumerRecord[bytes, bytes]) -> LogRecord:
@@ -59,19 +65,15 @@ class LogReader:
     async def extents(self, topic: str, partitions: Collection[int]) -> dict[int, Extent]:
         """Beginning and end of each partition; the end is what all in-sync replicas hold."""
         tps = [TopicPartition(topic, partition) for partition in partitions]
-        with _answering():
-            consumer = await self._started()
-            async with asyncio.timeout(SILENCE_S):
-                beginnings, ends = await asyncio.gather(consumer.beginning_offsets(tps), consumer.end_offsets(tps))
+        beginnings, ends = await self._ask(
+            lambda consumer: asyncio.gather(consumer.beginning_offsets(tps), consumer.end_offsets(tps))
+        )
         return {tp.partition: Extent(beginnings[tp], ends[tp]) for tp in tps}
 
     async def end_offsets(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
         """The offset behind the last record of each partition: the head that a projection is to reach."""
         tps = [TopicPartition(topic, partition) for partition in partitions]
-        with _answering():
-            consumer = await self._started()
-            async with asyncio.timeout(SILENCE_S):
-                ends = await consumer.end_offsets(tps)
+        ends = await self._ask(lambda consumer: consumer.end_offsets(tps))
         return {tp.partition: ends[tp] for tp in tps}
 
     async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
@@ -89,18 +91,19 @@ class LogReader:
                 )
         ids: dict[int, str] = {}
         filled = {partition: Extent(0, 1) for partition, extent in extents.items() if extent.end > 0}
-        async for partition, records in self.records(topic, filled):
-            first = vote_codec.decode(records[0].value)
-            if not isinstance(first, LogCreated):
-                raise LogChanged(
-                    f"{topic}/{partition} does not begin with LogCreated", topic=topic, partition=partition
-                )
-            ids[partition] = first.log_id
+        async with aclosing(self.records(topic, filled)) as batches:
+            async for partition, records in batches:
+                first = vote_codec.decode(records[0].value)
+                if not isinstance(first, LogCreated):
+                    raise LogChanged(
+                        f"{topic}/{partition} does not begin with LogCreated", topic=topic, partition=partition
+                    )
+                ids[partition] = first.log_id
         return ids
 
     async def records(
         self, topic: str, ranges: dict[int, Extent]
-    ) -> AsyncIterator[tuple[int, Sequence[LogRecord]]]:
+    ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
         """All records of each range, in batches of one partition, ascending; partitions come interleaved.
 
         Raises `LogChanged` at a hole: the log's offsets are contiguous. Close it (`aclosing`) when leaving early.
@@ -128,8 +131,7 @@ class LogReader:
                     if tp not in wanted:
                         continue
                     extent = wanted.pop(tp)
-                    if raw[0].offset != extent.beginning:
-                        raise _hole(tp, extent.beginning, raw[0].offset)
+                    check_whole(f"{topic}/{tp.partition}", raw, extent.beginning)
                     rest = Extent(raw[-1].offset + 1, extent.end)
                     if rest.beginning < rest.end:
                         wanted[tp] = rest
@@ -138,6 +140,16 @@ class LogReader:
                     yield tp.partition, [as_record(one) for one in raw if one.offset < extent.end]
         finally:
             await consumer.stop()
+
+    async def _ask(self, question: Callable[[AIOKafkaConsumer], Awaitable[T]]) -> T:
+        """Without an answer the consumer is given up: the next call makes a new one."""
+        try:
+            with _answering():
+                async with asyncio.timeout(SILENCE_S):
+                    return await question(await self._started())
+        except LogUnavailable:
+            await self.close()
+            raise
 
     async def _started(self) -> AIOKafkaConsumer:
         async with self._starting:
@@ -170,9 +182,13 @@ def _answering() -> Iterator[None]:
         raise LogUnavailable(f"Kafka: {error or type(error).__name__}", retry_after_s=1) from error
 
 
-def _hole(tp: TopicPartition, wanted: int, found: int) -> LogChanged:
-    return LogChanged(
-        f"{tp.topic}/{tp.partition} has a hole: {wanted} was wanted, {found} comes next",
-        topic=tp.topic,
-        partition=tp.partition,
-    )
+def check_whole(name: str, records: Sequence[_HasOffset], wanted: int) -> None:
+    """Raise `LogChanged` unless the offsets of `records` begin at `wanted` and have no hole.
+
+    Kafka leaves none where nobody writes with transactions and nothing is compacted.
+    """
+    if records[0].offset == wanted and records[-1].offset == wanted + len(records) - 1:
+        return
+    found = next(record.offset for at, record in enumerate(records, wanted) if record.offset != at)
+    missing = wanted + [record.offset for record in records].index(found)
+    raise LogChanged(f"{name} has a hole: {missing} was wanted, {found} comes next", log=name)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
 
 from libs.kafka.settings import KafkaSettings
 
@@ -85,7 +84,7 @@ class Producers:
         while True:
             try:
                 self.link = await self._start_one()
-            except (KafkaError, OSError, TimeoutError) as error:
+            except Exception as error:
                 if self.away is None:
                     logger.warning("Kafka does not answer: %s", error)
                 self.away = str(error) or type(error).__name__

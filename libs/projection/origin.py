@@ -29,6 +29,7 @@ class Origins:
         """As it is now. Raises `LogUnavailable` when Kafka is away or the partition is empty, and `LogChanged`."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
+            self._asking.add_done_callback(_retrieve)
         origins = await asyncio.shield(self._asking)
         if partition not in origins:
             raise LogUnavailable(f"{self._topic.name}/{partition} is empty: its creation is not complete")
@@ -58,3 +59,9 @@ def start_of(topic: Topic, partition: int, origin: Origin, stored: Position | No
     else:
         return stored
     raise LogChanged(f"{topic.name}/{partition} is not the log of this view: {why}", topic=topic.name)
+
+
+def _retrieve(asking: "asyncio.Task[dict[int, Origin]]") -> None:
+    """A failure that nobody waits for any more, after a rebalance, must not be reported as an unseen one."""
+    if not asking.cancelled():
+        asking.exception()

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from libs.contracts.log import Behind, LogRecord, Position
 from libs.kafka.errors import LogChanged
+from libs.kafka.log import check_whole
 from libs.projection.projection import Projection
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 
@@ -17,8 +18,8 @@ FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 2.0
 FOLD_RECORDS = 2_000
 """Most records of one `fold` call."""
-HOLES_BELIEVED = 3
-"""A batch on its way while the fold went back looks like a hole once; the third in a row is one."""
+HOLES_BELIEVED = 2
+"""A batch on its way while the fold went back looks like a hole once; another after these is one."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,13 +81,11 @@ class PartitionFold:
         if self.position is None or records[-1].offset < self._next:
             return
         first = records[0].offset
-        if first > self._next:
+        if first > self._next and self._holes < HOLES_BELIEVED:
             self._holes += 1
-            if self._holes >= HOLES_BELIEVED:
-                name = f"{self._projection.topic.name}/{self.partition}"
-                raise LogChanged(f"{name} has a hole: {self._next} was wanted, {first} comes next")
             self._source.seek(self.partition, self._next)
             return
+        check_whole(f"{self._projection.topic.name}/{self.partition}", records, min(first, self._next))
         self._holes = 0
         fresh = records[self._next - first :] if first < self._next else records
         self._inbox.append(fresh)
@@ -121,6 +120,7 @@ class PartitionFold:
     async def _fold(self, records: list[LogRecord]) -> None:
         """Fold `records`, or what the view does not have of them; where it is behind them, go back."""
         assert self.position is not None
+        assert self.position.offset >= records[0].offset
         rest = records[self.position.offset - records[0].offset :]
         while rest:
             try:

@@ -16,7 +16,7 @@ from libs.projection.settings import ProjectorSettings
 from libs.tally.errors import LogUnavailable
 
 STEP_S = 2.0
-"""How long one step of a check may take before it is left for the next check."""
+"""How long the group may take to answer before it is left for the next check."""
 ERRORS_BELIEVED = 3
 IDENTITY_S = 30.0
 """How often the log ids of a running fold are compared again."""
@@ -45,10 +45,9 @@ class Watch:
         """Raise what is wrong: `KafkaError` or `LogUnavailable` to start anew for, or `LogChanged`."""
         await self._check_consumer(consumer)
         try:
-            async with asyncio.timeout(STEP_S):
-                self.ends = await self._reader.end_offsets(self._topic.name, list(folds))
-                await self._check_identity(folds)
-        except (LogUnavailable, TimeoutError):
+            self.ends = await self._reader.end_offsets(self._topic.name, list(folds))
+            await self._check_identity(folds)
+        except LogUnavailable:
             # Kafka is away, which is not the consumer's fault.
             self._quiet.clear()
             return

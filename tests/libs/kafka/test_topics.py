@@ -4,6 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
@@ -125,6 +126,22 @@ async def test_a_range_is_read_whole_and_no_further(
     assert [record.value for record in found[0]] == [b"%d" % n for n in range(1, 1_500)]
     assert [record.offset for record in found[1]] == [700]
     assert found[2] == []
+
+
+async def test_a_hole_is_noticed(settings: KafkaSettings, topic: Topic, reader: LogReader) -> None:
+    """A transaction's marker takes an offset and is no record: nobody may write with transactions here."""
+    await append_in_transaction(settings, topic)
+    with pytest.raises(LogChanged, match="has a hole: 2 was wanted, 3 comes next"):
+        await read(reader, topic, {0: Extent(0, 4)})
+
+
+async def append_in_transaction(settings: KafkaSettings, topic: Topic) -> None:
+    servers = settings.kafka_bootstrap_servers
+    async with AIOKafkaProducer(bootstrap_servers=servers, transactional_id=topic.name) as producer:
+        async with producer.transaction():
+            await producer.send_and_wait(topic.name, b"1", partition=0)
+        async with producer.transaction():
+            await producer.send_and_wait(topic.name, b"3", partition=0)
 
 
 async def create_bare(settings: KafkaSettings, topic: Topic) -> None:

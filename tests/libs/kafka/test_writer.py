@@ -123,9 +123,11 @@ async def test_an_offset_that_may_be_a_duplicates_is_not_called_exact(
 async def test_a_frozen_kafka_leaves_unknown_what_it_may_have_and_nothing_else(
     settings: KafkaSettings, topic: Topic, servers: Servers
 ) -> None:
-    writer = LogWriter(settings.model_copy(update={"produce_deadline_ms": 700, "produce_max_queued_records": 20}))
+    """The producer gives its connection up and sends again: what was on its way arrives once all the same."""
+    limits = {"produce_deadline_ms": 900, "produce_max_queued_records": 20, "kafka_request_timeout_ms": 400}
+    writer = LogWriter(settings.model_copy(update=limits))
     await writer.start()
-    await writer.append(topic.name, 0, b"before")
+    await eventually(lambda: appended(writer, topic, b"before"))
     with frozen(servers):
         flight = [start(writer, topic, b"flight %d" % n) for n in range(5)]
         await asyncio.sleep(0.1)

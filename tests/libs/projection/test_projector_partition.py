@@ -1,0 +1,114 @@
+"""What one partition's fold does with what it is handed, where the moment of a batch's arrival is the subject."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.contracts.log import LogRecord, Position
+from libs.contracts.topics import Topic
+from libs.kafka.errors import LogChanged
+from libs.projection.partition import HOLES_BELIEVED, PartitionFold
+from tests.libs.projection.projector_subject import MemoryProjection, Views
+from tests.support.eventually import eventually
+
+
+class Steering:
+    """Records what the fold asks of its source."""
+
+    def __init__(self) -> None:
+        self.sought: list[int] = []
+
+    def seek(self, partition: int, offset: int) -> None:
+        self.sought.append(offset)
+
+    def pause(self, partition: int) -> None: ...
+
+    def resume(self, partition: int) -> None: ...
+
+
+def records(begin: int, end: int) -> list[LogRecord]:
+    return [LogRecord(offset, 0, b"%d" % offset) for offset in range(begin, end)]
+
+
+@pytest.fixture
+def views() -> Views:
+    return Views()
+
+
+@pytest.fixture
+def source() -> Steering:
+    return Steering()
+
+
+@pytest.fixture
+async def fold(views: Views, source: Steering) -> AsyncIterator[PartitionFold]:
+    """Placed at offset 0."""
+
+    async def place(partition: int) -> Position:
+        return views.positions.get(partition, Position("log", 0))
+
+    fold = PartitionFold(MemoryProjection(Topic("t", 1), views), 0, source, place, lambda: None)
+    task = asyncio.create_task(fold.run())
+    await eventually(lambda: fold.position)
+    source.sought.clear()
+    yield fold
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def folded(views: Views, end: int) -> None:
+    await eventually(lambda: views.values[0] == [b"%d" % offset for offset in range(end)])
+
+
+async def test_what_comes_twice_is_folded_once(fold: PartitionFold, views: Views, source: Steering) -> None:
+    for begin, end in ((0, 5), (0, 5), (3, 8), (2, 4), (8, 9)):
+        fold.offer(records(begin, end))
+    await folded(views, 9)
+    assert not source.sought
+
+
+async def test_what_does_not_follow_is_fetched_again(fold: PartitionFold, views: Views, source: Steering) -> None:
+    fold.offer(records(0, 3))
+    fold.offer(records(5, 8))
+    assert source.sought == [3]
+    fold.offer(records(3, 8))
+    await folded(views, 8)
+
+
+async def test_what_never_follows_is_a_hole(fold: PartitionFold, source: Steering) -> None:
+    fold.offer(records(0, 3))
+    for _ in range(HOLES_BELIEVED):
+        fold.offer(records(5, 8))
+    with pytest.raises(LogChanged, match="has a hole: 3 was wanted, 5 comes next"):
+        fold.offer(records(5, 8))
+
+
+async def test_a_hole_inside_a_batch_is_one_at_once(fold: PartitionFold) -> None:
+    with pytest.raises(LogChanged, match="has a hole: 3 was wanted, 5 comes next"):
+        fold.offer(records(0, 3) + records(5, 8))
+
+
+async def test_a_view_ahead_of_the_batch_gets_only_the_rest(
+    fold: PartitionFold, views: Views, source: Steering
+) -> None:
+    """Another projector folded the first part, or an outage hid that this one did."""
+    views.positions[0] = Position("log", 4)
+    views.values[0] = [b"0", b"1", b"2", b"3"]
+    fold.offer(records(0, 6))
+    await folded(views, 6)
+    assert not source.sought
+
+
+async def test_a_view_behind_the_batch_is_gone_back_to(
+    fold: PartitionFold, views: Views, source: Steering
+) -> None:
+    fold.offer(records(0, 6))
+    await folded(views, 6)
+    views.positions[0], views.values[0] = Position("log", 2), [b"0", b"1"]
+    fold.offer(records(6, 8))
+    await eventually(lambda: source.sought == [2])
+    fold.offer(records(2, 8))
+    await folded(views, 8)
+    assert fold.position == Position("log", 8)
+    assert fold.idle
