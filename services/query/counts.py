@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from libs.tally.tallies import Figures
 from libs.views.votes import ContestCounts
+
+NOTHING: Final = Figures()
 
 
 class CountViews(Protocol):
@@ -32,10 +34,12 @@ class ContestSums:
             )
         )
         changed = [(partition, part) for partition, part in enumerate(fetched) if part is not None]
-        for partition, part in changed:
-            self._parts[partition] = part
         if changed:
-            self._figures = _summed(self._parts)
+            sums = dict(self._figures)
+            for partition, part in changed:
+                _replace(sums, self._parts[partition], part)
+                self._parts[partition] = part
+            self._figures = sums
         return bool(changed)
 
     @property
@@ -54,16 +58,15 @@ class ContestSums:
         return max((part.updated_ms for part in self._parts if part and part.updated_ms), default=None)
 
 
-def _summed(parts: list[ContestCounts | None]) -> dict[tuple[str, str], Figures]:
-    sums: dict[tuple[str, str], Figures] = {}
-    for part in parts:
-        if part is None:
-            continue
-        for name, figures in part.figures.items():
-            total = sums.get(name)
-            if total is None:
-                total = sums[name] = Figures()
-            total.count += figures.count
-            total.unique += figures.unique
-            total.anonymous += figures.anonymous
-    return sums
+def _replace(sums: dict[tuple[str, str], Figures], old: ContestCounts | None, new: ContestCounts) -> None:
+    """Take a partition's old part out of the sums and put its new one in; a view that lost data has less."""
+    before = old.figures if old is not None else {}
+    for name in before.keys() | new.figures.keys():
+        minus, plus = before.get(name, NOTHING), new.figures.get(name, NOTHING)
+        if minus != plus:
+            total = sums.get(name, NOTHING)
+            sums[name] = Figures(
+                total.count + plus.count - minus.count,
+                total.unique + plus.unique - minus.unique,
+                total.anonymous + plus.anonymous - minus.anonymous,
+            )

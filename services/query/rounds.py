@@ -11,10 +11,13 @@ class Rounds(Generic[T]):
     """At most one round is under way; whoever asks is answered by the next to begin.
 
     So however many ask, the work is done at its own pace, and what it says is never older than the question.
+    Rounds begin `apart_s` or more after one another; the first after a pause begins at once.
     """
 
-    def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
+    def __init__(self, work: Callable[[], Awaitable[T]], apart_s: float = 0.0) -> None:
         self._work = work
+        self._apart_s = apart_s
+        self._began = 0.0
         self._waiting: list[asyncio.Future[T]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -27,9 +30,13 @@ class Rounds(Generic[T]):
         return future
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
         served: list[asyncio.Future[T]] = []
         try:
             while self._waiting:
+                if (early := self._began + self._apart_s - loop.time()) > 0:
+                    await asyncio.sleep(early)
+                self._began = loop.time()
                 served, self._waiting = self._waiting, []
                 try:
                     result = await self._work()

@@ -45,10 +45,10 @@ class Snapshot:
     stored: Stored
     visibility: str
     config: ContestConfig
-    figures: Mapping[tuple[str, str], Figures]
-    updated_ms: int | None
-    positions: dict[int, int]
     phase: Phase
+    figures: Mapping[tuple[str, str], Figures] = field(default_factory=dict)
+    updated_ms: int | None = None
+    positions: Mapping[int, int] = field(default_factory=dict)
     answers: dict[bool, Answer] = field(default_factory=dict)
 
     def hides(self, now: int) -> bool:

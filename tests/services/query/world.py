@@ -109,12 +109,12 @@ class Catalogue:
 class World:
     """`client` speaks to the service; `production` and `test` are the two catalogues."""
 
-    def __init__(self, valkey: Coalescer, namespace: str, client: httpx.AsyncClient) -> None:
+    def __init__(self, valkey: Coalescer, namespace: str, partitions: int, client: httpx.AsyncClient) -> None:
         self.client = client
         self.views = VoteViews(valkey, namespace)
         self.production = Catalogue(valkey, namespace)
         self.test = Catalogue(valkey, test_world(namespace))
-        self._topic = votes_topic(namespace, PARTITIONS)
+        self._topic = votes_topic(namespace, partitions)
         self._next: dict[int, int] = defaultdict(int)
         self._ids = 0
 
@@ -158,11 +158,11 @@ class World:
 async def open_world(valkey_address: str, namespace: str, **settings: Any) -> AsyncIterator[World]:
     valkey = open_valkey(valkey_address)
     await load_functions(valkey)
-    given = Settings(valkey_url=valkey_address, namespace=namespace, partitions=PARTITIONS, **settings)
+    given = Settings(valkey_url=valkey_address, namespace=namespace, **({"partitions": PARTITIONS} | settings))
     async with open_surface(given) as surface:
         transport = httpx.ASGITransport(Front(build_app("query", [surface])))
         async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
-            yield World(valkey, namespace, client)
+            yield World(valkey, namespace, given.partitions, client)
     await valkey.close()
 
 
