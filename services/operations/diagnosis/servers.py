@@ -1,0 +1,130 @@
+"""Checks of a running stack: its servers, what lies in them, and whether everything keeps up."""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+
+from libs.contracts.topics import topics_of
+from libs.kafka.topics import check_topics
+from libs.tally.errors import TallyError
+from libs.views.client import Valkey
+from libs.views.functions import open_valkey
+from services.operations.connect import Stack
+from services.operations.diagnosis.finding import Finding, fine, problem
+from services.operations.diagnosis.functions import outdated_libraries
+from services.operations.stack import kafka, valkey
+from services.operations.status import Status, parts_of, read_status
+
+MOST_SKEW_S = 1.0
+MOST_LAG = 1_000
+"""Records; a projector that keeps up is a few behind at most."""
+OLDEST_PENDING_S = 10.0
+
+
+async def check_servers(stack: Stack) -> AsyncIterator[Finding]:
+    """What needs a server that does not answer is left out."""
+    for part in parts_of(stack.description.get("pids", {})):
+        restart = "`tally up` starts it again by itself; if it does not, look into its log and start anew"
+        yield (
+            fine(part.name, f"runs as process {part.pid}")
+            if part.alive
+            else problem(part.name, f"process {part.pid} is gone", restart)
+        )
+    log_answers = await kafka.answers(stack.kafka)
+    view_answers = await valkey.answers(stack.valkey)
+    yield _answers("Kafka", stack.kafka, log_answers, "TALLY_KAFKA_BOOTSTRAP_SERVERS")
+    yield _answers("Valkey", stack.valkey, view_answers, "TALLY_VALKEY_URL")
+    if base_url := stack.description.get("base_url"):
+        yield await _front(base_url)
+    if log_answers:
+        yield await _topics(stack)
+    if view_answers:
+        connection = open_valkey(stack.valkey)
+        try:
+            yield await _functions(connection)
+            yield await _clock(connection)
+        finally:
+            await connection.close()
+    if log_answers and view_answers:
+        try:
+            found = await read_status(stack)
+        except TallyError as error:
+            yield problem("views", error.message, "see the problems above", away=error.retry_after_s is not None)
+        else:
+            for check in (_gates, _lag, _set_aside):
+                yield check(found)
+
+
+def _answers(server: str, address: str, answers: bool, setting: str) -> Finding:
+    if answers:
+        return fine(server, f"answers at {address}")
+    way_out = f"start it (`tally up`), or correct {setting}"
+    return problem(server, f"does not answer at {address}", way_out, away=True)
+
+
+async def _front(base_url: str) -> Finding:
+    try:
+        async with httpx.AsyncClient(base_url=base_url, timeout=5.0, trust_env=False) as client:
+            answer = await client.get("/readyz")
+    except httpx.HTTPError:
+        way_out = "look into the gateway's log in the data directory"
+        return problem("HTTP front", f"does not answer at {base_url}", way_out, away=True)
+    if answer.status_code == httpx.codes.OK:
+        return fine("HTTP front", f"ready at {base_url}")
+    return problem("HTTP front", f"{base_url}/readyz says {answer.status_code}", "see the problems named here")
+
+
+async def _topics(stack: Stack) -> Finding:
+    topics = topics_of(stack.namespace, stack.partitions)
+    try:
+        await check_topics(stack.kafka_settings, topics)
+    except TallyError as error:
+        way_out = "`tally up` makes what is missing; a wrong setting is to be changed with Kafka's own tools"
+        return problem("topics", error.message, way_out, away=error.retry_after_s is not None)
+    return fine("topics", f"{len(topics)} with the settings that keep the truth")
+
+
+async def _functions(connection: Valkey) -> Finding:
+    outdated = await outdated_libraries(connection)
+    if outdated:
+        way_out = "start any service again: it loads its own"
+        return problem("functions", f"missing or of another version: {', '.join(outdated)}", way_out)
+    return fine("functions", "loaded, of this version")
+
+
+async def _clock(connection: Valkey) -> Finding:
+    """Half of the round trip is taken for the way there."""
+    asked: float = time.time()
+    reply: Any = await connection.call("TIME")
+    here = (asked + time.time()) / 2
+    skew_s = int(reply[0]) + int(reply[1]) / 1_000_000 - here
+    if abs(skew_s) > MOST_SKEW_S:
+        return problem("clock", f"Valkey's is off by {skew_s:+.3f} s", "keep both machines' clocks by NTP")
+    return fine("clock", f"Valkey's is off by {skew_s * 1000:+.1f} ms")
+
+
+def _gates(found: Status) -> Finding:
+    shut = [str(row.partition) for row in found.votes if not row.open]
+    if shut:
+        way_out = "a running projector opens them within seconds; see that it runs"
+        return problem("gates", f"shut in partitions {', '.join(shut)}: no votes are taken there", way_out)
+    return fine("gates", f"all {len(found.votes)} open")
+
+
+def _lag(found: Status) -> Finding:
+    oldest = max((row.oldest_pending_s or 0 for row in found.votes), default=0)
+    detail = f"{found.lag:,} records, oldest pending vote {oldest:.1f} s"
+    if found.lag > MOST_LAG or oldest > OLDEST_PENDING_S:
+        return problem("lag", detail, "see that a projector runs; add another where one is not enough")
+    return fine("lag", detail)
+
+
+def _set_aside(found: Status) -> Finding:
+    count: Callable[[str], int] = lambda name: sum(getattr(row, name) for row in found.votes)  # noqa: E731
+    quarantined, overruled = count("quarantined"), count("overruled")
+    detail = f"{quarantined} quarantined, {overruled} overruled"
+    if quarantined or overruled:
+        return problem("set aside", detail, "neither should happen: `tally verify --json` and the log say more")
+    return fine("set aside", detail)

@@ -1,0 +1,91 @@
+"""`tally doctor`: of use before anything runs, and when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from services.operations.__main__ import app
+from services.operations.diagnosis import machine
+from services.operations.diagnosis.finding import Finding
+from services.operations.diagnosis.servers import check_servers
+from services.operations.stack import description
+from services.operations.stack.settings import StackSettings
+from tests.support.folded_log import FoldedLog, folded_log
+
+
+@pytest.fixture
+async def log(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
+    async with folded_log(kafka, valkey_address, namespace) as log:
+        yield log
+
+
+@pytest.fixture(autouse=True)
+def no_servers_in_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.delenv("TALLY_VALKEY_URL", raising=False)
+
+
+async def by_name(log: FoldedLog) -> dict[str, Finding]:
+    return {finding.name: finding async for finding in check_servers(log.stack)}
+
+
+def test_when_nothing_runs_it_checks_the_machine_and_says_how_to_start(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--data-dir", str(tmp_path / "none"), "--port", "0"])
+    assert result.exit_code == 0, result.output
+    assert "ok: Java: Java 25" in result.stdout
+    assert "tally up" in result.stdout
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_taken_port_is_a_problem_with_a_way_out(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ["doctor", "--data-dir", str(tmp_path), "--port", str(port), "--json"]
+        result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    answer = json.loads(result.stdout)
+    assert not answer["ok"]
+    (wrong,) = [check for check in answer["checks"] if not check["ok"]]
+    assert "--any-port" in wrong["way_out"]
+
+
+def test_a_stack_that_was_announced_but_is_away_ends_with_3(tmp_path: Path) -> None:
+    stack = {"base_url": "http://127.0.0.1:9", "kafka": "127.0.0.1:9", "valkey": "redis://127.0.0.1:9/0"}
+    description.write(tmp_path, stack | {"pids": {"projector": 2**22}})
+    result = CliRunner().invoke(app, ["doctor", "--data-dir", str(tmp_path)])
+    assert result.exit_code == 3
+    for away in ("projector: process", "Kafka: does not answer", "Valkey: does not answer", "HTTP front"):
+        assert f"problem: {away}" in result.stdout
+
+
+def test_a_jar_that_is_not_the_pinned_one_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group, artifact, version = machine.pins()[0].coordinate.split(":")
+    jar = tmp_path.joinpath("tallykeeper", "kafka-4.3.0", "repository", *group.split("."), artifact, version)
+    jar.mkdir(parents=True)
+    (jar / f"{artifact}-{version}.jar").write_bytes(b"another")
+    monkeypatch.setattr(machine, "user_cache_path", lambda name: tmp_path / name)
+    findings = {one.name: one for one in machine.check_machine(StackSettings(), tmp_path, None)}
+    assert not findings["Kafka's jars"].ok
+    shutil.rmtree(jar)
+    findings = {one.name: one for one in machine.check_machine(StackSettings(), tmp_path, None)}
+    assert "fetched at the next start" in findings["Kafka's jars"].detail
+
+
+async def test_it_sees_shut_gates_and_missing_functions(log: FoldedLog) -> None:
+    found = await by_name(log)
+    assert found["Kafka"].ok
+    assert found["Valkey"].ok
+    assert found["topics"].ok
+    assert found["functions"].ok
+    assert found["clock"].ok
+    assert not found["gates"].ok
+    await log.valkey.call("FUNCTION", "DELETE", "tally_ledger")
+    found = await by_name(log)
+    assert "tally_ledger" in found["functions"].detail
