@@ -1,6 +1,7 @@
 """A partition's ledger as it is stored, page by page: what another fold is compared with (`tally verify`)."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from libs.contracts.log import Position
@@ -45,7 +46,8 @@ class SpillPage(NamedTuple):
     rows: list[tuple[str, bytes]]
 
 
-class StoredRecord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
     """One folded vote id, read back from its bytes. `participant` is its index."""
 
     digest: bytes
@@ -144,12 +146,19 @@ def read_record(record: bytes) -> StoredRecord:
     for size in (DIGEST_SIZE, 8, 7, 5, 3, 3, 1, 4, 4, 7):
         fields.append(record[at : at + size])
         at += size
-    accepted_at, offset, participant, count, flags = (int.from_bytes(field, "big") for field in fields[2:7])
-    left = (int.from_bytes(field, "big", signed=True) for field in fields[7:9])
-    source, status = SOURCES[flags % 2], flags // 2
-    what = participant, count, source, status
+    flags = fields[6][0]
     return StoredRecord(
-        fields[0], text(fields[1]), accepted_at, offset, *what, *left, int.from_bytes(fields[9], "big")
+        digest=fields[0],
+        content=text(fields[1]),
+        accepted_at=int.from_bytes(fields[2], "big"),
+        offset=int.from_bytes(fields[3], "big"),
+        participant=int.from_bytes(fields[4], "big"),
+        count=int.from_bytes(fields[5], "big"),
+        source=SOURCES[flags % 2],
+        status=flags // 2,
+        remaining_participant=int.from_bytes(fields[7], "big", signed=True),
+        remaining_contest=int.from_bytes(fields[8], "big", signed=True),
+        next_free_vote_at=int.from_bytes(fields[9], "big"),
     )
 
 

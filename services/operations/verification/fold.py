@@ -67,7 +67,7 @@ async def slices(
 ) -> AsyncGenerator[list[LogRecord], None]:
     """The records from `start` up to but not including `end`, a slice at a time."""
     ranges = {partition: Extent(start, end)}
-    async with aclosing(reader.records(topic.name, ranges)) as batches:  # type: ignore[type-var]
+    async with aclosing(reader.records(topic.name, ranges)) as batches:
         async for _, records in batches:
             for at in range(0, len(records), SLICE):
                 yield list(records[at : at + SLICE])

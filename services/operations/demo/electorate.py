@@ -1,0 +1,140 @@
+"""Voters of several kinds, and what each sends: most behave, some repeat themselves, some ask for too much."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+REMEMBERED: Final = 500
+"""Ballots that a voter may send again."""
+EAGER_VOTERS: Final = 40
+SHARED_ADDRESS: Final = "203.0.113.7"
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """What one voter sends. `vote_id` is "" where none can be told, `body` need not be a vote."""
+
+    kind: str
+    vote_id: str
+    participant: str
+    source: str
+    count: int
+    body: bytes = field(repr=False)
+
+
+class Electorate:
+    """Draws ballots. The same seed draws the same ones; `voters` is how many signed-in voters there are."""
+
+    def __init__(self, participants: Sequence[str], voters: int, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311
+        self._participants = list(participants)
+        self._weights = [self._random.uniform(0.5, 2.0) for _ in participants]
+        self._voters = voters
+        self.ids: set[str] = set()
+        """Every vote id that was ever handed out."""
+        self._drawn = 0
+        self._recent: list[Ballot] = []
+        self._kinds = [make for make, _ in _KINDS]
+        self._shares = [share for _, share in _KINDS]
+
+    def draw(self) -> Ballot:
+        """The next ballot to arrive."""
+        self._drawn += 1
+        self._drift()
+        make = self._random.choices(self._kinds, self._shares)[0]
+        return make(self)
+
+    def accepted(self, ballot: Ballot) -> None:
+        """The voter was told so, and may send it again."""
+        self._recent.append(ballot)
+        if len(self._recent) > 2 * REMEMBERED:
+            del self._recent[:REMEMBERED]
+
+    def free(self) -> Ballot:
+        voter = self._random.randrange(self._voters)
+        return self._vote("free", voter_id=f"voter-{voter}", ip=_address(voter), platform=self._platform())
+
+    def paid(self) -> Ballot:
+        fan = self._random.randrange(max(1, self._voters // 4))
+        count = self._random.choice((1, 1, 2, 3, 5, 10))
+        return self._vote("paid", voter_id=f"voter-{fan}", source="c-paid", count=count)
+
+    def anonymous(self) -> Ballot:
+        device = self._random.randrange(self._voters)
+        return self._vote("anonymous", anonymous_id=f"device-{device}", platform=self._platform())
+
+    def eager(self) -> Ballot:
+        voter = self._random.randrange(EAGER_VOTERS)
+        return self._vote("eager", voter_id=f"eager-{voter}", count=self._random.choice((1, 1, 2)))
+
+    def neighbour(self) -> Ballot:
+        voter = self._random.randrange(self._voters)
+        return self._vote("neighbour", voter_id=f"neighbour-{voter}", ip=SHARED_ADDRESS)
+
+    def repeat(self) -> Ballot:
+        return self._random.choice(self._recent) if self._recent else self.free()
+
+    def reused_id(self) -> Ballot:
+        """The id of an earlier vote, for more votes than then."""
+        if not self._recent:
+            return self.free()
+        earlier = self._random.choice(self._recent)
+        body = orjson.loads(earlier.body) | {"count": earlier.count + 1}
+        return Ballot("reused id", "", earlier.participant, earlier.source, 0, orjson.dumps(body))
+
+    def unknown_participant(self) -> Ballot:
+        return self._vote("unknown participant", voter_id="voter-0", participant="nobody")
+
+    def paid_anonymous(self) -> Ballot:
+        return self._vote("paid anonymous", anonymous_id="device-0", source="c-paid")
+
+    def malformed(self) -> Ballot:
+        body = self._random.choice(
+            (
+                b'{"participant_key": "oops',
+                b'{"voter_id": "voter-1"}',
+                b'{"participant_key": "p", "voter_id": "v", "anonymous_id": "a"}',
+                b'{"participant_key": "p", "voter_id": "v", "count": 0}',
+            )
+        )
+        return Ballot("malformed", "", "", "", 0, body)
+
+    def _vote(
+        self, kind: str, *, participant: str = "", source: str = "c-free", count: int = 1, **members: Any
+    ) -> Ballot:
+        vote_id = f"{kind.replace(' ', '-')}-{self._drawn}"
+        chosen = participant or self._random.choices(self._participants, self._weights)[0]
+        self.ids.add(vote_id)
+        vote = {"vote_id": vote_id, "participant_key": chosen, "source": source, "count": count}
+        return Ballot(kind, vote_id, chosen, source, count, orjson.dumps(vote | members))
+
+    def _platform(self) -> str:
+        return self._random.choice(("ios", "android", "web"))
+
+    def _drift(self) -> None:
+        """Favour comes and goes, so that the lead changes hands."""
+        at = self._random.randrange(len(self._weights))
+        self._weights[at] = min(3.0, max(0.3, self._weights[at] * self._random.uniform(0.93, 1.075)))
+
+
+def _address(voter: int) -> str:
+    """Each voter's own, of a range that is never routed."""
+    return f"10.{voter >> 16 & 255}.{voter >> 8 & 255}.{voter & 255}"
+
+
+_KINDS: Final[tuple[tuple[Callable[[Electorate], Ballot], float], ...]] = (
+    (Electorate.free, 46),
+    (Electorate.paid, 15),
+    (Electorate.anonymous, 16),
+    (Electorate.eager, 9),
+    (Electorate.neighbour, 3),
+    (Electorate.repeat, 6),
+    (Electorate.reused_id, 1),
+    (Electorate.unknown_participant, 1.5),
+    (Electorate.paid_anonymous, 1),
+    (Electorate.malformed, 1.5),
+)
+"""Kinds of ballots and their share."""
