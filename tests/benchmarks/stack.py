@@ -1,0 +1,72 @@
+"""What the benchmarks share: the whole service, a load from wrk, and medians of what it says."""
+
+import asyncio
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from services.operations import prepare
+from services.operations.stack.settings import StackSettings
+from services.operations.stack.supervisor import Supervisor
+from tests.support.voting import Api
+
+
+@asynccontextmanager
+async def whole_service() -> AsyncIterator[tuple[Supervisor, Api]]:
+    """As `tally up` runs it, on data of its own that is deleted afterwards."""
+    data_dir = Path(tempfile.mkdtemp(prefix="tally-bench-"))
+    supervisor = Supervisor(StackSettings(data_dir=data_dir), prepare, port=0, any_port=True)
+    try:
+        await supervisor.start()
+        headers = {"Authorization": f"Bearer {supervisor.stack['api_key']}"}
+        async with httpx.AsyncClient(base_url=supervisor.stack["base_url"], headers=headers, timeout=60) as client:
+            yield supervisor, Api(client)
+    finally:
+        await supervisor.stop()
+        shutil.rmtree(data_dir, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one run of wrk measured. Times in ms."""
+
+    per_s: float
+    p50: float
+    p99: float
+    errors: int
+
+
+async def wrk(url: str, script: str, connections: int, seconds: int) -> Load:
+    """One thread of wrk with a Lua script. Exits with the way out where wrk is missing."""
+    if shutil.which("wrk") is None:
+        sys.exit("This benchmark loads with wrk: install the package wrk.")
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write(script)
+        file.flush()
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", file.name, url]
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        text = (await process.communicate())[0].decode()
+    errors = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
+    return Load(
+        per_s=float(re.findall(r"Requests/sec:\s+([\d.]+)", text)[0]),
+        p50=_ms(re.findall(r"50%\s+(\S+)", text)[0]),
+        p99=_ms(re.findall(r"99%\s+(\S+)", text)[0]),
+        errors=int(errors[1]) if errors else 0,
+    )
+
+
+def _ms(text: str) -> float:
+    found = re.fullmatch(r"([\d.]+)(us|ms|s)", text)
+    return float(found[1]) * {"us": 0.001, "ms": 1, "s": 1000}[found[2]] if found else float("nan")
+
+
+def median(numbers: Sequence[float]) -> float:
+    return statistics.median(numbers)
