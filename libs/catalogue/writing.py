@@ -127,7 +127,15 @@ class Folded:
 class Writer:
     """Records commands of one world. An account's commands are judged in the order of one partition."""
 
-    def __init__(self, topic: Topic, log: Log, views: OutcomeReader, unknown: type[LogUnavailable]) -> None:
+    def __init__(
+        self,
+        topic: Topic,
+        log: Log,
+        views: OutcomeReader,
+        unknown: type[LogUnavailable],
+        deadline_s: float = FOLD_DEADLINE_S,
+    ) -> None:
+        self._deadline_s = deadline_s
         self._topic = topic
         self._unknown = unknown
         self._log = log
@@ -146,7 +154,7 @@ class Writer:
         """Record the command and wait until the fold has judged it.
 
         Raises `LogUnavailable` when it certainly was not recorded, `ViewsUnavailable` when it was, or may have
-        been, and the fold has not come to it within 5 s: sent again under the same id it takes effect once.
+        been, and the fold has not come to it in time: sent again under the same id it takes effect once.
         """
         partition = self._topic.partition_of(command.account)
         value = catalogue_codec.encode(command)
@@ -160,7 +168,7 @@ class Writer:
         except self._unknown:
             doubt = "may have been recorded"
         try:
-            return await self._folded.outcome(partition, command.command_id, FOLD_DEADLINE_S)
+            return await self._folded.outcome(partition, command.command_id, self._deadline_s)
         except TimeoutError:
             raise ViewsUnavailable(
                 f"The write {doubt}, but cannot be read yet. Send it again with the same Idempotency-Key.",

@@ -66,6 +66,8 @@ TABLE: Final[dict[str, Row]] = {
 LEGACY_OWN: Final = frozenset({401, 405, 429, 500, 503})
 """Statuses that the legacy generation keeps; every other error of its callers is a 400."""
 
+METHODS: Final = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+
 BY_STATUS: Final = {
     400: "malformed_json",
     401: "unauthorized",
@@ -210,5 +212,9 @@ def _translated(error: Exception) -> TallyError:
 
 def _methods(request: Request) -> str:
     """Every method that the address takes, of whichever route."""
-    routes = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
-    return ", ".join(sorted({method for route in routes for method in getattr(route, "methods", None) or ()}))
+    allowed = (
+        method
+        for method in METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)
+    )
+    return ", ".join(allowed)

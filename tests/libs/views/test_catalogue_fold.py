@@ -31,53 +31,59 @@ PARTITION = 2
 ACCOUNTS = [
     name for name in map("account{}".format, range(40)) if catalogue_topic("x").partition_of(name) == PARTITION
 ][:2]
-TOPS = ["contests", "conventions", "shops"]
+TOPS = ["contests", "conventions"]
 KEYS = ["a", "b", "c"]
-COMMANDS = [f"command{number}" for number in range(25)]
+COMMANDS = [f"command{number}" for number in range(60)]
 LOG = "the-log"
 NOW_MS = 1_790_000_000_000
 
-refs = st.lists(
-    st.tuples(st.sampled_from(["shops", "contests", "conventions/days"]), st.sampled_from([*KEYS, "a/1", "b/1"])),
-    max_size=2,
-    unique=True,
-)
-offers = st.lists(st.sampled_from(["1", "2"]), max_size=2, unique=True)
 step = st.fixed_dictionaries(
     {
-        "do": st.sampled_from(["create"] * 5 + ["change"] * 3 + ["delete"] * 2 + ["issue", "revoke", "poison"]),
-        "account": st.sampled_from(ACCOUNTS),
+        "do": st.sampled_from(["create"] * 6 + ["change"] * 4 + ["delete"] * 3 + ["issue", "revoke", "poison"]),
+        "account": st.sampled_from([ACCOUNTS[0], ACCOUNTS[0], ACCOUNTS[0], ACCOUNTS[1]]),
         "resource": st.sampled_from([*TOPS, *PARENTS]),
         "key": st.sampled_from(KEYS),
-        "parent": st.sampled_from(KEYS),
-        "command": st.sampled_from(COMMANDS),
+        "pick": st.integers(0, 1000),
+        "sensible": st.sampled_from([True, True, True, True, False]),
+        "repeats": st.sampled_from([0, 0, 0, 0, 0, 1, 3]),
         "content": st.sampled_from(["", "content"]),
-        "refs": refs,
-        "offers": offers,
-        "current": st.sampled_from([True, True, True, False]),
-        "after_ms": st.sampled_from([0, 0, 1, 7, -5, DAY_MS // 2, DAY_MS]),
+        "refs": st.integers(0, 2),
+        "offers": st.lists(st.sampled_from(["1", "2"]), max_size=2, unique=True),
+        "after_ms": st.sampled_from([0, 0, 0, 1, 7, -5, DAY_MS // 2, DAY_MS]),
         "skew_us": st.sampled_from([0, -3_000_000, 5_000_000]),
     }
 )
 
 
-def event_of(step: dict[str, Any], model: Model, time_ms: int) -> CatalogueEvent | Undecodable:
+def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> CatalogueEvent | Undecodable:
+    """Mostly about what is there, so that deep states are reached; sometimes about anything."""
+    account, pick, sensible = step["account"], step["pick"], step["sensible"]
+    there = [(resource, key) for owner, resource, key in model.records if owner == account]
     who: dict[str, Any] = {
-        "account": step["account"],
-        "command_id": step["command"],
+        "account": account,
+        "command_id": COMMANDS[max(0, offset - step["repeats"])],
         "at": time_ms * 1000 + step["skew_us"],
         "content": step["content"],
     }
     resource, key = step["resource"], step["key"]
-    contest = key if resource == "contests" else step["parent"] if resource == "participants" else None
-    version = model.version((step["account"], resource, key))
+    if step["do"] in ("change", "delete") and sensible and there:
+        resource, key = there[pick % len(there)]
+    above = [key for kind, key in there if kind == PARENTS.get(resource)] if sensible else []
+    parent = above[pick % len(above)] if above else KEYS[pick % 3]
+    held = model.records.get((account, resource, key))
+    if held is not None and held.parent is not None:
+        parent = held.parent[1]
+    contest = key if resource == "contests" else parent if resource == "participants" else None
+    offered = [offer for (owner, *_), held in model.records.items() if owner == account for offer in held.offers]
+    targets = [*there, *offered] if sensible else [("shops", "nothing"), ("conventions/days", "a/9")]
+    version = model.version((account, resource, key))
     written = {
         "resource": resource,
         "key": key,
-        "record": f'{{"empty":[],"command":"{step["command"]}"}}',
-        "parent": (PARENTS[resource], step["parent"]) if resource in PARENTS else None,
+        "record": f'{{"empty":[],"offset":"{offset}"}}',
+        "parent": (PARENTS[resource], parent) if resource in PARENTS else None,
         "contest": contest,
-        "refs": tuple(step["refs"]),
+        "refs": tuple(dict.fromkeys(targets[(pick + n) % len(targets)] for n in range(step["refs"]) if targets)),
         "offers": tuple(("conventions/days", f"{key}/{day}") for day in step["offers"])
         if resource == "conventions"
         else (),
@@ -86,9 +92,9 @@ def event_of(step: dict[str, Any], model: Model, time_ms: int) -> CatalogueEvent
         case "create":
             return RecordCreated(**who, **written)
         case "change":
-            return RecordChanged(**who, **written, expected_version=version if step["current"] else version + 1)
+            return RecordChanged(**who, **written, expected_version=version if pick % 5 else version + 1)
         case "delete":
-            expected = None if step["current"] else version
+            expected = [None, None, version, max(0, version - 1)][pick % 4]
             return RecordDeleted(**who, resource=resource, key=key, contest=contest, expected_version=expected)
         case "issue":
             return KeyIssued(**who, key_id=key, sha256="00", permissions=("content:read",))
@@ -145,12 +151,12 @@ def cut(size: int, cuts: list[int]) -> Iterator[tuple[int, int]]:
 
 
 @settings(
-    max_examples=150,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    steps=st.lists(step, min_size=1, max_size=40),
+    steps=st.lists(step, min_size=25, max_size=50),
     cuts=st.lists(st.integers(0, 1000), max_size=6),
     again=st.lists(st.booleans(), min_size=8, max_size=8),
 )
@@ -163,7 +169,7 @@ async def test_any_log_cut_anyhow_and_partly_folded_twice_gives_the_plain_fold(
     model.fold(0, time_ms, entries[0][1])
     for offset, one in enumerate(steps, start=1):
         time_ms += one["after_ms"]
-        event = event_of(one, model, time_ms)
+        event = event_of(one, model, offset, time_ms)
         model.fold(offset, time_ms, event)
         entries.append((LogRecord(offset, time_ms, b""), event))
     for index, (first, after) in enumerate(cut(len(entries), cuts)):

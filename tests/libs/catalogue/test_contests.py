@@ -1,0 +1,105 @@
+"""Contests as the rules of voting see them, and when those are told that one has changed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+
+from libs.catalogue.contests import load_contest
+from libs.contracts.catalogue import catalogue_codec
+from libs.contracts.log import LogRecord, Position
+from libs.projection.catalogue import CatalogueProjection
+from libs.tally.contest import UNLIMITED, Limits
+from libs.tally.errors import ViewsUnavailable
+from libs.tally.events import LogCreated
+from tests.libs.catalogue.conftest import TABLE
+from tests.support.catalogue import Catalogue
+
+CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
+
+
+async def test_unset_members_have_the_documented_defaults(catalogue: Catalogue, account: str) -> None:
+    stored = await catalogue.create("contests", account, {})
+    contest = await load_contest(catalogue.views, account, stored.key)
+    assert contest is not None
+    assert (contest.key, contest.account, contest.version) == (stored.key, account, stored.version)
+    assert contest.free == Limits(max_participant=1, max_contest=UNLIMITED)
+    assert contest.paid == Limits(max_participant=UNLIMITED, max_contest=UNLIMITED)
+    assert contest.ip_restriction_per_participant == 10
+    assert contest.is_vote_removal_allowed
+    assert (contest.publish, contest.start, contest.end) == (None, None, None)
+    assert await load_contest(catalogue.views, account, "nothing") is None
+    assert await load_contest(catalogue.views, "somebody", stored.key) is None
+
+
+async def test_what_is_set_holds_to_the_microsecond(catalogue: Catalogue, account: str) -> None:
+    rules = {
+        "start": "2026-01-01T01:00:00.000001+01:00",
+        "end": "2026-01-02T00:00:00Z",
+        "free": {"max_contest": 0, "is_mobile_only": True},
+        "paid": {"max_participant": 7, "is_anonymous": True},
+        "is_anonymous_voting_enabled": True,
+        "ip_restriction_per_participant": -1,
+    }
+    stored = await catalogue.create("contests", account, {"contest_config": rules})
+    contest = await load_contest(catalogue.views, account, stored.key)
+    assert contest is not None
+    assert contest.start == 1_767_225_600_000_001
+    assert contest.end == 1_767_312_000_000_000
+    assert (contest.free, contest.paid) == (Limits(1, 0), Limits(7, -1))
+    assert contest.is_mobile_only
+    assert contest.is_paid_anonymous
+    assert contest.is_anonymous_voting_enabled
+    assert contest.ip_restriction_per_participant == UNLIMITED
+
+
+async def test_a_participant_s_change_raises_its_contest_s_version(catalogue: Catalogue, account: str) -> None:
+    stored = await catalogue.create("contests", account, {})
+    made = await catalogue.create("participants", account, {"status": "pending"}, stored.key)
+    contest = await load_contest(catalogue.views, account, stored.key)
+    assert contest is not None
+    assert (contest.version, contest.participants) == (made.version, {made.key: "pending"})
+    changed = await catalogue.engine.patch(PARTICIPANTS, account, made.key, {"status": "approved"})
+    contest = await load_contest(catalogue.views, account, stored.key)
+    assert contest is not None
+    assert (contest.version, contest.participants) == (changed.version, {made.key: "approved"})
+    assert catalogue.raised[stored.key] == changed.version
+    await catalogue.engine.delete(PARTICIPANTS, account, made.key)
+    contest = await load_contest(catalogue.views, account, stored.key)
+    assert contest is not None
+    assert (contest.version, contest.participants) == (catalogue.raised[stored.key], {})
+
+
+async def test_the_version_is_in_force_before_the_change_can_be_read(catalogue: Catalogue) -> None:
+    """A crash between the two leaves voters' workers reloading, not deciding by what is gone."""
+    order: list[Any] = []
+
+    class Views:
+        async def position(self, partition: int) -> Position | None:
+            return None
+
+        async def apply(self, partition: int, start: Position, entries: Any, end: int) -> None:
+            order.append(("applied", end))
+            raise ViewsUnavailable("crash")
+
+    async def raise_config(versions: Mapping[str, int]) -> None:
+        order.append(dict(versions))
+
+    event = {"account": "a", "command_id": "c", "at": 1, "resource": "contests", "key": "k", "record": "{}"}
+    values = [
+        catalogue_codec.encode(LogCreated("log")),
+        *(
+            catalogue_codec.encode(catalogue_codec.decode(_json(event | {"contest": contest})))  # type: ignore[arg-type]
+            for contest in ("k", "k", "other")
+        ),
+    ]
+    projection = CatalogueProjection(catalogue.topic, Views(), raise_config)
+    records = [LogRecord(offset, 0, value) for offset, value in enumerate(values)]
+    with pytest.raises(ViewsUnavailable):
+        await projection.fold(0, Position("log", 0), records)
+    assert order == [{"k": 2, "other": 3}, ("applied", 4)]
+
+
+def _json(members: dict[str, Any]) -> bytes:
+    return orjson.dumps(members | {"type": "RecordCreated"})

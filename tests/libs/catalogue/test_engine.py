@@ -1,0 +1,297 @@
+"""Records on the real log and views: read your writes, merge, races, cascades, references."""
+
+import asyncio
+
+import pytest
+
+from libs.catalogue.engine import Engine
+from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
+from libs.catalogue.writing import Request, Writer
+from libs.contracts.catalogue import OutcomeKind, RecordCreated, Stored
+from libs.contracts.log import Appended
+from libs.contracts.problems import ValidationFailed
+from libs.kafka.errors import AppendUnknown, NotAppended
+from libs.tally.errors import IdempotencyKeyReused, LogUnavailable, NotFound, TallyError, ViewsUnavailable
+from tests.libs.catalogue.conftest import CRATES, LABELS, TABLE, TAGS
+from tests.support.catalogue import Catalogue
+from tests.support.eventually import eventually
+
+CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
+
+
+async def test_what_was_written_is_read_at_once(catalogue: Catalogue, account: str) -> None:
+    body = {"title": "One", "tags": [], "custom_data": {"empty": [], "none": None, "deep": {"a": {}}}}
+    created = await catalogue.create("contests", account, body)
+    read = await catalogue.engine.get(CONTESTS, account, created.key)
+    assert read == created
+    assert read.document == body
+    assert CONTESTS.show(read)["contest_config"]["ip_restriction_per_participant"] == 10
+
+
+async def test_another_account_s_record_is_not_there(catalogue: Catalogue, account: str) -> None:
+    stored = await catalogue.create("contests", account, {})
+    for attempt in (
+        catalogue.engine.get(CONTESTS, "somebody", stored.key),
+        catalogue.engine.patch(CONTESTS, "somebody", stored.key, {"title": "x"}),
+        catalogue.engine.delete(CONTESTS, "somebody", stored.key),
+        catalogue.create("participants", "somebody", {}, stored.key),
+    ):
+        with pytest.raises(NotFound):
+            await attempt
+
+
+async def test_a_patch_merges_objects_replaces_arrays_and_clears_by_null(
+    catalogue: Catalogue, account: str
+) -> None:
+    body = {
+        "title": "Old",
+        "tags": ["a", "b"],
+        "custom_data": {"kept": 1, "gone": 2, "deep": {"x": 1, "y": 2}},
+        "contest_config": {"free": {"max_contest": 3}, "end": "2030-01-01T00:00:00Z"},
+    }
+    stored = await catalogue.create("contests", account, body)
+    patch = {
+        "title": None,
+        "tags": ["c"],
+        "custom_data": {"gone": None, "deep": {"y": 3}, "new": {"null": None}},
+        "contest_config": {"free": {"max_participant": 2}},
+        "key": "ignored",
+        "created": "ignored",
+    }
+    changed = await catalogue.engine.patch(CONTESTS, account, stored.key, patch)
+    assert changed.document == {
+        "tags": ["c"],
+        "custom_data": {"kept": 1, "deep": {"x": 1, "y": 3}, "new": {}},
+        "contest_config": {
+            "free": {"max_contest": 3, "max_participant": 2},
+            "end": "2030-01-01T00:00:00.000000Z",
+        },
+    }
+    assert (changed.created, changed.key) == (stored.created, stored.key)
+    assert changed.updated > stored.updated
+    assert changed == await catalogue.engine.get(CONTESTS, account, stored.key)
+
+
+async def test_a_record_read_can_be_sent_back(catalogue: Catalogue, account: str) -> None:
+    contest = await catalogue.create("contests", account, {"title": "One"})
+    stored = await catalogue.create("participants", account, {"title": "P"}, contest.key)
+    for row, one in ((CONTESTS, contest), (PARTICIPANTS, stored)):
+        shown = row.show(one)
+        back = await catalogue.engine.patch(row, account, one.key, shown)
+        assert row.show(back) | {"updated": None} == shown | {"updated": None}
+
+
+async def test_a_patch_that_changes_nothing_keeps_the_version(catalogue: Catalogue, account: str) -> None:
+    stored = await catalogue.create("contests", account, {"title": "One"})
+    assert await catalogue.engine.patch(CONTESTS, account, stored.key, {"title": "One"}) == stored
+
+
+async def test_of_two_patches_with_the_same_precondition_one_loses(catalogue: Catalogue, account: str) -> None:
+    stored = await catalogue.create("contests", account, {})
+
+    def fits(found: Stored) -> bool:
+        return found.version == stored.version
+
+    results = await asyncio.gather(
+        *(
+            engine.patch(CONTESTS, account, stored.key, {"title": str(number)}, fits)
+            for number, engine in enumerate([catalogue.engine, catalogue.another_engine()])
+        ),
+        return_exceptions=True,
+    )
+    assert sorted(type(result) for result in results if isinstance(result, Exception)) == [VersionConflict]
+    with pytest.raises(VersionConflict):
+        await catalogue.engine.delete(CONTESTS, account, stored.key, fits)
+
+
+async def test_patches_without_a_precondition_lose_nothing(catalogue: Catalogue, account: str) -> None:
+    stored = await catalogue.create("contests", account, {})
+    engines = [catalogue.engine, catalogue.another_engine(), catalogue.another_engine()]
+    await asyncio.gather(
+        *(
+            engines[number % 3].patch(CONTESTS, account, stored.key, {"custom_data": {str(number): number}})
+            for number in range(12)
+        )
+    )
+    read = await catalogue.engine.get(CONTESTS, account, stored.key)
+    assert read.document["custom_data"] == {str(number): number for number in range(12)}
+
+
+async def test_running_numbers_have_no_gaps_and_no_doubles(catalogue: Catalogue, account: str) -> None:
+    contest = await catalogue.create("contests", account, {})
+    refused = catalogue.create("participants", account, {"status": "unknown"}, contest.key)
+    results = await asyncio.gather(
+        *(catalogue.create("participants", account, {}, contest.key) for _ in range(50)),
+        refused,
+        return_exceptions=True,
+    )
+    assert sorted(r.number for r in results if isinstance(r, Stored)) == list(range(1, 51))
+    config = await catalogue.views.contest_config(account, contest.key)
+    assert [stored.number for stored in config.participants] == list(range(1, 51))
+
+
+async def test_a_refused_create_consumes_no_number(catalogue: Catalogue, account: str) -> None:
+    crate = await catalogue.create("crates", account, {"shelves": [{"id": "top"}]})
+    with pytest.raises(ValidationFailed):
+        await catalogue.create("shelf_tags", account, {"shelf": "bottom"}, crate.key)
+    assert (await catalogue.create("shelf_tags", account, {"shelf": "top"}, crate.key)).number == 1
+
+
+async def test_deleting_a_contest_takes_its_participants_along(catalogue: Catalogue, account: str) -> None:
+    contest = await catalogue.create("contests", account, {})
+    participant = await catalogue.create("participants", account, {}, contest.key)
+    await catalogue.engine.delete(CONTESTS, account, contest.key)
+    for row, stored in ((CONTESTS, contest), (PARTICIPANTS, participant)):
+        with pytest.raises(NotFound):
+            await catalogue.engine.get(row, account, stored.key)
+    assert await catalogue.views.find_owner("contests", contest.key) is None
+
+
+async def test_no_participant_outlives_its_contest(catalogue: Catalogue, account: str) -> None:
+    for _ in range(10):
+        contest = await catalogue.create("contests", account, {})
+        results = await asyncio.gather(
+            catalogue.engine.delete(CONTESTS, account, contest.key),
+            *(catalogue.create("participants", account, {}, contest.key) for _ in range(3)),
+            return_exceptions=True,
+        )
+        for made in results[1:]:
+            assert isinstance(made, Stored | NotFound)
+            if isinstance(made, Stored):
+                assert await catalogue.views.get(account, "participants", made.key) is None
+
+
+async def test_what_is_referred_to_firmly_cannot_go(catalogue: Catalogue, account: str) -> None:
+    crate = await catalogue.create("crates", account, {})
+    label = await catalogue.create("labels", account, {"crate": {"key": crate.key}})
+    with pytest.raises(InUse) as caught:
+        await catalogue.engine.delete(CRATES, account, crate.key)
+    assert caught.value.data["referrers"] == [{"resource": "labels", "key": label.key}]
+    await catalogue.engine.patch(LABELS, account, label.key, {"crate": None})
+    await catalogue.engine.delete(CRATES, account, crate.key)
+
+
+async def test_a_reference_to_nothing_is_refused_by_its_pointer(catalogue: Catalogue, account: str) -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        await catalogue.create("labels", account, {"crate": {"key": "nothing"}})
+    assert caught.value.data["errors"][0]["pointer"] == "/crate/key"
+    label = await catalogue.create("labels", account, {})
+    with pytest.raises(ValidationFailed):
+        await catalogue.engine.patch(LABELS, account, label.key, {"crate": {"key": "nothing"}})
+
+
+async def test_a_delete_cannot_race_a_new_reference(catalogue: Catalogue, account: str) -> None:
+    for _ in range(10):
+        crate = await catalogue.create("crates", account, {})
+        deleted, label = await asyncio.gather(
+            catalogue.engine.delete(CRATES, account, crate.key),
+            catalogue.create("labels", account, {"crate": {"key": crate.key}}),
+            return_exceptions=True,
+        )
+        assert (deleted is None) != isinstance(label, Stored)
+
+
+async def test_a_part_that_children_refer_to_cannot_be_taken_away(catalogue: Catalogue, account: str) -> None:
+    crate = await catalogue.create("crates", account, {"shelves": [{"id": "top"}, {"id": "bottom"}]})
+    tag = await catalogue.create("shelf_tags", account, {"shelf": "top"}, crate.key)
+    with pytest.raises(InUse):
+        await catalogue.engine.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
+    await catalogue.engine.delete(TAGS, account, tag.key)
+    await catalogue.engine.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
+    await catalogue.engine.delete(CRATES, account, crate.key)
+
+
+async def test_a_status_never_goes_back_to_pending(catalogue: Catalogue, account: str) -> None:
+    body = {"contest_config": {"participant_default_status": "pending"}}
+    contest = await catalogue.create("contests", account, body)
+    made = await catalogue.create("participants", account, {}, contest.key)
+    assert PARTICIPANTS.show(made)["status"] == "pending"
+    for status in ("rejected", "approved", "rejected"):
+        made = await catalogue.engine.patch(PARTICIPANTS, account, made.key, {"status": status})
+        assert PARTICIPANTS.show(made)["status"] == status
+    with pytest.raises(StatusTransition):
+        await catalogue.engine.patch(PARTICIPANTS, account, made.key, {"status": "pending"})
+
+
+async def test_a_record_sent_twice_is_made_once(catalogue: Catalogue, account: str) -> None:
+    event = RecordCreated(
+        account=account, command_id=Request.once().command_id, at=1, resource="contests", key="k", record="{}"
+    )
+    first = await catalogue.writer.record(event)
+    again = await catalogue.writer.record(event)
+    assert first.kind is OutcomeKind.OK
+    assert again == first
+
+
+async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(
+    catalogue: Catalogue, account: str
+) -> None:
+    asked = Request.repeatable(account, "POST", "/contests", "key-1", b'{"title": "x"}')
+    engines = [catalogue.engine, catalogue.another_engine()]
+    results = await asyncio.gather(
+        *(engines[n % 2].create(CONTESTS, account, {"title": "x"}, asked) for n in range(20))
+    )
+    assert len({written.stored.key for written in results}) == 1
+    assert sum(not written.replayed for written in results) == 1
+    made = results[0].stored
+    await catalogue.engine.patch(CONTESTS, account, made.key, {"title": "changed"})
+    later = await catalogue.engine.create(CONTESTS, account, {"title": "x"}, asked)
+    assert (later.replayed, later.stored.document) == (True, {"title": "x"})
+    other = Request.repeatable(account, "POST", "/contests", "key-1", b'{"title": "y"}')
+    with pytest.raises(IdempotencyKeyReused):
+        await catalogue.engine.create(CONTESTS, account, {"title": "y"}, other)
+
+
+async def test_a_view_destroyed_and_folded_again_is_the_same(catalogue: Catalogue, account: str) -> None:
+    contest = await catalogue.create("contests", account, {"title": "x"})
+    made = [await catalogue.create("participants", account, {}, contest.key) for _ in range(3)]
+    before = await catalogue.views.contest_config(account, contest.key)
+    await catalogue.destroy_view(account)
+    assert (await catalogue.views.contest_config(account, contest.key)).contest is None
+    await catalogue.create("contests", account, {})  # the projector looks when there is something to fold
+    await eventually(lambda: catalogue.views.get(account, "participants", made[-1].key))
+    assert await catalogue.views.contest_config(account, contest.key) == before
+
+
+class TroubledLog:
+    """A log whose acknowledgements get lost, or that takes nothing."""
+
+    def __init__(self, catalogue: Catalogue, error: TallyError, *, takes: bool) -> None:
+        self._catalogue, self._error, self._takes = catalogue, error, takes
+
+    async def append(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        key: bytes | None = None,
+        *,
+        deadline_s: float | None = None,
+    ) -> Appended:
+        if self._takes:
+            await self._catalogue.log.append(topic, partition, value, key)
+        raise self._error
+
+
+def engine_over(catalogue: Catalogue, error: TallyError, *, takes: bool) -> Engine:
+    log = TroubledLog(catalogue, error, takes=takes)
+    writer = Writer(catalogue.topic, log, catalogue.views, AppendUnknown, deadline_s=5 if takes else 0.3)
+    return Engine(TABLE, catalogue.views, writer)
+
+
+async def test_an_unknown_append_is_answered_by_the_fold(catalogue: Catalogue, account: str) -> None:
+    engine = engine_over(catalogue, AppendUnknown("lost"), takes=True)
+    written = await engine.create(CONTESTS, account, {}, Request.once())
+    assert await catalogue.engine.get(CONTESTS, account, written.stored.key) == written.stored
+
+
+async def test_an_append_that_stays_unknown_is_said_to_be(catalogue: Catalogue, account: str) -> None:
+    engine = engine_over(catalogue, AppendUnknown("lost"), takes=False)
+    with pytest.raises(ViewsUnavailable, match="may have been recorded"):
+        await engine.create(CONTESTS, account, {}, Request.once())
+
+
+async def test_a_log_that_takes_nothing_is_said_to_be_away(catalogue: Catalogue, account: str) -> None:
+    engine = engine_over(catalogue, NotAppended("away"), takes=False)
+    with pytest.raises(LogUnavailable):
+        await engine.create(CONTESTS, account, {}, Request.once())

@@ -1,0 +1,124 @@
+"""API keys: shown once, known within a second, forgotten within a second."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.catalogue.errors import UnknownKey
+from libs.catalogue.keyring import KeyRing
+from libs.catalogue.keys import PERMISSIONS, issue_key, list_keys, revoke_key
+from libs.contracts.catalogue import KeyRow, KeyRows
+from libs.contracts.log import Position
+from libs.contracts.problems import ValidationFailed
+from libs.tally.errors import ViewsUnavailable
+from libs.views.catalogue import CatalogueViews
+from tests.support.catalogue import Catalogue
+from tests.support.eventually import eventually
+
+
+@pytest.fixture
+async def ring(catalogue: Catalogue) -> AsyncIterator[KeyRing]:
+    ring = KeyRing(catalogue.views)
+    await ring.refresh()
+    task = asyncio.create_task(ring.run())
+    yield ring
+    task.cancel()
+
+
+async def test_a_new_key_is_found_at_once_with_its_account_and_permissions(
+    catalogue: Catalogue, ring: KeyRing, account: str
+) -> None:
+    issued = await issue_key(catalogue.writer, account, ["content:read", "votes:write"])
+    key = await ring.find(issued.api_key)
+    assert key is not None
+    assert (key.key_id, key.account) == (issued.key_id, account)
+    assert key.permissions == {"content:read", "votes:write"}
+
+
+async def test_a_revoked_key_is_forgotten_within_a_second(
+    catalogue: Catalogue, ring: KeyRing, account: str
+) -> None:
+    issued = await issue_key(catalogue.writer, account, PERMISSIONS)
+    assert await ring.find(issued.api_key)
+    await revoke_key(catalogue.writer, catalogue.views, issued.key_id)
+    await eventually(lambda: ring.get(issued.api_key) is None, deadline_s=1)
+    with pytest.raises(UnknownKey):
+        await revoke_key(catalogue.writer, catalogue.views, issued.key_id)
+
+
+async def test_almost_a_key_is_none(catalogue: Catalogue, ring: KeyRing, account: str) -> None:
+    issued = await issue_key(catalogue.writer, account, PERMISSIONS)
+    other = await issue_key(catalogue.writer, account, PERMISSIONS)
+    assert await ring.find(issued.api_key)
+    prefix, secret = issued.api_key[:20], other.api_key[20:]
+    for wrong in (prefix + secret, issued.api_key[:-1], issued.api_key + "x", "", "tk_", issued.api_key.upper()):
+        assert await ring.find(wrong) is None
+
+
+async def test_the_key_itself_is_nowhere_but_with_its_holder(catalogue: Catalogue, account: str) -> None:
+    issued = await issue_key(catalogue.writer, account, ["operations"])
+    row = next(row for row in await list_keys(catalogue.views) if row.key_id == issued.key_id)
+    assert row.sha256 == hashlib.sha256(issued.api_key.encode()).hexdigest()
+    secret = issued.api_key.split("_", 2)[2]
+    assert secret not in repr(row)
+
+
+@pytest.mark.parametrize(("name", "permission"), [("a:b", "operations"), ("", "operations"), ("fine", "all")])
+async def test_a_name_or_permission_that_is_none_is_refused(
+    catalogue: Catalogue, name: str, permission: str
+) -> None:
+    with pytest.raises(ValidationFailed):
+        await issue_key(catalogue.writer, name, [permission])
+
+
+async def test_keys_of_one_world_are_unknown_in_the_other(catalogue: Catalogue, account: str) -> None:
+    issued = await issue_key(catalogue.writer, account, PERMISSIONS)
+    other = KeyRing(CatalogueViews(catalogue.valkey, catalogue.namespace + "-test"))
+    assert await other.find(issued.api_key) is None
+
+
+class Views:
+    """Keys as the test says: what a view being folded again looks like."""
+
+    def __init__(self) -> None:
+        self.answer: KeyRows | None = None
+        self.asked = 0
+
+    async def keys(self, partition: int, known_version: int) -> KeyRows:
+        self.asked += 1
+        if self.answer is None:
+            raise ViewsUnavailable("away")
+        return self.answer if partition == 0 else KeyRows(None, -1, ())
+
+
+TOKEN = "tk_0123456789abcdef_" + "x" * 43
+ROW = KeyRow("a", "0123456789abcdef", hashlib.sha256(TOKEN.encode()).hexdigest(), (), 1)
+
+
+async def test_keys_hold_while_a_view_is_folded_again_from_the_beginning() -> None:
+    views = Views()
+    ring = KeyRing(views)
+    views.answer = KeyRows(Position("log", 9), 5, (ROW,))
+    await ring.refresh()
+    for behind in (KeyRows(None, -1, ()), KeyRows(Position("log", 3), -1, ())):
+        views.answer = behind
+        await ring.refresh()
+        assert ring.get(TOKEN)
+    views.answer = KeyRows(Position("log", 12), 11, ())
+    await ring.refresh()
+    assert ring.get(TOKEN) is None
+
+
+async def test_an_unknown_key_while_the_views_are_away_is_in_doubt_not_refused() -> None:
+    with pytest.raises(ViewsUnavailable):
+        await KeyRing(Views()).find(TOKEN)
+
+
+async def test_a_flood_of_unknown_keys_asks_the_views_once() -> None:
+    views = Views()
+    views.answer = KeyRows(None, -1, ())
+    ring = KeyRing(views)
+    assert await asyncio.gather(*(ring.find(TOKEN[:-1] + letter) for letter in "abcdefgh")) == [None] * 8
+    assert views.asked == 4

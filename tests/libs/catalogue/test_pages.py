@@ -1,0 +1,75 @@
+"""Lists: newest first, stable under writes, filtered."""
+
+import pytest
+
+from libs.catalogue.pages import ListRequest
+from libs.contracts.catalogue import Stored
+from libs.contracts.problems import ValidationFailed
+from libs.tally.errors import NotFound
+from tests.libs.catalogue.conftest import TABLE
+from tests.support.catalogue import Catalogue
+
+CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
+
+
+async def keys_of(catalogue: Catalogue, account: str, request: ListRequest) -> tuple[list[str], str | None]:
+    page = await catalogue.engine.page(CONTESTS, account, request)
+    return [stored.key for stored in page.records], page.next
+
+
+async def made(catalogue: Catalogue, account: str, *tags: list[str]) -> list[Stored]:
+    return [await catalogue.create("contests", account, {"tags": one}) for one in tags]
+
+
+async def test_pages_hold_still_while_records_come_and_go(catalogue: Catalogue, account: str) -> None:
+    keys = [stored.key for stored in await made(catalogue, account, *[[]] * 5)]
+    first, token = await keys_of(catalogue, account, ListRequest(limit=2))
+    assert first == [keys[4], keys[3]]
+    await made(catalogue, account, [], [])
+    await catalogue.engine.delete(CONTESTS, account, keys[3])
+    await catalogue.engine.patch(CONTESTS, account, keys[1], {"title": "changed"})
+    second, token = await keys_of(catalogue, account, ListRequest(limit=2, next=token))
+    assert second == [keys[2], keys[1]]
+    third, token = await keys_of(catalogue, account, ListRequest(limit=2, next=token))
+    assert (third, token) == ([keys[0]], None)
+
+
+async def test_a_full_last_page_says_that_it_is_the_last(catalogue: Catalogue, account: str) -> None:
+    await made(catalogue, account, [], [])
+    _, token = await keys_of(catalogue, account, ListRequest(limit=2))
+    assert token is None
+
+
+async def test_tags_must_all_be_there(catalogue: Catalogue, account: str) -> None:
+    keys = [stored.key for stored in await made(catalogue, account, ["a", "b"], ["a"], ["b", "c", "a"], [])]
+    found, token = await keys_of(catalogue, account, ListRequest(limit=1, tags=("a", "b")))
+    assert found == [keys[2]]
+    rest, token = await keys_of(catalogue, account, ListRequest(limit=1, tags=("a", "b"), next=token))
+    assert rest == [keys[0]]
+    if token is not None:
+        assert await keys_of(catalogue, account, ListRequest(limit=1, tags=("a", "b"), next=token)) == ([], None)
+
+
+async def test_updated_since_orders_by_the_last_change(catalogue: Catalogue, account: str) -> None:
+    first, second, third = await made(catalogue, account, [], [], [])
+    changed = await catalogue.engine.patch(CONTESTS, account, first.key, {"title": "changed"})
+    found, _ = await keys_of(catalogue, account, ListRequest(limit=9, updated_since=second.updated))
+    assert found == [first.key, third.key, second.key]
+    found, _ = await keys_of(catalogue, account, ListRequest(limit=9, updated_since=changed.updated))
+    assert found == [first.key]
+
+
+@pytest.mark.parametrize("token", ["", "x", "Y3JlYXRlZDox!", "Y3JlYXRlZDox=", "dXBkYXRlZDox", "é"])
+async def test_a_broken_token_is_refused(catalogue: Catalogue, account: str, token: str) -> None:
+    with pytest.raises(ValidationFailed):
+        await keys_of(catalogue, account, ListRequest(limit=2, next=token))
+
+
+async def test_participants_are_listed_by_contest(catalogue: Catalogue, account: str) -> None:
+    one, other = await made(catalogue, account, [], [])
+    stored = await catalogue.create("participants", account, {}, one.key)
+    page = await catalogue.engine.page(PARTICIPANTS, account, ListRequest(limit=5), one.key)
+    assert page.records == [stored]
+    assert (await catalogue.engine.page(PARTICIPANTS, account, ListRequest(limit=5), other.key)).records == []
+    with pytest.raises(NotFound):
+        await catalogue.engine.page(PARTICIPANTS, account, ListRequest(limit=5), "nothing")

@@ -1,0 +1,94 @@
+"""What a body may hold, member by member."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from libs.catalogue.schemas.base import problems_of
+from libs.catalogue.schemas.contest import Contest
+from libs.catalogue.schemas.participant import Participant
+
+
+def pointers(schema: Any, body: dict[str, Any]) -> list[str]:
+    try:
+        schema.model_validate(body)
+    except ValidationError as error:
+        return sorted(problem["pointer"] for problem in problems_of(error).data["errors"])
+    return []
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ({"unknown": 1}, ["/unknown"]),
+        ({"title": 1}, ["/title"]),
+        ({"tags": "a"}, ["/tags"]),
+        ({"tags": ["a", 1]}, ["/tags/1"]),
+        ({"custom_data": []}, ["/custom_data"]),
+        ({"contest_type": "other"}, ["/contest_type"]),
+        ({"publish": "yesterday"}, ["/publish"]),
+        ({"publish": "2026-01-01T00:00:00"}, ["/publish"]),
+        ({"publish": "2026-02-30T00:00:00Z"}, ["/publish"]),
+        ({"publish": 5}, ["/publish"]),
+        ({"contest_config": {"a/b~c": 1}}, ["/contest_config/a~1b~0c"]),
+        ({"contest_config": {"free": {"max_contest": -2}}}, ["/contest_config/free/max_contest"]),
+        ({"contest_config": {"free": {"max_contest": True}}}, ["/contest_config/free/max_contest"]),
+        ({"contest_config": {"free": {"max_contest": 1.5}}}, ["/contest_config/free/max_contest"]),
+        ({"contest_config": {"free": {"max_contest": 2**31}}}, ["/contest_config/free/max_contest"]),
+        (
+            {"contest_config": {"ip_restriction_per_participant": 0}},
+            ["/contest_config/ip_restriction_per_participant"],
+        ),
+        ({"contest_config": {"vote_visibility": "secret"}}, ["/contest_config/vote_visibility"]),
+        (
+            {"contest_config": {"start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}},
+            ["/contest_config"],
+        ),
+        (
+            {"contest_config": {"ordering": {"positions": [{"id": "a"}, {"id": "a"}]}}},
+            ["/contest_config/ordering"],
+        ),
+        ({"contest_config": {"ip_config": "anything", "rating": {"step_size": "any"}}}, []),
+        ({"custom_data": {"unknown": [None, {}]}, "style": {"x": 1}}, []),
+        ({"key": 1, "created": 1, "updated": 1, "contest_config": {"created": 1, "free": {"key": 1}}}, []),
+    ],
+)
+def test_a_contest_s_members_are_checked(body: dict[str, Any], wrong: list[str]) -> None:
+    assert pointers(Contest, body) == wrong
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ({"status": "maybe"}, ["/status"]),
+        ({"user": {"user_id": 1}}, ["/user/user_id"]),
+        ({"custom_data": {}}, ["/custom_data"]),
+        ({"running_number": 7, "vote_count": 1, "participant_key": "x", "contest_key": "x", "image": {}}, []),
+    ],
+)
+def test_a_participant_s_members_are_checked(body: dict[str, Any], wrong: list[str]) -> None:
+    assert pointers(Participant, body) == wrong
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000000Z"),
+        ("2026-01-01t00:00:00.1z", "2026-01-01T00:00:00.100000Z"),
+        ("2026-01-01T00:00:00.123456789Z", "2026-01-01T00:00:00.123456Z"),
+        ("2026-01-01T00:00:00+05:30", "2025-12-31T18:30:00.000000Z"),
+    ],
+)
+def test_timestamps_become_utc_to_the_microsecond(given: str, kept: str) -> None:
+    assert Contest.model_validate({"publish": given}).stored() == {"publish": kept}
+
+
+def test_only_what_was_set_is_stored_and_everything_is_shown() -> None:
+    contest = Contest.model_validate({"title": None, "contest_config": {"free": {"max_contest": 2}}})
+    assert contest.stored() == {"contest_config": {"free": {"max_contest": 2}}}
+    shown = contest.shown()
+    assert shown["title"] is None
+    assert shown["tags"] == []
+    assert shown["contest_config"]["free"] == {"is_mobile_only": False, "max_contest": 2, "max_participant": 1}
+    assert shown["contest_config"]["vote_visibility"] == "shown"

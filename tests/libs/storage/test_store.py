@@ -1,0 +1,48 @@
+"""Secrets are made once, whoever asks first."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from libs.storage.secrets import account_secret, contest_secret, server_secret
+from libs.storage.store import StorageUnavailable, Store, open_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(f"file://{tmp_path}/objects")
+
+
+async def test_everybody_gets_the_same_secret(store: Store, tmp_path: Path) -> None:
+    stores = [store, open_store(f"{tmp_path}/objects")]
+    found = await asyncio.gather(*(contest_secret(stores[n % 2], "c") for n in range(20)))
+    assert len(set(found)) == 1
+    assert len(found[0]) == 32
+
+
+async def test_every_purpose_has_a_secret_of_its_own(store: Store) -> None:
+    found = await asyncio.gather(
+        contest_secret(store, "x"),
+        contest_secret(store, "y"),
+        account_secret(store, "x"),
+        server_secret(store, "x"),
+    )
+    assert len(set(found)) == 4
+
+
+async def test_an_object_is_written_once(store: Store) -> None:
+    assert await store.get("a/b") is None
+    assert await store.put_if_absent("a/b", b"first")
+    assert not await store.put_if_absent("a/b", b"second")
+    assert await store.get("a/b") == b"first"
+    await store.delete("a/b")
+    await store.delete("a/b")
+    assert await store.get("a/b") is None
+
+
+async def test_a_store_that_cannot_be_reached_says_so(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/objects")
+    (tmp_path / "objects" / "secrets").write_text("in the way")
+    with pytest.raises(StorageUnavailable):
+        await contest_secret(store, "c")

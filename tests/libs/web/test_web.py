@@ -1,0 +1,141 @@
+"""Errors, authentication and conditions, without servers."""
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError, ViewsUnavailable
+from libs.web.auth import Authenticator, require
+from libs.web.conditions import matches, not_modified, precondition_fails
+from libs.web.errors import TABLE, Forbidden, Unauthorized, problem_response
+from libs.web.health import health_routes
+
+
+class Key:
+    key_id, account, permissions = "k", "brand", frozenset({"content:read"})
+
+
+class Keys:
+    def get(self, token: str) -> Key | None:
+        return Key() if token == "known" else None
+
+    async def find(self, token: str) -> Key | None:
+        return Key() if token == "new" else None
+
+
+AUTH = Authenticator(Keys())
+
+
+async def test_the_legacy_generation_needs_brand_and_key_that_belong_together() -> None:
+    for token in (b"known", b"new"):
+        key = await AUTH.authenticate_legacy([(b"service-brand", b"brand"), (b"service-key", token)])
+        assert key.account == "brand"
+    for headers in (
+        [],
+        [(b"service-brand", b"brand")],
+        [(b"service-key", b"known")],
+        [(b"service-brand", b"other"), (b"service-key", b"known")],
+        [(b"service-brand", b"brand"), (b"service-key", b"wrong")],
+        [(b"authorization", b"Bearer known")],
+    ):
+        with pytest.raises(Unauthorized):
+            await AUTH.authenticate_legacy(headers)
+
+
+async def test_a_bearer_key_is_known_from_memory_or_looked_for() -> None:
+    assert AUTH.known([(b"authorization", b"bearer known")])
+    assert AUTH.known([(b"authorization", b"Bearer new")]) is None
+    assert await AUTH.authenticate([(b"authorization", b"Bearer new")])
+    require(Key(), "content:read")
+    with pytest.raises(Forbidden):
+        require(Key(), "content:write")
+
+
+def answer(error: TallyError, path: str) -> tuple[int, dict[str, Any], dict[str, str]]:
+    response = problem_response(error, {"path": path, "type": "http"})
+    return response.status_code, orjson.loads(response.body), dict(response.headers)
+
+
+def test_an_error_s_data_stands_beside_its_code() -> None:
+    status, problem, _ = answer(LimitReached(LimitScope.IP, 3, 3), "/contests/c/votes")
+    assert (status, problem["code"], problem["limit"], problem["used"]) == (409, "ip_limit_reached", 3, 3)
+    assert problem["next_free_vote_at"] is None
+
+
+def test_data_cannot_take_the_place_of_the_problem_s_own_members() -> None:
+    error = NotFound("x", status="mine", code="mine")
+    assert answer(error, "/x")[1]["status"] == 404
+
+
+def test_what_may_be_tried_again_says_when() -> None:
+    *_, headers = answer(ViewsUnavailable("away", retry_after_s=0.3), "/x")
+    assert headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        *((code, 400) for code in ("not_found", "forbidden", "validation_failed", "in_use", "payload_too_large")),
+        ("unauthorized", 401),
+        ("method_not_allowed", 405),
+        ("internal_error", 500),
+        ("views_unavailable", 503),
+    ],
+)
+def test_the_legacy_generation_answers_in_its_own_way(code: str, status: int) -> None:
+    error = TallyError("what is wrong")
+    error.code = code
+    for base in ("/legacy/contests/1", "/legacy-test/contests/1"):
+        found, body, headers = answer(error, base)
+        assert (found, body) == (status, {"error": {"code": code, "message": "what is wrong"}})
+        assert headers["content-type"] == "application/json"
+
+
+def test_a_code_that_nobody_knows_is_an_internal_error() -> None:
+    error = TallyError("x")
+    error.code = "made_up"
+    assert answer(error, "/x")[0] == 500
+
+
+def test_every_code_has_a_status_of_an_error() -> None:
+    assert all(400 <= row.status < 600 and row.title for row in TABLE.values())
+
+
+@pytest.mark.parametrize(
+    ("condition", "strong", "weak"),
+    [
+        (None, False, False),
+        ("*", True, True),
+        ('"1"', True, True),
+        ('W/"1"', False, True),
+        ('"0", "1"', True, True),
+        ('"0","2"', False, False),
+        ("1", False, False),
+        ("garbage", False, False),
+    ],
+)
+def test_entity_tags_are_compared_as_http_says(condition: str | None, strong: bool, weak: bool) -> None:
+    assert matches(condition, '"1"') is strong
+    assert not_modified(condition, '"1"') is weak
+    assert precondition_fails(condition, '"1"') is (condition is not None and not strong)
+
+
+async def test_readiness_names_what_is_away_and_why() -> None:
+    async def fine() -> None: ...
+
+    async def away() -> None:
+        raise ViewsUnavailable("Valkey: refused")
+
+    async def hangs() -> None:
+        await asyncio.sleep(60)
+
+    routes = {route.path: route for route in health_routes({"log": fine, "views": away, "store": hangs})}
+    response = await routes["/readyz"].endpoint(None)
+    assert response.status_code == 503
+    assert orjson.loads(response.body) == {
+        "ready": False,
+        "dependencies": {"log": "ready", "views": "Valkey: refused", "store": "no answer within 2 s"},
+    }
+    assert (await routes["/livez"].endpoint(None)).status_code == 200

@@ -1,0 +1,305 @@
+"""The catalogue over HTTP: routes, conditions, and every error that this part can give."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.web.asgi import Front
+from libs.web.errors import TABLE
+from services.catalogue.app import create_app, open_surface
+from services.catalogue.settings import Settings
+from services.operations.stack.servers import Servers
+from tests.support.catalogue import Catalogue, open_catalogue
+
+CONTEST = {"title": "Song of the year", "contest_config": {"free": {"max_contest": 3}}}
+
+
+@pytest.fixture(scope="module")
+async def catalogue(servers: Servers) -> AsyncIterator[Catalogue]:
+    addresses = servers.addresses
+    async with (
+        open_catalogue(addresses.kafka, addresses.valkey, f"t{uuid.uuid4().hex[:8]}") as catalogue,
+        catalogue.folding(),
+    ):
+        yield catalogue
+
+
+@pytest.fixture(scope="module")
+async def front(catalogue: Catalogue, servers: Servers) -> AsyncIterator[Front]:
+    settings = Settings(
+        kafka_bootstrap_servers=servers.addresses.kafka,
+        valkey_url=servers.addresses.valkey,
+        namespace=catalogue.namespace,
+    )
+    async with open_surface(settings) as surface:
+        app = create_app(surface)
+
+        @app.get("/broken")
+        async def broken() -> None:
+            raise ZeroDivisionError("secret detail")
+
+        yield Front(app)
+
+
+async def client_of(catalogue: Catalogue, front: Front, *permissions: str) -> httpx.AsyncClient:
+    issued = await issue_key(catalogue.writer, f"account-{uuid.uuid4().hex[:8]}", permissions)
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(front, raise_app_exceptions=False),
+        base_url="http://catalogue",
+        headers={"Authorization": f"Bearer {issued.api_key}"},
+    )
+
+
+@pytest.fixture
+async def client(catalogue: Catalogue, front: Front) -> AsyncIterator[httpx.AsyncClient]:
+    async with await client_of(catalogue, front, *PERMISSIONS) as client:
+        yield client
+
+
+def assert_problem(response: httpx.Response, code: str) -> dict[str, Any]:
+    problem: dict[str, Any] = response.json()
+    assert (response.status_code, problem["code"]) == (TABLE[code].status, code)
+    assert response.headers["content-type"] == "application/problem+json"
+    assert {"type", "title", "status", "detail", "instance", "code", "request_id"} <= set(problem)
+    assert problem["status"] == response.status_code
+    assert problem["instance"] == response.request.url.path.rstrip("/")
+    assert response.headers["x-request-id"] == problem["request_id"]
+    return problem
+
+
+async def test_a_record_from_its_creation_to_its_end(client: httpx.AsyncClient) -> None:
+    created = await client.post("/contests", json=CONTEST)
+    assert created.status_code == 201
+    contest = created.json()
+    where = created.headers["location"]
+    assert where == f"/contests/{contest['key']}"
+    assert contest["created"] == contest["updated"]
+    read = await client.get(where)
+    assert (read.status_code, read.json(), read.headers["etag"]) == (200, contest, created.headers["etag"])
+    patched = await client.patch(where, json={"title": None, "contest_config": {"free": {"max_participant": 2}}})
+    assert patched.status_code == 200
+    assert patched.json()["title"] is None
+    assert patched.json()["contest_config"]["free"]["max_contest"] == 3
+    assert patched.headers["etag"] != created.headers["etag"]
+    assert (await client.get("/contests")).json() == {"data": [patched.json()], "has_more": False, "next": None}
+    gone = await client.delete(where)
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert_problem(await client.get(where), "not_found")
+    assert_problem(await client.delete(where), "not_found")
+
+
+async def test_participants_live_under_their_contest(client: httpx.AsyncClient) -> None:
+    contest = (await client.post("/contests", json={})).json()["key"]
+    where = f"/contests/{contest}/participants"
+    made = [await client.post(where, json={"title": str(n), "data": {"n": n}}) for n in (1, 2)]
+    first, second = (one.json() for one in made)
+    assert made[0].headers["location"] == f"/participants/{first['key']}"
+    assert first["participant_key"] == first["key"]
+    assert (first["contest_key"], first["contest_id"]) == (contest, contest)
+    assert (first["running_number"], second["running_number"], first["status"]) == (1, 2, "approved")
+    assert (await client.get(where)).json()["data"] == [second, first]
+    changed = await client.patch(f"/participants/{first['key']}", json={"status": "rejected"})
+    assert changed.json()["status"] == "rejected"
+    assert_problem(
+        await client.patch(f"/participants/{first['key']}", json={"status": "pending"}), "status_transition"
+    )
+    assert_problem(await client.post("/contests/nothing/participants", json={}), "not_found")
+    assert_problem(await client.get("/contests/nothing/participants"), "not_found")
+    await client.delete(f"/contests/{contest}")
+    assert_problem(await client.get(f"/participants/{first['key']}"), "not_found")
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_every_path_answers_with_and_without_a_trailing_slash(client: httpx.AsyncClient, slash: str) -> None:
+    created = await client.post(f"/contests{slash}", json={})
+    assert created.status_code == 201
+    where = created.headers["location"]
+    assert (await client.get(f"{where}{slash}")).status_code == 200
+    assert (await client.get(f"{where}/participants{slash}")).status_code == 200
+    assert_problem(await client.get(f"{where}{slash}/nothing{slash}"), "not_found")
+
+
+async def test_conditional_requests(client: httpx.AsyncClient) -> None:
+    created = await client.post("/contests", json={})
+    where, tag = created.headers["location"], created.headers["etag"]
+    unchanged = await client.get(where, headers={"If-None-Match": f'"other", {tag}'})
+    assert (unchanged.status_code, unchanged.content, unchanged.headers["etag"]) == (304, b"", tag)
+    assert (await client.get(where, headers={"If-None-Match": '"other"'})).status_code == 200
+    for wrong in ('"other"', f"W/{tag}"):
+        guard = {"If-Match": wrong}
+        assert_problem(await client.patch(where, json={"title": "x"}, headers=guard), "version_conflict")
+        assert_problem(await client.delete(where, headers=guard), "version_conflict")
+    assert (await client.patch(where, json={"title": "x"}, headers={"If-Match": tag})).status_code == 200
+    assert (await client.delete(where, headers={"If-Match": "*"})).status_code == 204
+
+
+async def test_an_idempotency_key_answers_the_first_creation_again(client: httpx.AsyncClient) -> None:
+    guard = {"Idempotency-Key": "one"}
+    first = await client.post("/contests", json={"title": "x"}, headers=guard)
+    again = await client.post("/contests/", json={"title": "x"}, headers=guard)
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.headers["etag"] == first.headers["etag"]
+    reused = await client.post("/contests", json={"title": "y"}, headers=guard)
+    assert_problem(reused, "idempotency_key_reused")
+    assert_problem(
+        await client.post("/contests", json={}, headers={"Idempotency-Key": "a b"}), "validation_failed"
+    )
+    elsewhere = await client.post(f"{first.headers['location']}/participants", json={"title": "x"}, headers=guard)
+    assert elsewhere.status_code == 201
+
+
+async def test_lists_are_paged(client: httpx.AsyncClient) -> None:
+    keys = [(await client.post("/contests", json={"tags": ["a"]})).json()["key"] for _ in range(3)]
+    page = (await client.get("/contests", params={"limit": 2, "tags": "a"})).json()
+    assert [one["key"] for one in page["data"]] == [keys[2], keys[1]]
+    assert page["has_more"]
+    rest = (await client.get("/contests", params={"limit": 2, "next": page["next"], "tags": "a"})).json()
+    assert ([one["key"] for one in rest["data"]], rest["has_more"], rest["next"]) == ([keys[0]], False, None)
+    for wrong in ({"limit": 0}, {"limit": 101}, {"limit": "x"}, {"next": "x"}, {"updated_since": "yesterday"}):
+        assert_problem(await client.get("/contests", params=wrong), "validation_failed")
+    since = (await client.get("/contests", params={"updated_since": page["data"][0]["updated"]})).json()
+    assert [one["key"] for one in since["data"]] == [keys[2]]
+
+
+@pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer x", "Basic eDp5", "Bearer tk_00_x"])
+async def test_without_a_known_key_nothing_is_answered(
+    client: httpx.AsyncClient, authorization: str | None
+) -> None:
+    request = client.build_request("GET", "/contests")
+    del request.headers["authorization"]
+    if authorization is not None:
+        request.headers["authorization"] = authorization
+    response = await client.send(request)
+    assert_problem(response, "unauthorized")
+    assert response.headers["www-authenticate"] == "Bearer"
+
+
+async def test_a_key_without_the_permission_is_told_which(catalogue: Catalogue, front: Front) -> None:
+    async with await client_of(catalogue, front, "content:read") as reader:
+        assert (await reader.get("/contests")).status_code == 200
+        for attempt in (
+            reader.post("/contests", content=b"not even JSON"),
+            reader.patch("/contests/x", json={}),
+            reader.delete("/contests/x"),
+        ):
+            assert assert_problem(await attempt, "forbidden")["permission"] == "content:write"
+    async with await client_of(catalogue, front, "content:write") as writer:
+        assert assert_problem(await writer.get("/contests"), "forbidden")["permission"] == "content:read"
+
+
+async def test_another_account_s_records_are_not_there(
+    catalogue: Catalogue, front: Front, client: httpx.AsyncClient
+) -> None:
+    where = (await client.post("/contests", json={})).headers["location"]
+    async with await client_of(catalogue, front, *PERMISSIONS) as stranger:
+        assert_problem(await stranger.get(where), "not_found")
+        assert_problem(await stranger.patch(where, json={}), "not_found")
+        assert_problem(await stranger.delete(where), "not_found")
+        assert_problem(await stranger.post(f"{where}/participants", json={}), "not_found")
+        assert (await stranger.get("/contests")).json()["data"] == []
+
+
+async def test_a_key_of_the_test_world_is_unknown_here(
+    servers: Servers, catalogue: Catalogue, client: httpx.AsyncClient
+) -> None:
+    addresses = servers.addresses
+    async with (
+        open_catalogue(addresses.kafka, addresses.valkey, f"{catalogue.namespace}-test") as other,
+        other.folding(),
+    ):
+        issued = await issue_key(other.writer, "a", PERMISSIONS)
+    headers = {"Authorization": f"Bearer {issued.api_key}"}
+    assert_problem(await client.get("/contests", headers=headers), "unauthorized")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"{'a': 1}", b"\xff", b'{"a": 1e999}', b"[" * 500 + b"]" * 500])
+async def test_what_is_not_json_is_said_to_be(client: httpx.AsyncClient, body: bytes) -> None:
+    assert_problem(await client.post("/contests", content=body), "malformed_json")
+
+
+async def test_bad_members_are_named_by_pointers(client: httpx.AsyncClient) -> None:
+    body = {"unknown": 1, "contest_config": {"free": {"max_contest": -2}}}
+    problem = assert_problem(await client.post("/contests", json=body), "validation_failed")
+    assert {error["pointer"] for error in problem["errors"]} == {"/unknown", "/contest_config/free/max_contest"}
+    assert_problem(await client.post("/contests", json=[]), "validation_failed")
+    where = (await client.post("/contests", json={})).headers["location"]
+    assert_problem(await client.patch(where, json={"unknown": 1}), "validation_failed")
+
+
+async def test_a_body_can_be_too_large(client: httpx.AsyncClient) -> None:
+    def body(size: int) -> bytes:
+        return orjson.dumps({"title": "x" * size})
+
+    assert (await client.post("/contests", content=body(800_000))).status_code == 201
+    assert_problem(await client.post("/contests", content=body(950_000)), "payload_too_large")
+    assert_problem(await client.post("/contests", content=body(1 << 20)), "payload_too_large")
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield b"x" * 100_000
+
+    assert_problem(await client.post("/contests", content=chunks()), "payload_too_large")
+
+
+async def test_other_methods_and_media_types_are_refused(client: httpx.AsyncClient) -> None:
+    response = await client.put("/contests/x", json={})
+    assert_problem(response, "method_not_allowed")
+    assert response.headers["allow"] == "DELETE, GET, PATCH"
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    assert_problem(await client.post("/contests", content=b"a=1", headers=form), "unsupported_media_type")
+    merge = {"content-type": "application/merge-patch+json; charset=utf-8"}
+    where = (await client.post("/contests", json={})).headers["location"]
+    assert (await client.patch(where, content=b'{"title": "x"}', headers=merge)).status_code == 200
+
+
+async def test_a_bug_shows_nothing_of_itself(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
+    response = await client.get("/broken")
+    problem = assert_problem(response, "internal_error")
+    assert "secret" not in response.text
+    assert any(problem["request_id"] in record.getMessage() and record.exc_info for record in caplog.records)
+
+
+async def test_the_process_says_that_it_lives_and_can_serve(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/livez")).status_code == 200
+    ready = await client.get("/readyz")
+    assert (ready.status_code, ready.json()) == (
+        200,
+        {"ready": True, "dependencies": {"log": "ready", "views": "ready"}},
+    )
+
+
+async def test_every_operation_is_documented(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    operations = [
+        (path, method, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if path != "/broken"
+    ]
+    assert {(path, method) for path, method, _ in operations} == {
+        ("/contests", "get"),
+        ("/contests", "post"),
+        ("/contests/{contest_key}", "get"),
+        ("/contests/{contest_key}", "patch"),
+        ("/contests/{contest_key}", "delete"),
+        ("/contests/{contest_key}/participants", "get"),
+        ("/contests/{contest_key}/participants", "post"),
+        ("/participants/{participant_key}", "get"),
+        ("/participants/{participant_key}", "patch"),
+        ("/participants/{participant_key}", "delete"),
+    }
+    for _, method, operation in operations:
+        assert operation["summary"]
+        assert operation["security"]
+        assert {"401", "403", "503"} <= set(operation["responses"])
+        assert ("requestBody" in operation) == (method in ("post", "patch"))
+    assert len({operation["operationId"] for *_, operation in operations}) == len(operations)

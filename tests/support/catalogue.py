@@ -1,0 +1,95 @@
+"""A catalogue on the real servers: log, projector, views and engine, with a table of the test's choosing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from libs.catalogue.engine import Engine
+from libs.catalogue.resources import RESOURCES
+from libs.catalogue.table import Table
+from libs.catalogue.writing import Request, Writer
+from libs.contracts.catalogue import Stored
+from libs.contracts.topics import Topic, catalogue_topic
+from libs.kafka.errors import AppendUnknown
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import create_topics
+from libs.kafka.writer import LogWriter
+from libs.projection.catalogue import CatalogueProjection
+from libs.projection.projector import Projector
+from libs.projection.settings import CATALOGUE, ProjectorSettings
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Coalescer
+from libs.views.functions import load_functions, open_valkey
+
+
+@dataclass
+class Catalogue:
+    """One world, folded while `folding`."""
+
+    namespace: str
+    topic: Topic
+    kafka: KafkaSettings
+    valkey: Coalescer
+    log: LogWriter
+    views: CatalogueViews
+    writer: Writer
+    engine: Engine
+    raised: dict[str, int] = field(default_factory=dict)
+    """What the votes views would have been told of contests' versions."""
+
+    @asynccontextmanager
+    async def folding(self) -> AsyncIterator[None]:
+        async def raise_config(versions: Mapping[str, int]) -> None:
+            self.raised.update({key: max(at, self.raised.get(key, -1)) for key, at in versions.items()})
+
+        projection = CatalogueProjection(self.topic, self.views, raise_config)
+        projector = Projector(
+            projection, self.kafka, ProjectorSettings(projector_check_interval_ms=100), CATALOGUE
+        )
+        task = asyncio.create_task(projector.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def another_engine(self, table: Table = RESOURCES) -> Engine:
+        """As another process would have it."""
+        return Engine(table, self.views, Writer(self.topic, self.log, self.views, AppendUnknown))
+
+    async def create(self, resource: str, account: str, body: dict[str, Any], parent: str = "") -> Stored:
+        row = self.engine.table[resource]
+        return (await self.engine.create(row, account, body, Request.once(), parent=parent)).stored
+
+    async def destroy_view(self, account: str) -> None:
+        """What a Valkey that lost the data of the account's partition looks like."""
+        partition = self.topic.partition_of(account)
+        keys = await self.valkey.call("KEYS", f"{self.namespace}:{{c{partition}}}:*")
+        if keys:
+            await self.valkey.call("DEL", *keys)
+
+
+@asynccontextmanager
+async def open_catalogue(
+    kafka: str, valkey_address: str, namespace: str, table: Table = RESOURCES
+) -> AsyncIterator[Catalogue]:
+    """A new world, not yet folding."""
+    settings = KafkaSettings(kafka_bootstrap_servers=kafka)
+    topic = catalogue_topic(namespace)
+    await create_topics(settings, [topic])
+    valkey, log = open_valkey(valkey_address), LogWriter(settings)
+    await log.start()
+    try:
+        await load_functions(valkey)
+        views = CatalogueViews(valkey, namespace)
+        writer = Writer(topic, log, views, AppendUnknown)
+        engine = Engine(table, views, writer)
+        yield Catalogue(namespace, topic, settings, valkey, log, views, writer, engine)
+    finally:
+        await log.stop()
+        await valkey.close()
