@@ -1,0 +1,149 @@
+"""Every part is killed or frozen while voters vote: nothing accepted is lost, doubled or over a limit."""
+
+import asyncio
+import os
+import random
+import signal
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from services.operations import prepare
+from services.operations.connect import find_stack
+from services.operations.stack.settings import StackSettings
+from services.operations.stack.supervisor import Supervisor
+from services.operations.verification.comparison import compare
+from tests.support.eventually import eventually
+from tests.support.voting import Api, Contest, new_id
+
+VOTERS = 24
+LIMIT = 40
+FROZEN_S = 8.0
+"""Longer than a send's deadline: what is under way becomes unknown."""
+RETRIED = {500, 502, 503}
+
+
+@dataclass
+class Crowd:
+    """Voters who vote until told to stop, and send a vote again until it is answered for good."""
+
+    contest: Contest
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    accepted: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    refused: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    answers: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    async def vote(self, voter: str) -> None:
+        while not self.stop.is_set():
+            vote_id = new_id()
+            copies = random.choice((1, 1, 1, 2))
+            participant = random.randrange(len(self.contest.participants))
+            await asyncio.gather(*(self._insist(voter, vote_id, participant) for _ in range(copies)))
+            await asyncio.sleep(0.02)
+
+    async def _insist(self, voter: str, vote_id: str, participant: int) -> None:
+        while True:
+            try:
+                answer = await self.contest.vote(participant, voter, vote_id=vote_id)
+            except httpx.TransportError:
+                await asyncio.sleep(0.1)
+                continue
+            self.answers[answer.status_code] += 1
+            if answer.status_code in RETRIED:
+                assert answer.status_code == 503, answer.text
+                await asyncio.sleep(0.1)
+                continue
+            known = self.accepted if answer.status_code in (200, 201) else self.refused
+            assert answer.status_code in (200, 201, 409), answer.text
+            known[voter].add(vote_id)
+            return
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self.accepted.values()))
+
+
+@pytest.fixture(scope="module")
+async def own_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
+    """Servers of its own, which the other tests do not miss while they are down."""
+    settings = StackSettings(
+        data_dir=Path(tmp_path_factory.mktemp("faults")), kafka_bootstrap_servers=None, valkey_url=None
+    )
+    supervisor = Supervisor(settings, prepare, port=0, any_port=True)
+    await supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        await supervisor.stop()
+
+
+async def kill(stack: Supervisor, name: str) -> None:
+    await stack.kill(name)
+
+
+async def freeze(stack: Supervisor, name: str) -> None:
+    pid = stack.pids[name]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(FROZEN_S)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        (kill, "projector"),
+        (kill, "gateway"),
+        (kill, "valkey"),
+        (kill, "kafka"),
+        (freeze, "kafka"),
+        (freeze, "valkey"),
+        (freeze, "projector"),
+    ],
+)
+async def test_votes_outlive(own_stack: Supervisor, fault: object, name: str) -> None:
+    description = own_stack.stack
+    headers = {"Authorization": f"Bearer {description['api_key']}"}
+    async with httpx.AsyncClient(base_url=description["base_url"], headers=headers, timeout=20) as client:
+        contest = await Api(client).contest(
+            participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT}
+        )
+        crowd = Crowd(contest)
+        async with asyncio.TaskGroup() as voters:
+            for number in range(VOTERS):
+                voters.create_task(crowd.vote(f"v{number}"))
+            await eventually(lambda: crowd.total > 100, 30)
+            await fault(own_stack, name)  # type: ignore[operator]
+            before = crowd.total
+            await eventually(lambda: crowd.total > before + 100, 60)
+            crowd.stop.set()
+        await settled(client, contest, crowd)
+        report = await compare(find_stack(own_stack.data_dir), contest.key)
+        assert report.equal, report.as_json()
+        for voter, ids in crowd.accepted.items():
+            assert len(ids) <= 2 * LIMIT
+            assert ids.isdisjoint(crowd.refused[voter])
+
+
+async def settled(client: httpx.AsyncClient, contest: Contest, crowd: Crowd) -> None:
+    """With nobody's help: every accepted vote is counted, no other one is, and no allowance is held back."""
+
+    async def counts() -> int:
+        answer = await client.get(f"{contest.path}/vote_updates/")
+        return answer.json()["count"] if answer.status_code == 200 else -1
+
+    await eventually(lambda: _equal(counts(), crowd.total), 30)
+    for voter, ids in crowd.accepted.items():
+        answer = await client.get(f"{contest.path}/allowance", params={"voter_id": voter})
+        assert answer.json()["sources"][0]["contest"]["used"] == len(ids)
+
+
+async def _equal(found: object, expected: int) -> bool:
+    value = await found  # type: ignore[misc]
+    assert value == expected
+    return True
