@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from fastapi import FastAPI
@@ -13,9 +13,8 @@ from libs.catalogue.resources import RESOURCES
 from libs.catalogue.writing import Writer
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.errors import AppendUnknown
-from libs.kafka.topics import check_topics
 from libs.kafka.writer import LogWriter
-from libs.tally.errors import LogUnavailable
+from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
@@ -51,34 +50,34 @@ async def open_surface(
 ) -> AsyncIterator[Surface]:
     """What the service shows, for as long as the context is open.
 
-    `completes` adds to reads what other services know, by resource name. Raises `WrongTopic` where the log would
-    not keep the truth.
+    `completes` adds to reads what other services know, by resource name. It opens while the servers are away, too:
+    then requests hear so until they are back. The projector refuses a log that would not keep the truth, and
+    without it no write is answered.
     """
-    await check_topics(settings, [catalogue_topic(settings.namespace)])
     valkey = open_valkey(settings.valkey_url)
     log = LogWriter(settings)
     await log.start()
-    ring: asyncio.Task[None] | None = None
+    world = world_of(valkey, log, settings.namespace)
+    refreshing = asyncio.create_task(world.keys.run())
+
+    async def check_log() -> None:
+        if not log.ready:
+            raise LogUnavailable("Kafka does not answer.")
+
+    async def check_views() -> None:
+        await world.views.position(0)
+
     try:
-        await load_functions(valkey)
-        world = world_of(valkey, log, settings.namespace)
-        await world.keys.refresh()
-        ring = asyncio.create_task(world.keys.run())
-
-        async def check_log() -> None:
-            if not log.ready:
-                raise LogUnavailable("Kafka does not answer")
-
-        async def check_views() -> None:
-            await valkey.call("PING")
-
+        with suppress(ViewsUnavailable):
+            await load_functions(valkey)
         yield Surface(
             routers=[build_router(world.engine, world.auth, completes or {})],
             checks={"log": check_log, "views": check_views},
         )
     finally:
-        if ring is not None:
-            ring.cancel()
+        refreshing.cancel()
+        with suppress(asyncio.CancelledError):
+            await refreshing
         await log.stop()
         await valkey.close()
 
