@@ -1,0 +1,63 @@
+"""`tally keys`: what it prints, and where its keys are good."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from libs.catalogue.keyring import KeyRing
+from services.operations.keys import app
+from tests.support.catalogue import Catalogue, open_catalogue
+
+
+@pytest.fixture
+async def catalogue(
+    kafka: str, valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Catalogue]:
+    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
+    monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
+    monkeypatch.setenv("TALLY_NAMESPACE", namespace)
+    async with open_catalogue(kafka, valkey_address, namespace) as catalogue, catalogue.folding():
+        yield catalogue
+
+
+async def run(*arguments: str) -> Result:
+    """As a process of its own would: not on this test's event loop."""
+    return await asyncio.to_thread(CliRunner().invoke, app, list(arguments))
+
+
+async def test_a_key_from_the_command_line_is_good_until_it_is_revoked(catalogue: Catalogue) -> None:
+    made = await run("create", "--account", "a", "--permission", "content:read", "--json")
+    assert made.exit_code == 0, made.output
+    printed = json.loads(made.stdout)
+    assert set(printed) == {"key_id", "api_key", "account"}
+    ring = KeyRing(catalogue.views)
+    key = await ring.find(printed["api_key"])
+    assert key is not None
+    assert (key.account, key.permissions) == ("a", {"content:read"})
+    listed = await run("list", "--json")
+    assert [row["key_id"] for row in json.loads(listed.stdout)] == [printed["key_id"]]
+    assert printed["api_key"] not in listed.stdout
+    assert (await run("revoke", printed["key_id"])).exit_code == 0
+    await ring.refresh()
+    assert ring.get(printed["api_key"]) is None
+    assert (await run("revoke", printed["key_id"])).exit_code == 2
+
+
+async def test_what_is_no_permission_is_bad_usage(catalogue: Catalogue) -> None:
+    refused = await run("create", "--account", "a", "--permission", "everything")
+    assert refused.exit_code == 2
+    assert "content:read" in refused.output
+
+
+async def test_without_a_stack_a_server_is_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.delenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.delenv("TALLY_VALKEY_URL", raising=False)
+    empty = tmp_path_factory.mktemp("nothing")
+    assert (await run("list", "--data-dir", str(empty))).exit_code == 3
