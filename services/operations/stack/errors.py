@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import errno
+import shutil
+from contextlib import suppress
 from enum import IntEnum
+from pathlib import Path
+
+NEARLY_FULL_BYTES = 1024 * 1024
 
 
 class Exit(IntEnum):
@@ -67,7 +72,19 @@ def server_away(server: str, address: str, setting: str) -> StackError:
 
 
 def start_failed(server: str, log: object, reason: str) -> StackError:
+    """A full disk, of which the log may be unable to tell, is named as the cause."""
+    if isinstance(log, Path):
+        with suppress(OSError):
+            if shutil.disk_usage(log.parent).free < NEARLY_FULL_BYTES:
+                return disk_full(log.parent, 0)
     return StackError("start_failed", f"{server} did not start ({reason}): see {log}.", Exit.SERVER_AWAY)
+
+
+def is_about_files(error: BaseException) -> bool:
+    """Whether it is an `OSError` of the disk, not of the network."""
+    return isinstance(error, OSError) and (
+        error.filename is not None or error.errno in (errno.ENOSPC, errno.EDQUOT)
+    )
 
 
 def from_os_error(error: OSError, where: object) -> StackError:
@@ -77,7 +94,10 @@ def from_os_error(error: OSError, where: object) -> StackError:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         reason = f"{where} cannot be written ({error.strerror}): choose another with --data-dir (TALLY_DATA_DIR)."
         return StackError("data_dir_not_writable", reason, Exit.BAD_USAGE)
-    return StackError("system_error", f"{error.strerror or error} ({error.filename or where}).", Exit.SERVER_AWAY)
+    reason = (
+        f"{where} cannot be used ({error.strerror or error}): choose another with --data-dir (TALLY_DATA_DIR)."
+    )
+    return StackError("data_dir_unusable", reason, Exit.BAD_USAGE)
 
 
 def data_dir_not_ours(data_dir: object) -> StackError:

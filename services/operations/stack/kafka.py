@@ -8,7 +8,8 @@ import logging
 import os
 import subprocess
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
@@ -33,22 +34,46 @@ JVM_OPTIONS = (
 
 
 async def answers(bootstrap_servers: str, timeout_s: float = 5.0) -> bool:
-    """Whether a cluster with a broker that takes requests is there."""
+    """Whether a cluster with a broker that takes requests is there.
+
+    Bounded by `timeout_s` whatever aiokafka does: its clients can swallow a cancellation and go on waiting.
+    """
     if not await asyncio.to_thread(_any_listens, bootstrap_servers):
         return False
-    quiet = logging.getLogger("aiokafka")
-    level = quiet.level
-    quiet.setLevel(logging.CRITICAL)
-    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=int(timeout_s * 1000))
+    asking = asyncio.create_task(_has_broker(bootstrap_servers, timeout_s))
     try:
-        async with asyncio.timeout(timeout_s):
+        await asyncio.wait((asking,), timeout=timeout_s)
+        return asking.done() and asking.result()
+    finally:
+        asking.cancel()
+
+
+async def _has_broker(bootstrap_servers: str, timeout_s: float) -> bool:
+    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=int(timeout_s * 1000))
+    with _unheard("aiokafka", "aiokafka.conn"):
+        try:
             await client.start()
             return bool((await client.describe_cluster())["brokers"])
-    except (KafkaError, OSError, TimeoutError):
+        except (KafkaError, OSError, TimeoutError):
+            return False
+        finally:
+            await client.close()
+
+
+@contextmanager
+def _unheard(*names: str) -> Iterator[None]:
+    """Drops what these loggers say: a broker that does not answer yet is no error here."""
+
+    def drop(_: logging.LogRecord) -> bool:
         return False
+
+    for name in names:
+        logging.getLogger(name).addFilter(drop)
+    try:
+        yield
     finally:
-        await client.close()
-        quiet.setLevel(level)
+        for name in names:
+            logging.getLogger(name).removeFilter(drop)
 
 
 def _any_listens(bootstrap_servers: str) -> bool:

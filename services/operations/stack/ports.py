@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
+SERVER_PORTS = range(20000, 32000)
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
@@ -32,15 +35,11 @@ def accepts(port: int, host: str = LOOPBACK) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct ports that the system says are free, all held until the last is known."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((LOOPBACK, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+    """Distinct free ports below those that systems lend to outgoing connections (32768 and up).
+
+    One of the lent ones, as port 0 gives, could be gone before its server listens, or while it is down.
+    """
+    return list(islice(filter(is_free, random.sample(SERVER_PORTS, len(SERVER_PORTS))), count))
 
 
 def remembered(file: Path, names: Iterable[str]) -> dict[str, int]:

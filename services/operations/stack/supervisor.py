@@ -121,7 +121,7 @@ class Supervisor:
             await self._start()
         except BaseException as error:
             await self.stop()
-            if isinstance(error, OSError):
+            if isinstance(error, OSError) and errors.is_about_files(error):
                 raise errors.from_os_error(error, self.data_dir) from error
             raise
         return self.stack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 from pathlib import Path
@@ -13,6 +14,7 @@ from redis.asyncio import Redis
 
 from services.operations.stack import choice, errors, java, valkey
 from services.operations.stack.errors import Exit, StackError
+from services.operations.stack.kafka import answers as kafka_answers
 from services.operations.stack.report import Silence
 from services.operations.stack.servers import Servers
 from services.operations.stack.settings import StackSettings
@@ -110,6 +112,26 @@ async def test_an_external_server_that_is_away_is_named_with_its_setting(
     with pytest.raises(StackError, match=f"TALLY_{setting.upper()}") as refused:
         await native(tmp_path, **{**both, setting: address}).start()
     assert refused.value.exit_code == Exit.SERVER_AWAY
+
+
+async def test_a_kafka_that_says_nothing_is_not_waited_for_long() -> None:
+    async def listen_only(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(listen_only, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with asyncio.timeout(5):
+            assert not await kafka_answers(f"127.0.0.1:{port}", timeout_s=0.2)
+
+
+async def test_a_client_that_does_not_close_holds_nobody_up(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(AIOKafkaAdminClient, "close", never)
+    async with asyncio.timeout(5):
+        await kafka_answers(kafka, timeout_s=0.5)
 
 
 async def test_too_little_disk_space_is_said_before_anything_starts(tmp_path: Path) -> None:

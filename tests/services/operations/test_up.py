@@ -55,7 +55,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
     started = Up(tmp_path / "data")
     yield started
     started.process.kill()
-    started.process.communicate()
+    print(*started.process.communicate())
 
 
 def alive(pids: dict[str, int]) -> set[str]:
