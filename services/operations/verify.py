@@ -45,9 +45,20 @@ def verify(
     run(work())
 
 
-def show(report: Report, console: Console | None = None) -> None:
-    """The verdict, the figures it rests on, and the differences."""
-    console = console or Console(highlight=False, soft_wrap=True)
+def show(report: Report) -> None:
+    """The figures, positions and differences, and the verdict."""
+    console = Console(highlight=False, soft_wrap=True)
+    show_figures(report, console)
+    _show_positions(report, console)
+    show_differences(report, console)
+    if report.equal:
+        console.print("The views equal the fold of the log.", style="bold green")
+    else:
+        console.print(f"The views differ from the log: {report.difference_count:,} differences.", style="bold red")
+
+
+def show_figures(report: Report, console: Console) -> None:
+    """What was folded, and the ledger's equation."""
     console.print(
         f"Folded {report.events:,} events of {len(report.positions)} partitions "
         f"in {report.seconds:.1f} s ({report.events_per_s:,.0f} events/s)."
@@ -58,23 +69,21 @@ def show(report: Report, console: Console | None = None) -> None:
         f"Records that changed nothing: {report.fenced:,} fenced, {report.duplicates:,} duplicates, "
         f"{report.quarantined:,} quarantined."
     )
+
+
+def _show_positions(report: Report, console: Console) -> None:
     if console.is_terminal:
         offsets = " ".join(f"{partition}:{at.offset}" for partition, at in sorted(report.positions.items()))
         console.print(f"Positions: {offsets}", style="dim")
     else:
         for partition, at in sorted(report.positions.items()):
             console.print(f"partition {partition}: {at.log_id or '-'} {at.offset}")
-    if report.equal:
-        console.print("The views equal the fold of the log.", style="bold green")
-        return
-    if report.difference_count:
-        _show_differences(report, console)
-    console.print(f"The views differ from the log: {report.difference_count:,} differences.", style="bold red")
 
 
-def _show_differences(report: Report, console: Console) -> None:
+def show_differences(report: Report, console: Console) -> None:
+    """The first of them; nothing where there are none."""
     shown = report.differences[:MOST_SHOWN]
-    if console.is_terminal:
+    if shown and console.is_terminal:
         table = Table("partition", "contest", "participant", "source", "what", "log says", "view says")
         for difference in shown:
             table.add_row(*_cells(difference))

@@ -9,7 +9,7 @@ import orjson
 
 REMEMBERED: Final = 500
 """Ballots that a voter may send again."""
-EAGER_VOTERS: Final = 40
+EAGER_VOTERS: Final = 24
 SHARED_ADDRESS: Final = "203.0.113.7"
 
 
@@ -67,8 +67,11 @@ class Electorate:
         return self._vote("anonymous", anonymous_id=f"device-{device}", platform=self._platform())
 
     def eager(self) -> Ballot:
+        """More than is allowed: the one half for one favourite, the other for everybody."""
         voter = self._random.randrange(EAGER_VOTERS)
-        return self._vote("eager", voter_id=f"eager-{voter}", count=self._random.choice((1, 1, 2)))
+        favourite = self._participants[voter // 2 % len(self._participants)] if voter % 2 else ""
+        count = self._random.choice((1, 1, 2))
+        return self._vote("eager", participant=favourite, voter_id=f"eager-{voter}", count=count)
 
     def neighbour(self) -> Ballot:
         voter = self._random.randrange(self._voters)

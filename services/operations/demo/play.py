@@ -25,6 +25,7 @@ from services.operations.demo.screen import Screen
 from services.operations.demo.verdict import Verdict, judge
 from services.operations.demo.words import conclude, introduce
 from services.operations.running import Ending, print_json
+from services.operations.stack.part import PARTS
 from services.operations.stack.report import Report
 from services.operations.stack.settings import StackSettings
 from services.operations.stack.supervisor import Supervisor
@@ -73,6 +74,9 @@ async def play(options: Options) -> Ending:
             await interrupts.wait()
     except asyncio.CancelledError:
         console.print("Stopped at once, without the check.")
+        for part in PARTS:
+            if part.name in supervisor.pids:
+                await supervisor.kill(part.name, restart=False)
         return Ending.PROBLEM
     finally:
         await supervisor.stop()

@@ -20,7 +20,7 @@ PARTICIPANTS: Final = (
     "The Night Ferry",
 )
 FREE_PER_PARTICIPANT: Final = 3
-FREE_IN_CONTEST: Final = 12
+FREE_IN_CONTEST: Final = 10
 PER_ADDRESS: Final = 10
 
 

@@ -1,7 +1,6 @@
 """The demo in a terminal: one calm table, redrawn in place; elsewhere a line every few seconds."""
 
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
@@ -14,9 +13,10 @@ from services.operations.demo.gauge import Gauge
 from services.operations.demo.sample import TITLE, Sample
 
 EIGHTHS: Final = " ▏▎▍▌▋▊▉"
-BESIDE_BARS: Final = 66
-"""Columns that the table takes without its bars."""
-BARS: Final = (8, 44)
+TITLE_WIDTH: Final = 19
+BARS: Final = (4, 44)
+"""Narrowest and widest."""
+COLUMNS: Final = (" share", " votes", "  free", "  paid", "voters", " anon.")
 LEADER: Final = "green"
 OTHERS: Final = "cyan"
 QUIET: Final = "dim"
@@ -70,24 +70,25 @@ class Screen:
 
     def _table(self, console: Console) -> RenderableType:
         counts = self._gauge.counts or {"participants": {}, "total_vote_sources": []}
-        rows: dict[str, Any] = counts["participants"]
-        total = counts.get("count", 0)
-        top = max((row["count"] for row in rows.values()), default=0)
-        width = min(BARS[1], max(BARS[0], console.width - BESIDE_BARS))
+        total, sources = counts.get("count", 0), counts.get("total_vote_sources") or []
+        rows = {key: counts["participants"].get(key, {"count": 0}) for key in self._sample.titles}
+        figures = {key: _figures(row, total) for key, row in rows.items()}
+        figures["all"] = _figures(counts | {"vote_sources": sources}, 0)
+        widths = [max(map(len, cells)) for cells in zip(COLUMNS, *figures.values(), strict=True)]
+        room = console.width - TITLE_WIDTH - sum(widths) - len(widths) - 4
+        width = min(BARS[1], max(BARS[0], room))
+        top = max(row["count"] for row in rows.values())
         table = Table(box=None, padding=(0, 1, 0, 0), header_style=QUIET, pad_edge=False)
-        table.add_column("", no_wrap=True, width=19)
+        table.add_column("", no_wrap=True, width=TITLE_WIDTH)
         table.add_column("", no_wrap=True, width=width)
-        for name in ("share", "votes", "free", "paid", "voters", "anon."):
-            table.add_column(name, justify="right", min_width=6, no_wrap=True)
+        for name in COLUMNS:
+            table.add_column(name.strip(), justify="right", min_width=len(name), no_wrap=True)
         for key, title in self._sample.titles.items():
-            row = rows.get(key, {"count": 0})
-            leads = row["count"] == top > 0
-            share = f"{100 * row['count'] / total:.1f}%" if total else "-"
-            bar = Text(_bar(row["count"], top, width, console), style=LEADER if leads else OTHERS)
-            table.add_row(Text(title, style="bold" if leads else ""), bar, share, *_figures(row))
+            leads = rows[key]["count"] == top > 0
+            bar = Text(_bar(rows[key]["count"], top, width, console), style=LEADER if leads else OTHERS)
+            table.add_row(Text(title, style="bold" if leads else ""), bar, *figures[key])
         table.add_row("")
-        sources = {"vote_sources": counts.get("total_vote_sources") or []}
-        table.add_row("all", "", "", *_figures(counts | sources), style="bold")
+        table.add_row("all", "", *figures["all"], style="bold")
         return table
 
     def _answers(self) -> RenderableType:
@@ -130,16 +131,14 @@ class Screen:
         return line
 
 
-def _figures(row: dict[str, Any]) -> tuple[str, ...]:
+def _figures(row: dict[str, Any], total: int) -> tuple[str, ...]:
+    """A cell for each of `COLUMNS`; no share without a `total`."""
     by_source = {one["source"]: one["count"] for one in row.get("vote_sources") or []}
-    numbers: tuple[Callable[[], int], ...] = (
-        lambda: row.get("count", 0),
-        lambda: by_source.get("c-free", 0),
-        lambda: by_source.get("c-paid", 0),
-        lambda: row.get("unique_voter_count", 0),
-        lambda: row.get("anonymous_voter_count", 0),
-    )
-    return tuple(f"{number():,}" for number in numbers)
+    count = row.get("count", 0)
+    share = f"{100 * count / total:.1f}%" if total else ""
+    votes = count, by_source.get("c-free", 0), by_source.get("c-paid", 0)
+    voters = row.get("unique_voter_count", 0), row.get("anonymous_voter_count", 0)
+    return share, *(f"{number:,}" for number in (*votes, *voters))
 
 
 def _bar(count: int, top: int, width: int, console: Console) -> str:

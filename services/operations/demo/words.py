@@ -11,7 +11,7 @@ from services.operations.connect import DATA_DIR
 from services.operations.demo.books import Books
 from services.operations.demo.sample import Sample
 from services.operations.demo.verdict import Verdict
-from services.operations.verify import show
+from services.operations.verify import show_differences, show_figures
 
 MOST_SHOWN = 10
 
@@ -32,10 +32,11 @@ def introduce(
         f"  export TALLY_API_KEY={escape(stack['api_key'])}",
         f"  curl -X POST {contest}/votes \\",
         f"    {bearer} \\",
-        f"    -H 'Content-Type: application/json' -d {escape(shlex.quote(vote))}",
-        f"  curl '{contest}/vote_updates/?sources=true' \\",
+        "    -H 'Content-Type: application/json' \\",
+        f"    -d {escape(shlex.quote(vote))}",
+        f"  curl {contest}/vote_updates/ \\",
         f"    {bearer}",
-        "[dim]or take the projector away: it comes back, nothing is lost, nothing counts twice:[/]",
+        "[dim]or take the projector away; nothing is lost, nothing counts twice:[/]",
         f"  kill -9 {stack['pids'].get('projector', '')}; tally status{escape(where)}",
         "",
     ]
@@ -46,12 +47,13 @@ def introduce(
 def conclude(console: Console, verdict: Verdict, books: Books, sample: Sample) -> None:
     """The verdict last, what it rests on before."""
     p50, p99 = books.all_times()
+    whole_lines = not console.is_terminal
     console.print(
-        f"Voters were told {len(books.accepted):,} times that their vote counts, {books.replayed:,} times that it "
-        f"did already,\n{sum(books.refusals.values()):,} times that it cannot; "
+        f"\nVoters were told {len(books.accepted):,} times that their vote counts, "
+        f"{books.replayed:,} times that it did already, {sum(books.refusals.values()):,} times that it cannot; "
         f"{sum(books.retries.values()):,} requests were sent again. "
         f"Answers took {p50 * 1000:.0f} ms (p50), {p99 * 1000:.0f} ms (p99).",
-        soft_wrap=True,
+        soft_wrap=whole_lines,
     )
     if verdict.in_doubt:
         console.print(f"{verdict.in_doubt:,} votes were still in doubt at the end.", style="yellow")
@@ -59,7 +61,8 @@ def conclude(console: Console, verdict: Verdict, books: Books, sample: Sample) -
         console.print(f"{verdict.of_others:,} votes came from elsewhere: yours?")
     if not verdict.folded:
         console.print("The views did not come to the log's end in time.", style="red")
-    show(verdict.report, console)
+    show_figures(verdict.report, console)
+    show_differences(verdict.report, console)
     _list(console, "accepted, but not counted", verdict.lost)
     _list(console, "counted, but refused", verdict.unasked)
     _list(console, "counted differently", [_titled(text, sample) for text in verdict.miscounted])
@@ -67,7 +70,7 @@ def conclude(console: Console, verdict: Verdict, books: Books, sample: Sample) -
         console.print(
             f"[bold green]Counts equal the fold of the log:[/] {verdict.accepted:,} vote ids accepted, "
             f"{verdict.accepted:,} counted, {verdict.votes:,} votes.",
-            soft_wrap=True,
+            soft_wrap=whole_lines,
         )
     else:
         console.print("[bold red]Counts do not equal the fold of the log.[/]")

@@ -1,0 +1,142 @@
+"""`tally demo` as a process: counts equal the fold at its end, also when the projector is killed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from services.operations.stack.reaper import start_time
+from tests.support.eventually import eventually
+
+ROOT = Path(__file__).parents[3]
+
+
+class Demo:
+    """The process; over the session's Kafka and Valkey, in a namespace of its own."""
+
+    def __init__(self, data_dir: Path, environment: dict[str, str], *options: str) -> None:
+        self.data_dir = data_dir
+        command = [sys.executable, "-m", "services.operations", "demo", "--data-dir", str(data_dir), "--port", "0"]
+        self.process = subprocess.Popen(
+            [*command, "--json", "--rate", "80", *options],
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    async def stack(self) -> dict[str, Any]:
+        """Once it is ready."""
+
+        def ready() -> dict[str, Any] | None:
+            assert self.process.poll() is None, self.process.communicate()
+            file = self.data_dir / "stack.json"
+            return json.loads(file.read_text()) if file.exists() else None
+
+        return await eventually(ready, deadline_s=60) or {}
+
+    async def votes_come_in(self, stack: dict[str, Any], atleast: int = 40) -> None:
+        headers = {"authorization": f"Bearer {stack['api_key']}"}
+        async with httpx.AsyncClient(base_url=stack["base_url"], headers=headers, trust_env=False) as client:
+
+            async def counted() -> bool:
+                contests = (await client.get("/contests")).json()["data"]
+                if not contests:
+                    return False
+                answer = await client.get(f"/contests/{contests[0]['key']}/vote_updates/")
+                return bool(answer.json().get("count", 0) >= atleast)
+
+            await eventually(counted, deadline_s=30, every_s=0.2)
+
+    async def ended(self) -> tuple[int, dict[str, Any], str]:
+        output, errors = await asyncio.to_thread(self.process.communicate)
+        return self.process.returncode, json.loads(output) if output else {}, errors
+
+
+@pytest.fixture
+async def start(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -> AsyncIterator[Any]:
+    environment = {
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS": kafka,
+        "TALLY_VALKEY_URL": valkey_address,
+        "TALLY_NAMESPACE": namespace,
+        "TALLY_PARTITIONS": "4",
+    }
+    started: list[Demo] = []
+
+    def begin(*options: str) -> Demo:
+        started.append(Demo(tmp_path / "data", environment, *options))
+        return started[-1]
+
+    yield begin
+    for demo in started:
+        demo.process.kill()
+        await demo.ended()
+
+
+async def test_counts_equal_the_fold_though_the_projector_is_killed(start: Any) -> None:
+    demo = start("--seconds", "8")
+    stack = await demo.stack()
+    await demo.votes_come_in(stack)
+    os.kill(stack["pids"]["projector"], signal.SIGKILL)
+    code, result, errors = await demo.ended()
+    assert code == 0, errors
+    assert result["equal"]
+    assert result["vote_ids_accepted"] > 100
+    assert result["verify"]["ledger"]["counted"] == result["vote_ids_accepted"]
+    assert result["votes_shown"] == result["votes_by_the_log"]
+    assert {"participant_limit_reached", "not_found", "malformed_json"} <= result["answers"]["refused"].keys()
+    assert result["answers"]["replayed"] > 0
+    assert "projector runs again" in errors
+    assert "curl -X POST" in errors
+    assert "Traceback" not in errors
+    assert "\x1b" not in errors
+
+
+async def test_ctrl_c_goes_to_the_check_and_leaves_nobody_behind(start: Any) -> None:
+    demo = start("--seconds", "0")
+    stack = await demo.stack()
+    await demo.votes_come_in(stack)
+    demo.process.send_signal(signal.SIGINT)
+    code, result, errors = await demo.ended()
+    assert code == 0, errors
+    assert result["equal"]
+    assert not [name for name, pid in stack["pids"].items() if start_time(pid) is not None]
+
+
+async def test_votes_of_others_are_no_difference(start: Any) -> None:
+    demo = start("--seconds", "0")
+    stack = await demo.stack()
+    await demo.votes_come_in(stack)
+    headers = {"authorization": f"Bearer {stack['api_key']}"}
+    async with httpx.AsyncClient(base_url=stack["base_url"], headers=headers, trust_env=False) as client:
+        contest = (await client.get("/contests")).json()["data"][0]["key"]
+        participants = (await client.get(f"/contests/{contest}/participants")).json()["data"]
+        vote = {"participant_key": participants[0]["key"], "voter_id": "me"}
+        assert (await client.post(f"/contests/{contest}/votes", json=vote)).status_code == 201
+    demo.process.send_signal(signal.SIGTERM)
+    code, result, errors = await demo.ended()
+    assert code == 0, errors
+    assert result["vote_ids_of_others"] == 1
+
+
+async def test_a_second_ctrl_c_stops_at_once(start: Any) -> None:
+    demo = start("--seconds", "0", "--keep")
+    stack = await demo.stack()
+    os.kill(stack["pids"]["projector"], signal.SIGSTOP)
+    demo.process.send_signal(signal.SIGINT)
+    await asyncio.sleep(0.3)
+    demo.process.send_signal(signal.SIGINT)
+    code, result, errors = await demo.ended()
+    assert (code, result) == (1, {})
+    assert "without the check" in errors
+    assert "Traceback" not in errors

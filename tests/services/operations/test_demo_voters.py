@@ -1,0 +1,139 @@
+"""The demo's voters, what is noted of their answers, and the screen that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, ClassVar, cast
+
+import httpx
+import orjson
+from rich.console import Console
+
+from services.operations.demo.books import Books
+from services.operations.demo.crowd import Crowd
+from services.operations.demo.electorate import Electorate
+from services.operations.demo.gauge import Gauge
+from services.operations.demo.sample import PARTICIPANTS, Sample
+from services.operations.demo.screen import Screen
+
+KEYS = [f"p{number}" for number in range(8)]
+
+
+def test_the_same_seed_draws_the_same_ballots_of_every_kind() -> None:
+    draws = [[Electorate(KEYS, 100, seed=7).draw() for _ in range(3)] for _ in range(2)]
+    assert draws[0] == draws[1]
+    electorate = Electorate(KEYS, 100, seed=1)
+    for _ in range(1_000):
+        ballot = electorate.draw()
+        if ballot.kind == "free":
+            electorate.accepted(ballot)
+    kinds = {electorate.draw().kind for _ in range(1_000)}
+    assert kinds >= {"free", "paid", "anonymous", "eager", "neighbour", "reused id", "malformed"}
+
+
+async def crowd_told(answer: Callable[[httpx.Request], httpx.Response], for_s: float) -> tuple[Books, Electorate]:
+    books, electorate = Books(), Electorate(KEYS, 100, seed=1)
+    transport = httpx.MockTransport(answer)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tally") as client:
+        crowd = Crowd(client, "contest", electorate, books, rate=200)
+        stop = asyncio.Event()
+        voting = asyncio.create_task(crowd.vote_until(stop))
+        await asyncio.sleep(for_s)
+        stop.set()
+        await voting
+        await crowd.settle(5)
+    return books, electorate
+
+
+def accept_singles(request: httpx.Request) -> httpx.Response:
+    if request.url.path.endswith("/batch"):
+        lines = request.content.split(b"\n")
+        results = [{"status": 201}] * (len(lines) - 1) + [{"status": 422, "code": "validation_failed"}]
+        return httpx.Response(200, json={"results": results})
+    return httpx.Response(201, json={})
+
+
+async def test_what_was_not_answered_is_sent_again_under_the_same_id() -> None:
+    bodies: Counter[bytes] = Counter()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        bodies[request.content] += 1
+        if bodies[request.content] == 1:
+            return httpx.Response(503, json={"code": "ledger_catching_up"}, headers={"retry-after": "0.1"})
+        if bodies[request.content] == 2:
+            raise httpx.ReadError("gone")
+        return accept_singles(request)
+
+    books, _ = await crowd_told(answer, for_s=0.5)
+    assert books.accepted
+    assert not books.in_doubt
+    assert books.retries["ledger_catching_up"] == books.retries["no_answer"] > 0
+    assert set(bodies.values()) == {3}
+
+
+async def test_who_is_never_told_is_in_doubt_and_not_accepted() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(503, json={"code": "log_unavailable"}, headers={"retry-after": "1"})
+
+    books, electorate = Books(), Electorate(KEYS, 100, seed=1)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://tally") as client:
+        crowd = Crowd(client, "contest", electorate, books, rate=200)
+        stop = asyncio.Event()
+        voting = asyncio.create_task(crowd.vote_until(stop))
+        await asyncio.sleep(0.2)
+        stop.set()
+        await voting
+        await crowd.settle(0.1)
+    assert books.in_doubt
+    assert books.in_doubt.keys() <= electorate.ids
+    assert not books.accepted
+
+
+async def test_items_of_a_batch_are_told_apart() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith("/batch"):
+            return httpx.Response(409, json={"code": "participant_limit_reached"})
+        return accept_singles(request)
+
+    books, electorate = await crowd_told(answer, for_s=1.5)
+    assert books.accepted
+    assert books.accepted.keys() <= electorate.ids
+    assert books.refusals["validation_failed"] > 0
+    assert books.refusals["participant_limit_reached"] > 0
+
+
+def test_the_screen_fits_a_small_terminal() -> None:
+    class Still:
+        lag, shut = 12, 0
+        counts: ClassVar[Any] = {
+            "count": 1_234_567,
+            "unique_voter_count": 345_678,
+            "anonymous_voter_count": 45_678,
+            "participants": {
+                key: {
+                    "count": 154_321,
+                    "unique_voter_count": 54_321,
+                    "anonymous_voter_count": 4_321,
+                    "vote_sources": [{"source": "c-free", "count": 1}, {"source": "c-paid", "count": 154_320}],
+                }
+                for key in KEYS
+            },
+            "total_vote_sources": [{"source": "c-free", "count": 8}, {"source": "c-paid", "count": 1_234_559}],
+        }
+
+    books = Books()
+    for number, code in enumerate(("participant_limit_reached", "idempotency_key_reused", "ip_limit_reached") * 9):
+        books.refusals[f"{code}{number}"] = 10_000
+    books.retries.update({"log_unavailable": 12_345, "views_unavailable": 12_345, "no_answer": 12_345})
+    sample = Sample("contest", dict(zip(KEYS, PARTICIPANTS, strict=True)))
+    screen = Screen(sample, cast(Gauge, Still()), books, "http://127.0.0.1:8080", 60)
+    console = Console(width=80, height=24, force_terminal=True, color_system=None)
+    with console.capture() as captured:
+        console.print(screen.render(console))
+    lines = captured.get().splitlines()
+    assert len(lines) <= 22
+    assert max(map(len, lines)) <= 80
+    assert "1,234,567" in captured.get()
+    assert orjson.dumps(screen.line())
