@@ -104,6 +104,23 @@ async def test_of_two_patches_with_the_same_precondition_one_loses(catalogue: Ca
         await catalogue.engine.delete(CONTESTS, account, stored.key, fits)
 
 
+async def test_a_guarded_delete_and_a_guarded_patch_exclude_one_another(
+    catalogue: Catalogue, account: str
+) -> None:
+    for _ in range(5):
+        stored = await catalogue.create("contests", account, {})
+
+        def fits(found: Stored, version: int = stored.version) -> bool:
+            return found.version == version
+
+        results = await asyncio.gather(
+            catalogue.engine.patch(CONTESTS, account, stored.key, {"title": "x"}, fits),
+            catalogue.another_engine().delete(CONTESTS, account, stored.key, fits),
+            return_exceptions=True,
+        )
+        assert sum(isinstance(result, VersionConflict | NotFound) for result in results) == 1
+
+
 async def test_patches_without_a_precondition_lose_nothing(catalogue: Catalogue, account: str) -> None:
     stored = await catalogue.create("contests", account, {})
     engines = [catalogue.engine, catalogue.another_engine(), catalogue.another_engine()]
@@ -198,6 +215,8 @@ async def test_a_part_that_children_refer_to_cannot_be_taken_away(catalogue: Cat
         await catalogue.engine.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
     await catalogue.engine.delete(TAGS, account, tag.key)
     await catalogue.engine.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
+    with pytest.raises(ValidationFailed):
+        await catalogue.create("shelf_tags", account, {"shelf": "top"}, crate.key)
     await catalogue.engine.delete(CRATES, account, crate.key)
 
 

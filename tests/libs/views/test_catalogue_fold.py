@@ -75,7 +75,11 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
         parent = held.parent[1]
     contest = key if resource == "contests" else parent if resource == "participants" else None
     offered = [offer for (owner, *_), held in model.records.items() if owner == account for offer in held.offers]
-    targets = [*there, *offered] if sensible else [("shops", "nothing"), ("conventions/days", "a/9")]
+    targets = (
+        [*there, *offered]
+        if sensible
+        else [("shops", "nothing"), *(("conventions/days", f"{key}/1") for key in KEYS)]
+    )
     version = model.version((account, resource, key))
     written = {
         "resource": resource,
