@@ -5,12 +5,18 @@ from typing import Any
 
 import orjson
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError, ViewsUnavailable
+from libs.web.asgi import Front
 from libs.web.auth import Authenticator, require
 from libs.web.conditions import matches, not_modified, precondition_fails
-from libs.web.errors import TABLE, Forbidden, Unauthorized, problem_response
+from libs.web.errors import TABLE, Forbidden, Unauthorized, handle_errors, problem_response
 from libs.web.health import health_routes
+from libs.web.requests import read_body
 
 
 class Key:
@@ -139,3 +145,20 @@ async def test_readiness_names_what_is_away_and_why() -> None:
         "dependencies": {"log": "ready", "views": "Valkey: refused", "store": "no answer within 2 s"},
     }
     assert (await routes["/livez"].endpoint(None)).status_code == 200
+
+
+async def test_a_caller_who_hangs_up_is_no_bug(caplog: pytest.LogCaptureFixture) -> None:
+    async def endpoint(request: Request) -> Response:
+        return Response(await read_body(request))
+
+    app = Starlette(routes=[Route("/", endpoint, methods=["POST"])])
+    handle_errors(app)
+    scope = {"type": "http", "method": "POST", "path": "/", "raw_path": b"/", "query_string": b"", "headers": []}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None: ...
+
+    await Front(app)(scope, receive, send)
+    assert not caplog.records
