@@ -1,6 +1,6 @@
 """What every HTTP process puts around its app: plain ASGI, a few microseconds a request."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -15,13 +15,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 class Front:
     """Answers every path with and without a trailing slash, directly; a bug is a 500 problem, never a stack trace.
 
-    Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`. Hot routes are
-    answered here, without the layers that the app puts around its own.
+    Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`.
     """
 
-    def __init__(self, app: App, hot: Sequence[HotRoute] = ()) -> None:
+    def __init__(self, app: App) -> None:
         self.app = app
-        self.hot = hot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -45,11 +43,3 @@ class Front:
             log_bug(error, scope)
             if not started:
                 await bug_response(scope)(scope, receive, watched)
-
-    def _app_for(self, scope: Scope) -> App:
-        for route in self.hot:
-            found = route.path_regex.match(scope["path"])
-            if found is not None and scope["method"] in (route.methods or ()):
-                scope["path_params"] = found.groupdict()
-                return route.serve
-        return self.app
