@@ -103,6 +103,7 @@ class Producers:
             request_timeout_ms=settings.kafka_request_timeout_ms,
             acks="all",
             enable_idempotence=True,
+            linger_ms=settings.produce_linger_ms,
             max_batch_size=settings.produce_max_batch_bytes,
             max_request_size=2 * settings.produce_max_record_bytes,
         )

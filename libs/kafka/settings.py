@@ -19,6 +19,9 @@ class KafkaSettings(BaseSettings):
     produce_deadline_ms: int = Field(
         5_000, ge=10, description="How long a record may take to be acknowledged before its outcome is unknown."
     )
+    produce_linger_ms: int = Field(
+        2, ge=0, description="Least time between two batches to a broker: fewer, larger requests under load."
+    )
     produce_max_queued_records: int = Field(
         20_000, ge=1, description="Records a process holds for Kafka; one more is refused at once."
     )

@@ -177,6 +177,9 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         while self._queued() >= self._membership.settings.projector_max_queued_records and not self._closing:
             self._room.clear()
             await self._room.wait()
+        pace = self._membership.pace
+        if pace.busy_records <= len(batch) < pace.max_records:
+            await asyncio.sleep(pace.gather_ms / 1000)
 
     def _queued(self) -> int:
         """Records that the folds will take; a stalled fold is paused, and must not hold back the others."""

@@ -1,11 +1,12 @@
 """What every HTTP process puts around its app: plain ASGI, a few microseconds a request."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.requests import ClientDisconnect
 
-from libs.web.errors import Scope, bug_response, log_bug
+from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
+from libs.web.hot import HotRoute
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -15,11 +16,13 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 class Front:
     """Answers every path with and without a trailing slash, directly; a bug is a 500 problem, never a stack trace.
 
-    Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`.
+    Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`. Hot routes are
+    answered here, without the layers that the app puts around its own.
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, hot: Sequence[HotRoute] = ()) -> None:
         self.app = app
+        self.hot = hot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -36,10 +39,22 @@ class Front:
             await send(message)
 
         try:
-            await self.app(scope, receive, watched)
+            await self._app_for(scope)(scope, receive, watched)
         except ClientDisconnect:
             return  # nobody is there to be answered
         except Exception as error:
-            log_bug(error, scope)
+            if is_for_the_caller(error):
+                response = problem_response(error, scope)
+            else:
+                log_bug(error, scope)
+                response = bug_response(scope)
             if not started:
-                await bug_response(scope)(scope, receive, watched)
+                await response(scope, receive, watched)
+
+    def _app_for(self, scope: Scope) -> App:
+        for route in self.hot:
+            found = route.path_regex.match(scope["path"])
+            if found is not None and scope["method"] in (route.methods or ()):
+                scope["path_params"] = found.groupdict()
+                return route.serve
+        return self.app

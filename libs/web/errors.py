@@ -4,7 +4,7 @@ import logging
 import secrets
 from collections.abc import MutableMapping
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 import orjson
 from starlette.applications import Starlette
@@ -176,11 +176,16 @@ def bug_response(scope: Scope) -> Response:
     return problem_response(hidden, scope)
 
 
+def is_for_the_caller(error: Exception) -> TypeGuard[TallyError]:
+    """Whether the error says something to a caller; everything else is a bug."""
+    return isinstance(error, TallyError) and error.code in TABLE and error.code != TallyError.code
+
+
 def handle_errors(app: Starlette) -> None:
     """Make `app` answer every error of ours, the framework's own, and bugs (which `Front` logs) as above."""
 
     async def ours(request: Request, error: Exception) -> Response:
-        if isinstance(error, TallyError) and error.code in TABLE and error.code != TallyError.code:
+        if is_for_the_caller(error):
             return problem_response(error, request.scope)
         raise error
 

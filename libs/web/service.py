@@ -24,7 +24,7 @@ DRAIN_S = 10
 class Surface:
     """What a service shows over HTTP, and what it needs to be ready.
 
-    `hot` routes are matched before all others. `checks` are named for what they look at.
+    `hot` routes are served before all others. `checks` are named for what they look at.
     """
 
     hot: Sequence[HotRoute] = ()
@@ -51,8 +51,9 @@ def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAP
 
 async def serve(app: FastAPI, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM, then let what is under way finish. The caller closes what the app uses."""
+    hot = [route for route in app.routes if isinstance(route, HotRoute)]
     config = uvicorn.Config(
-        Front(app),
+        Front(app, hot),
         host=host,
         port=port,
         loop="none",
@@ -61,6 +62,7 @@ async def serve(app: FastAPI, host: str, port: int) -> None:
         access_log=False,
         log_config=None,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=DRAIN_S,
     )
     for number in (signal.SIGINT, signal.SIGTERM):
