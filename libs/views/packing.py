@@ -28,6 +28,8 @@ from libs.tally.tallies import VoteStatus
 
 SOURCES: Final = ("c-free", "c-paid")
 CAST, FENCE, POISON, OTHER = 1, 2, 3, 0
+COUNTS, LIMITS, EPOCHS, WHOLE = 2**24, 2**31, 2**28, 2**53
+"""What the fields of a record in `votes.lua` have room for, and where Lua's numbers stop being whole."""
 
 pack = msgpack.Packer(use_bin_type=False, autoreset=True).pack
 
@@ -96,15 +98,38 @@ def limited(number: int) -> int | None:
     return None if number == UNLIMITED else number
 
 
+def _fits(cast: VoteCast) -> bool:
+    """Whether the views have room for the vote's numbers and names, and each name is one there."""
+    ((participant, count),) = cast.choices
+    left_p, left_c = cast.remaining_participant or 0, cast.remaining_contest or 0
+    return (
+        participant != ""
+        and "\0" not in cast.contest
+        and 0 < count < COUNTS
+        and 0 <= cast.epoch < EPOCHS
+        and 0 <= cast.incarnation < WHOLE
+        and 0 <= cast.accepted_at < WHOLE
+        and 0 <= (cast.next_free_vote_at or 0) < WHOLE
+        and UNLIMITED <= cast.max_participant < LIMITS
+        and UNLIMITED <= cast.max_contest < LIMITS
+        and UNLIMITED <= left_p < LIMITS
+        and UNLIMITED <= left_c < LIMITS
+    )
+
+
 def fold_item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
     """One record of the log as `votes_apply` takes it."""
     if isinstance(event, VoteCast):
         try:
-            voter, content = raw(event.voter), raw(event.content)
+            voter, content, vote_id = raw(event.voter), raw(event.content), digest(event.vote_id)
         except ValueError as error:
-            return [POISON, offset, f"voter or content: {error}"]
+            return [POISON, offset, f"voter, content or vote id: {error}"]
+        if len(voter) != len(event.voter) * 3 // 4:
+            return [POISON, offset, "the voter is no base64url text"]
         if len(content) != 8 or len(event.choices) != 1:
             return [POISON, offset, "a vote has one choice and a content hash of 8 bytes"]
+        if not _fits(event):
+            return [POISON, offset, "a number or a name out of range"]
         return [
             CAST,
             offset,
@@ -112,7 +137,7 @@ def fold_item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any
             event.contest,
             voter,
             int(event.anonymous),
-            digest(event.vote_id),
+            vote_id,
             content,
             SOURCES.index(event.source),
             event.choices,
@@ -126,6 +151,8 @@ def fold_item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any
             event.next_free_vote_at or 0,
         ]
     if isinstance(event, Fence):
+        if not -1 < event.incarnation < WHOLE or not -1 < (event.after or 0) < WHOLE:
+            return [POISON, offset, "a number out of range"]
         after = UNLIMITED if event.after is None else event.after
         return [FENCE, offset, event.incarnation, after, event.run or ""]
     if isinstance(event, Undecodable):
