@@ -1,0 +1,78 @@
+"""Limits bound the votes of one voter, and a command that would exceed one is refused whole."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from libs.tally.contest import UNLIMITED, Limits
+from libs.tally.errors import ContestNotRunning, LimitReached, LimitScope, NotFound
+from libs.tally.rules import decide, over_limit, remaining
+from tests.support.builders import NOW, a_contest, a_vote
+
+
+def refusal(limits: Limits, used_participant: int, used_contest: int, count: int) -> LimitReached | None:
+    def used(participant: str) -> int:
+        return used_participant if participant else used_contest
+
+    return over_limit(a_contest(free=limits), a_vote(count=count), used)
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "count", "scope"),
+    [
+        (Limits(1, -1), (0, 0), 1, None),
+        (Limits(1, -1), (1, 1), 1, LimitScope.PARTICIPANT),
+        (Limits(3, -1), (0, 0), 4, LimitScope.PARTICIPANT),
+        (Limits(3, -1), (2, 2), 2, LimitScope.PARTICIPANT),
+        (Limits(-1, 3), (0, 2), 1, None),
+        (Limits(-1, 3), (0, 3), 1, LimitScope.CONTEST),
+        (Limits(1, 1), (1, 1), 1, LimitScope.PARTICIPANT),
+        (Limits(0, -1), (0, 0), 1, LimitScope.PARTICIPANT),
+        (Limits(-1, 0), (0, 0), 1, LimitScope.CONTEST),
+        (Limits(-1, -1), (10**9, 10**9), 1_000_000, None),
+        (Limits(2, 9), (5, 5), 1, LimitScope.PARTICIPANT),
+    ],
+)
+def test_a_limit(limits: Limits, used: tuple[int, int], count: int, scope: LimitScope | None) -> None:
+    error = refusal(limits, *used, count)
+    assert (error and error.scope) == scope
+
+
+def test_a_refusal_says_limit_and_used_and_its_code() -> None:
+    error = refusal(Limits(3, -1), 2, 2, 2)
+    assert error is not None
+    assert (error.code, error.data["limit"], error.data["used"]) == ("participant_limit_reached", 3, 2)
+
+
+def test_free_and_paid_votes_have_limits_of_their_own() -> None:
+    contest = a_contest(free=Limits(1, 1), paid=Limits(0, -1))
+    assert over_limit(contest, a_vote(), lambda _: 0) is None
+    assert over_limit(contest, a_vote(source="c-paid"), lambda _: 0) is not None
+
+
+def test_without_a_limit_nothing_is_said_to_remain() -> None:
+    assert remaining(UNLIMITED, 5) is None
+    assert remaining(5, 5) == 0
+
+
+@pytest.mark.parametrize("max_participant", [-1, 0, 1, 3])
+@pytest.mark.parametrize("max_contest", [-1, 0, 1, 3])
+def test_an_admitted_vote_keeps_every_sum_within_its_limit_and_a_refused_one_would_not(
+    max_participant: int, max_contest: int
+) -> None:
+    for used_p, more, count in product(range(4), range(3), range(1, 4)):
+        error = refusal(Limits(max_participant, max_contest), used_p, used_p + more, count)
+        fits_p = max_participant == UNLIMITED or used_p + count <= max_participant
+        fits_c = max_contest == UNLIMITED or used_p + more + count <= max_contest
+        assert (error is None) == (fits_p and fits_c)
+        assert error is None or (error.scope is LimitScope.CONTEST) == fits_p
+
+
+def test_decide_asks_for_the_time_first_then_the_configuration_then_the_limits() -> None:
+    spent, over = a_contest(free=Limits(0, 0)), a_contest(free=Limits(0, 0), end=NOW)
+    assert isinstance(decide(over, a_vote("z"), lambda _: 0, NOW), ContestNotRunning)
+    assert isinstance(decide(spent, a_vote("z"), lambda _: 0, NOW), NotFound)
+    assert isinstance(decide(spent, a_vote("a"), lambda _: 0, NOW), LimitReached)
+    assert decide(a_contest(), a_vote("a"), lambda _: 0, NOW) is None

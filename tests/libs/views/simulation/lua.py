@@ -1,0 +1,151 @@
+"""The ledger as Valkey's functions keep it: `VoteViews` over a connection that answers at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from redis import Redis
+
+from libs.contracts.log import Position
+from libs.tally.admission import Answer, Request
+from libs.tally.commands import CastVote
+from libs.tally.contest import Contest
+from libs.tally.events import Event, Fence
+from libs.tally.rules import own_refusal
+from libs.tally.tallies import PartitionTally
+from libs.views import votes as views
+from libs.views.votes import FoldInput, PartitionState, UsedVotes, VoteState, VoteViews
+from tests.libs.views.simulation.comparison import described, described_view, differing
+from tests.libs.views.simulation.model import APPEND_MS
+
+T = TypeVar("T")
+
+CONTESTS = {"contest"}
+SOURCE = Path(views.__file__).with_name("votes.lua")
+
+
+def load(redis: Redis, prefix: str = "", changes: Sequence[tuple[str, str]] = ()) -> None:
+    """Load the functions; with a prefix to all names, an altered copy of them beside the real ones."""
+    source = SOURCE.read_text()
+    for old, new in changes:
+        assert old in source, f"votes.lua has no longer {old!r}"
+        source = source.replace(old, new)
+    source = source.replace("name=tally_", f"name={prefix}tally_")
+    redis.function_load(re.sub(r"'(votes|address)_", rf"'{prefix}\1_", source), replace=True)
+
+
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waited")
+
+
+class Direct:
+    """A `Valkey` that answers within the call. `prefix` picks an altered copy of the functions."""
+
+    def __init__(self, redis: Redis, prefix: str = "") -> None:
+        self._redis = redis
+        self._prefix = prefix
+
+    async def call(self, *command: Any) -> Any:
+        if command[0] == "FCALL":
+            command = command[0], self._prefix + command[1], *command[2:]
+        return self._redis.execute_command(*command)
+
+
+class LuaLedger:
+    """Losing writes is restoring an older copy of the keys; the server's new run id is simulated from the other
+    side, by making the stored ones those of a former run."""
+
+    def __init__(self, redis: Redis, namespace: str, prefix: str = "") -> None:
+        self._redis = redis
+        self._views = VoteViews(Direct(redis, prefix), namespace)
+        self._base = f"{namespace}:{{0}}"
+        self._life = 0
+        self._run: str | None = None
+
+    def tick(self) -> None:
+        pass
+
+    def _keys(self) -> list[bytes]:
+        return list(self._redis.scan_iter(f"{self._base}:*", count=10_000))
+
+    def snapshot(self) -> dict[bytes, bytes]:
+        keys = self._keys()
+        with self._redis.pipeline(transaction=False) as pipe:
+            for key in keys:
+                pipe.dump(key)
+            return {key: dump for key, dump in zip(keys, pipe.execute(), strict=True) if dump is not None}
+
+    def restart(self, snapshot: dict[bytes, bytes], clock_step_ms: int = 0) -> None:
+        self.clear()
+        self._life += 1
+        gate = f"{self._base}:gate"
+        with self._redis.pipeline(transaction=True) as pipe:
+            for key, dump in snapshot.items():
+                pipe.restore(key, 0, dump)
+            if gate.encode() in snapshot:
+                pipe.hset(gate, mapping={"run": "former", "asked_run": "former"})
+            pipe.execute()
+
+    def clear(self) -> None:
+        if keys := self._keys():
+            self._redis.delete(*keys)
+
+    def forget(self) -> LuaLedger:
+        """Begin anew, for the next schedule."""
+        self.clear()
+        self._life, self._run = 0, None
+        return self
+
+    def reserve(self, contest: Contest, command: CastVote) -> Answer:
+        ((participant, count),) = command.choices
+        declined = own_refusal(contest, command) is not None
+        what = command.voter, command.vote_id, command.content, command.source, participant, count, declined
+        return at_once(self._views.reserve(0, [Request(contest, *what)]))[0]
+
+    def release(self, command: CastVote, incarnation: int) -> None:
+        at_once(self._views.release(0, command.contest, command.voter, command.vote_id, incarnation))
+
+    def confirm(self, incarnation: int) -> bool:
+        return at_once(self._views.confirm(0, incarnation))
+
+    def raise_config(self, contest: str, version: int, incarnation: int | None = None) -> None:
+        at_once(self._views.raise_config(0, contest, version, incarnation))
+
+    def shut(self, incarnation: int) -> Fence | None:
+        fence = at_once(self._views.shut_for(0, incarnation))
+        if fence is None:
+            return None
+        self._run = fence.run
+        return replace(fence, run=str(self._life))
+
+    def apply(self, start: Position, events: Sequence[Event], end: int) -> None:
+        first = end - len(events)
+        items = [FoldInput(self._inward(event), at, at * APPEND_MS) for at, event in enumerate(events, first)]
+        at_once(self._views.apply(0, start, items, end))
+
+    def _inward(self, event: Event) -> Event:
+        """A fence that an earlier run asked for is, to the server, another one's."""
+        if not isinstance(event, Fence):
+            return event
+        return replace(event, run=self._run if event.run == str(self._life) else "former")
+
+    def state(self) -> PartitionState:
+        return at_once(self._views.state(0))
+
+    def lookup(self, command: CastVote) -> VoteState:
+        return at_once(self._views.lookup(0, command.contest, command.voter, command.vote_id))
+
+    def allowance(self, contest: str, voter: str) -> list[UsedVotes]:
+        return at_once(self._views.allowance(0, contest, voter))
+
+    def differences(self, tally: PartitionTally) -> list[str]:
+        return differing(at_once(described_view(self._views, 0, CONTESTS)), described(tally))

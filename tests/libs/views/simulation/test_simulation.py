@@ -1,0 +1,53 @@
+"""Seeded schedules with crashes, duplicates, zombies, frozen producers and lost writes break no promise."""
+
+from __future__ import annotations
+
+import pytest
+from redis import Redis
+
+from tests.libs.views.simulation.lua import LuaLedger, load
+from tests.libs.views.simulation.model import ModelLedger
+from tests.libs.views.simulation.schedule import run
+
+MODEL_SEEDS = 2_000
+LUA_SEEDS = 150
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_the_model_keeps_the_promises(part: int) -> None:
+    for seed in range(part, MODEL_SEEDS, 10):
+        run(seed, ModelLedger())
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_the_functions_keep_the_promises(part: int, valkey_address: str, namespace: str) -> None:
+    with Redis.from_url(valkey_address) as redis:
+        load(redis)
+        ledger = LuaLedger(redis, namespace)
+        for seed in range(part, LUA_SEEDS, 5):
+            try:
+                run(seed, ledger)
+            finally:
+                ledger.forget()
+
+
+def test_schedules_are_no_idle_talk() -> None:
+    """Most votes get through, yet every kind of trouble is met in a few seeds."""
+    worlds = [run(seed, ModelLedger()) for seed in range(40)]
+    told = "\n".join(line for world in worlds for line in world.history)
+    assert sum(len(world.successes) for world in worlds) > 150
+    for trouble in (
+        "Shut()",
+        "Stale",
+        "joined=True",
+        "Known",
+        "Reused",
+        "OverLimit",
+        "Declined",
+        "NotRunning",
+        "writes lost",
+        "release",
+    ):
+        assert trouble in told
+    assert sum(world.ledger.state().fenced for world in worlds) > 5
+    assert sum(world.ledger.state().duplicates for world in worlds) > 20

@@ -1,0 +1,134 @@
+"""The simulated world: one partition's log and ledger, processes that take turns, and what befalls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from random import Random
+
+from libs.contracts.log import Position
+from libs.tally.admission import Answer
+from libs.tally.commands import CastVote
+from libs.tally.contest import Contest
+from libs.tally.events import Event, LogCreated
+from tests.libs.views.simulation.ledger import Ledger
+from tests.support.builders import a_contest
+
+Steps = Generator[int, None, None]
+"""A process. Between two of its steps anything may happen; it yields how many turns it sleeps at least."""
+
+LOG_ID = "log"
+SEND_DEADLINE = 12
+"""Turns after which a send that was not answered is unknown."""
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+@dataclass(slots=True)
+class Process:
+    steps: Steps
+    wake_at: int = 0
+    then: Callable[[], None] = lambda: None
+    """Called when it ended or crashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """How likely each is, a turn."""
+
+    crash: float = 0.01
+    freeze: float = 0.03
+    restart: float = 0.01
+    lost_writes: float = 0.7
+    """Of the restarts."""
+    clock_step: float = 0.5
+    """Of the restarts."""
+    send: float = 0.35
+    """Of the sends."""
+
+
+NONE = Faults(0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """A 200 or 201."""
+
+    command: CastVote
+    accepted_at: int
+
+
+@dataclass(slots=True)
+class World:
+    rng: Random
+    ledger: Ledger
+    faults: Faults = field(default_factory=Faults)
+    confirms_after_ack: bool = True
+    now: int = 0
+    log: list[Event] = field(default_factory=lambda: [LogCreated(LOG_ID)])
+    processes: list[Process] = field(default_factory=list)
+    catalogue: list[Contest] = field(default_factory=lambda: [a_contest()])
+    patched: int = 0
+    """The version of the last configuration change that was answered."""
+    caches: list[Contest] = field(default_factory=list)
+    """Each ingestion worker's copy of the contest."""
+    successes: list[Success] = field(default_factory=list)
+    refusals: list[tuple[CastVote, Answer]] = field(default_factory=list)
+    granted: set[tuple[str, str]] = field(default_factory=set)
+    history: list[str] = field(default_factory=list)
+    snapshots: list[object] = field(default_factory=list)
+
+    def chance(self, probability: float) -> bool:
+        return probability > 0 and self.rng.random() < probability
+
+    def note(self, what: str) -> None:
+        self.history.append(f"{self.now:4} {what}")
+
+    def append(self, event: Event) -> int:
+        self.log.append(event)
+        self.note(f"log {len(self.log) - 1}: {event}")
+        return len(self.log) - 1
+
+    def start(self, steps: Steps, then: Callable[[], None] = lambda: None, wake_at: int = 0) -> None:
+        self.processes.append(Process(steps, wake_at, then))
+
+    def turn(self) -> None:
+        """One step of one process, or one fault."""
+        self.now += 1
+        self.ledger.tick()
+        if self.chance(self.faults.restart):
+            self.restart()
+        elif self.faults.restart and self.chance(0.08):
+            self.snapshots = [*self.snapshots[-3:], self.ledger.snapshot()]
+        awake = [process for process in self.processes if process.wake_at <= self.now]
+        if not awake:
+            return
+        process = self.rng.choice(awake)
+        if self.chance(self.faults.crash):
+            self.end(process)
+        elif self.chance(self.faults.freeze):
+            process.wake_at = self.now + self.rng.randint(5, 120)
+        else:
+            try:
+                process.wake_at = self.now + next(process.steps)
+            except StopIteration:
+                self.end(process)
+
+    def end(self, process: Process) -> None:
+        self.processes.remove(process)
+        process.then()
+
+    def restart(self) -> None:
+        lost = bool(self.snapshots) and self.chance(self.faults.lost_writes)
+        snapshot = self.rng.choice(self.snapshots) if lost else self.ledger.snapshot()
+        step = self.rng.randint(-200, 100) if self.chance(self.faults.clock_step) else 0
+        self.ledger.restart(snapshot, step)
+        # what a server forgot, a later one cannot remember
+        self.snapshots = [snapshot]
+        self.note(f"valkey restarts{', writes lost' if lost else ''}: {self.ledger.state()}")
+
+    def believed_position(self) -> Position:
+        position = self.ledger.state().position
+        return position if position.log_id else Position(LOG_ID, 0)

@@ -1,0 +1,62 @@
+"""The counters of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.views.addresses import AddressAnswer, AddressCounters, Taken
+from libs.views.client import Coalescer, connect
+from libs.views.functions import load_functions
+
+WHERE = "contest", "a", "address"
+
+
+@pytest.fixture
+async def valkey(valkey_address: str) -> AsyncIterator[Coalescer]:
+    valkey = Coalescer(connect(valkey_address))
+    await load_functions(valkey)
+    yield valkey
+    await valkey.close()
+
+
+@pytest.fixture
+def counters(valkey: Coalescer, namespace: str) -> AddressCounters:
+    return AddressCounters(valkey, namespace)
+
+
+async def test_an_address_takes_up_to_its_limit(counters: AddressCounters) -> None:
+    assert await counters.take(*WHERE, "1", 2, 3) == AddressAnswer(Taken.TAKEN, 0)
+    assert await counters.take(*WHERE, "2", 2, 3) == AddressAnswer(Taken.FULL, 2)
+    assert await counters.take(*WHERE, "3", 1, 3) == AddressAnswer(Taken.TAKEN, 2)
+
+
+async def test_an_id_takes_its_count_once(counters: AddressCounters) -> None:
+    await counters.take(*WHERE, "1", 3, 3)
+    assert (await counters.take(*WHERE, "1", 3, 3)).taken is Taken.HAD
+
+
+async def test_what_is_given_back_is_free_again_and_given_once(counters: AddressCounters) -> None:
+    await counters.take(*WHERE, "1", 3, 4)
+    for _ in range(2):
+        await counters.give(*WHERE, "1")
+        await counters.give(*WHERE, "never taken")
+    assert await counters.take(*WHERE, "2", 4, 4) == AddressAnswer(Taken.TAKEN, 0)
+
+
+async def test_without_a_limit_it_only_counts(counters: AddressCounters) -> None:
+    await counters.take(*WHERE, "1", 1_000_000, -1)
+    assert await counters.take(*WHERE, "2", 1, -1) == AddressAnswer(Taken.TAKEN, 1_000_000)
+
+
+async def test_participants_and_addresses_have_counters_of_their_own(counters: AddressCounters) -> None:
+    await counters.take(*WHERE, "1", 1, 1)
+    for where in (("contest", "b", "address"), ("contest", "a", "other"), ("other", "a", "address")):
+        assert (await counters.take(*where, "1", 1, 1)).taken is Taken.TAKEN
+
+
+async def test_a_counter_ends_at_its_time(counters: AddressCounters, valkey: Coalescer, namespace: str) -> None:
+    await counters.take(*WHERE, "1", 1, 1, expires_at_s=2_000_000_000)
+    [key] = await valkey.call("KEYS", f"{namespace}:*")
+    assert await valkey.call("EXPIRETIME", key) == 2_000_000_000

@@ -1,0 +1,166 @@
+"""The gate of a partition: release, confirm, shutting, and configurations put in force."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+
+from libs.tally.admission import Granted, OverLimit, Shut, Stale
+from libs.tally.contest import Limits
+from libs.tally.events import Fence, LogCreated
+from libs.views.client import Coalescer, connect
+from libs.views.functions import load_functions
+from libs.views.votes import VoteViews
+from tests.libs.views.simulation.partition import Partition, a_request
+from tests.support.builders import a_contest, a_vote
+
+ONE = a_contest(free=Limits(1, -1))
+
+
+@pytest.fixture
+async def redis(valkey_address: str) -> AsyncIterator[Redis]:
+    async with connect(valkey_address) as redis:
+        yield redis
+
+
+@pytest.fixture
+async def partition(redis: Redis, namespace: str) -> Partition:
+    valkey = Coalescer(redis)
+    await load_functions(valkey)
+    return Partition(VoteViews(valkey, namespace))
+
+
+async def release(partition: Partition, n: int, vote_id: str = "vote") -> None:
+    vote = a_vote(vote_id=vote_id)
+    await partition.views.release(0, vote.contest, vote.voter, vote.vote_id, n)
+
+
+async def test_a_new_partition_is_shut_until_its_first_fence_is_folded(partition: Partition) -> None:
+    assert await partition.reserve(a_vote()) == Shut()
+    assert not (await partition.views.state(0)).open
+    n = await partition.fence()
+    assert await partition.views.confirm(0, n)
+    assert isinstance(await partition.reserve(a_vote()), Granted)
+
+
+async def test_a_release_gives_the_allowance_back(partition: Partition) -> None:
+    n = await partition.fence()
+    await partition.grant(a_vote(), ONE)
+    await release(partition, n)
+    assert (await partition.views.state(0)).pending == 0
+    assert not (await partition.grant(a_vote(vote_id="another"), ONE)).joined
+
+
+async def test_a_reservation_goes_with_the_last_of_its_attempts(partition: Partition) -> None:
+    n = await partition.fence()
+    for _ in range(3):
+        await partition.grant(a_vote(), ONE)
+    await release(partition, n)
+    await release(partition, n)
+    assert isinstance(await partition.reserve(a_vote(vote_id="another"), ONE), OverLimit)
+    await release(partition, n)
+    assert isinstance(await partition.reserve(a_vote(vote_id="another"), ONE), Granted)
+
+
+async def test_a_release_of_what_was_folded_changes_nothing(partition: Partition) -> None:
+    n = await partition.fence()
+    await partition.record(a_vote(), await partition.grant(a_vote(), ONE))
+    await release(partition, n)
+    assert isinstance(await partition.reserve(a_vote(vote_id="another"), ONE), OverLimit)
+
+
+async def test_a_fence_drops_what_is_pending_and_keeps_what_was_folded(partition: Partition) -> None:
+    await partition.fence()
+    kept, dropped = a_vote("a", vote_id="kept"), a_vote("b", vote_id="dropped")
+    await partition.record(kept, await partition.grant(kept, ONE))
+    old = await partition.grant(dropped, ONE)
+    n = await partition.fence()
+    assert (await partition.views.state(0)).pending == 0
+    anew = await partition.grant(dropped, ONE)
+    assert (anew.joined, anew.incarnation) == (False, n)
+    await partition.record(dropped, old)
+    assert (await partition.views.state(0)).fenced == 1
+    assert (await partition.views.lookup(0, "contest", dropped.voter, "dropped")).pending
+
+
+async def test_only_the_incarnation_that_is_open_is_confirmed(partition: Partition) -> None:
+    old, new = await partition.fence(), await partition.fence()
+    assert not await partition.views.confirm(0, old)
+    assert not await partition.views.confirm(0, new + 1)
+    assert await partition.views.confirm(0, new)
+    await partition.views.shut(0, new)
+    assert not await partition.views.confirm(0, new)
+
+
+async def test_another_run_of_the_server_finds_the_gate_shut(
+    partition: Partition, redis: Redis, namespace: str
+) -> None:
+    n = await partition.fence()
+    await redis.hset(f"{namespace}:{{0}}:gate", "run", "former")
+    assert not await partition.views.confirm(0, n)
+    assert await partition.reserve(a_vote()) == Shut()
+    assert await partition.fence() > n
+    assert isinstance(await partition.reserve(a_vote()), Granted)
+
+
+async def test_shutting_asks_for_the_same_fence_until_one_is_folded(partition: Partition) -> None:
+    n = await partition.fence()
+    first = await partition.views.shut_for(0, n)
+    assert first is not None
+    assert (first.after, first.incarnation > n) == (n, True)
+    assert await partition.views.shut_for(0, 12345) == first
+    await partition.fold(first)
+    assert await partition.views.shut_for(0, n) is None
+    assert (await partition.views.state(0)).open
+    assert await partition.views.shut_for(0, first.incarnation) != first
+
+
+async def test_a_fence_that_nobody_asked_for_here_shuts_the_gate(partition: Partition) -> None:
+    n = await partition.fence()
+    await partition.fold(Fence(n + 10**9))
+    assert not (await partition.views.state(0)).open
+    assert await partition.fence() > n + 10**9
+
+
+async def test_a_repeated_or_older_fence_leaves_the_gate_open(partition: Partition) -> None:
+    n = await partition.fence()
+    granted = await partition.grant(a_vote())
+    await partition.fold(Fence(n), Fence(n - 1), LogCreated("again"))
+    assert await partition.views.confirm(0, granted.incarnation)
+    assert (await partition.views.state(0)).pending == 1
+
+
+async def test_a_version_is_raised_never_lowered(partition: Partition) -> None:
+    n = await partition.fence()
+    for version in (5, 3):
+        await partition.views.raise_config(0, "contest", version, n)
+        await partition.views.raise_config(0, "contest", version)
+    assert await partition.reserve(a_vote(), a_contest(version=3)) == Stale(5, n)
+    await partition.views.raise_config(0, "contest", 6)
+    assert await partition.reserve(a_vote(), a_contest(version=5)) == Stale(6, n)
+    assert isinstance(await partition.reserve(a_vote(), a_contest(version=6)), Granted)
+
+
+async def test_a_workers_word_holds_under_the_incarnation_that_it_loaded_under(partition: Partition) -> None:
+    old = await partition.fence()
+    new = await partition.fence()
+    await partition.views.raise_config(0, "contest", 1, old)
+    [answer] = await partition.views.reserve(0, [a_request(a_contest(), a_vote())])
+    assert answer == Stale(None, new)
+
+
+async def test_shutting_forgets_the_configuration_once_not_what_came_since(partition: Partition) -> None:
+    n = await partition.fence()
+    await partition.grant(a_vote())
+    fence = await partition.views.shut_for(0, n)
+    await partition.views.raise_config(0, "contest", 2)
+    assert await partition.views.shut_for(0, n) == fence
+    await partition.fence()
+    n = (await partition.views.state(0)).incarnation
+    await partition.views.raise_config(0, "contest", 1, n)
+    [answer] = await partition.views.reserve(0, [a_request(a_contest(), a_vote())])
+    assert answer == Stale(None, n), "an older version than the projector's last word came into force"
+    assert isinstance(await partition.reserve(a_vote(), replace(a_contest(), version=2)), Granted)

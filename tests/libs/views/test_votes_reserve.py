@@ -1,0 +1,186 @@
+"""What `reserve` answers, and in which order it checks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from libs.tally.admission import Declined, Granted, Known, NotRunning, OverLimit, Reused, Shut, Stale
+from libs.tally.contest import Limits
+from libs.tally.errors import LimitScope
+from libs.tally.tallies import VoteStatus
+from libs.views.client import Coalescer, connect
+from libs.views.functions import load_functions
+from libs.views.votes import VoteViews
+from tests.libs.views.simulation.partition import Partition, a_request
+from tests.support.builders import a_contest, a_vote, content_hash
+
+FUTURE = 2**52
+
+
+@pytest.fixture
+async def partition(valkey_address: str, namespace: str) -> AsyncIterator[Partition]:
+    valkey = Coalescer(connect(valkey_address))
+    await load_functions(valkey)
+    partition = Partition(VoteViews(valkey, namespace))
+    await partition.fence()
+    yield partition
+    await valkey.close()
+
+
+async def test_a_vote_is_granted_with_what_it_was_judged_by(partition: Partition) -> None:
+    before = (await partition.views.state(0)).now
+    granted = await partition.grant(a_vote(count=2), a_contest(version=7, free=Limits(5, 9)))
+    assert before <= granted.accepted_at <= (await partition.views.state(0)).now
+    assert granted == Granted(
+        joined=False,
+        accepted_at=granted.accepted_at,
+        incarnation=(await partition.views.state(0)).incarnation,
+        remaining_participant=3,
+        remaining_contest=7,
+        next_free_vote_at=None,
+        epoch=0,
+        config=7,
+        max_participant=5,
+        max_contest=9,
+    )
+
+
+async def test_the_checks_come_in_their_order(partition: Partition) -> None:
+    """One request that all checks speak against: each answers once those before it are content."""
+    known = a_vote(vote_id="known")
+    await partition.record(known, await partition.grant(known))
+    hopeless = a_contest(version=0, start=None, free=Limits(0, 0))
+    n = (await partition.views.state(0)).incarnation
+    assert await partition.reserve(a_vote(), hopeless, declined=True) == Stale(1, n)
+    assert isinstance(await partition.reserve(known, hopeless, declined=True), Known)
+    hopeless = replace(hopeless, version=1)
+    assert isinstance(await partition.reserve(a_vote(), hopeless, declined=True), NotRunning)
+    hopeless = replace(hopeless, start=1)
+    assert isinstance(await partition.reserve(a_vote(), hopeless, declined=True), Declined)
+    answer = await partition.reserve(a_vote(), hopeless)
+    assert isinstance(answer, OverLimit)
+    assert answer.scope is LimitScope.PARTICIPANT
+    answer = await partition.reserve(a_vote(), replace(hopeless, free=Limits(-1, 0)))
+    assert isinstance(answer, OverLimit)
+    assert answer.scope is LimitScope.CONTEST
+    await partition.views.shut(0, n)
+    assert await partition.reserve(known, hopeless) == Shut()
+
+
+@pytest.mark.parametrize(
+    ("span", "runs"),
+    [
+        ({"start": 1}, True),
+        ({"start": None}, False),
+        ({"publish": None}, False),
+        ({"publish": FUTURE}, False),
+        ({"start": FUTURE}, False),
+        ({"end": 2}, False),
+        ({"end": FUTURE}, True),
+    ],
+)
+async def test_the_contest_must_run(partition: Partition, span: dict[str, int | None], runs: bool) -> None:
+    answer = await partition.reserve(a_vote(), a_contest(**span))
+    assert isinstance(answer, Granted) == runs
+    assert runs or isinstance(answer, NotRunning)
+
+
+async def test_pending_and_folded_votes_both_use_up_the_limits(partition: Partition) -> None:
+    contest = a_contest(free=Limits(3, 4))
+    first = a_vote("a", vote_id="1")
+    await partition.record(first, await partition.grant(first, contest))
+    await partition.grant(a_vote("a", vote_id="2"), contest)
+    assert await partition.reserve(a_vote("a", 2, vote_id="3"), contest) == OverLimit(
+        LimitScope.PARTICIPANT, 3, 2, None
+    )
+    await partition.grant(a_vote("b", vote_id="4"), contest)
+    assert await partition.reserve(a_vote("b", 2, vote_id="5"), contest) == OverLimit(
+        LimitScope.CONTEST, 4, 3, None
+    )
+    granted = await partition.grant(a_vote("b", vote_id="6"), contest)
+    assert (granted.remaining_participant, granted.remaining_contest) == (1, 0)
+
+
+async def test_sources_voters_and_contests_do_not_share_limits(partition: Partition) -> None:
+    contest = a_contest(free=Limits(1, 1), paid=Limits(1, 1))
+    await partition.grant(a_vote(vote_id="1"), contest)
+    await partition.grant(a_vote(vote_id="2", source="c-paid"), contest)
+    await partition.grant(a_vote(vote_id="3", voter="other"), contest)
+    await partition.grant(a_vote(vote_id="4", contest="second"), replace(contest, key="second"))
+
+
+async def test_one_call_decides_each_request_after_those_before_it(partition: Partition) -> None:
+    contest = a_contest(free=Limits(2, -1))
+    await partition.grant(a_vote(vote_id="0", voter="other"), contest)
+    requests = [a_request(contest, a_vote(vote_id=vote_id)) for vote_id in ("1", "1", "2", "3")]
+    first, again, second, third = await partition.views.reserve(0, requests)
+    assert isinstance(first, Granted)
+    assert again == replace(first, joined=True)
+    assert isinstance(second, Granted)
+    assert isinstance(third, OverLimit)
+
+
+async def test_the_clock_of_a_partition_never_goes_back(partition: Partition) -> None:
+    times = [(await partition.grant(a_vote(vote_id=str(i), voter=str(i)))).accepted_at for i in range(20)]
+    assert times == sorted(times)
+
+
+async def test_a_pending_id_is_joined_and_takes_no_second_allowance(partition: Partition) -> None:
+    contest = a_contest(free=Limits(1, -1))
+    first = await partition.grant(a_vote(), contest)
+    assert await partition.reserve(a_vote(), contest) == replace(first, joined=True)
+
+
+async def test_a_join_asks_neither_for_configuration_nor_time_nor_refusal(
+    partition: Partition,
+) -> None:
+    first = await partition.grant(a_vote(), a_contest(free=Limits(4, 4)))
+    other = a_contest(version=9, start=None, free=Limits(0, 0))
+    assert await partition.reserve(a_vote(), other, declined=True) == replace(first, joined=True)
+
+
+async def test_an_id_with_other_content_is_reused_pending_or_folded(partition: Partition) -> None:
+    granted = await partition.grant(a_vote())
+    other = a_vote("b", content=content_hash("b"))
+    assert await partition.reserve(other) == Reused()
+    await partition.record(a_vote(), granted)
+    assert await partition.reserve(other) == Reused()
+
+
+async def test_a_folded_id_gets_its_first_answer_even_after_the_end(partition: Partition) -> None:
+    contest = a_contest(free=Limits(4, 9))
+    granted = await partition.grant(a_vote(), contest)
+    await partition.record(a_vote(), granted)
+    assert await partition.reserve(a_vote(), replace(contest, end=2)) == Known(
+        accepted_at=granted.accepted_at,
+        remaining_participant=3,
+        remaining_contest=8,
+        next_free_vote_at=None,
+        offset=partition.end - 1,
+        status=VoteStatus.COUNTED,
+    )
+
+
+async def test_ids_are_remembered_beyond_those_kept_inline(partition: Partition) -> None:
+    contest, votes = a_contest(free=Limits(-1, -1)), [a_vote(vote_id=f"id{i}") for i in range(30)]
+    for vote in votes:
+        await partition.record(vote, await partition.grant(vote, contest))
+    for vote in votes:
+        assert isinstance(await partition.reserve(vote, contest), Known)
+    assert isinstance(await partition.reserve(a_vote(vote_id="id30"), contest), Granted)
+
+
+async def test_the_largest_numbers_survive(partition: Partition) -> None:
+    most = 2**31 - 1
+    contest, vote = a_contest(free=Limits(most, most)), a_vote(count=1_000_000)
+    granted = await partition.grant(vote, contest)
+    assert (granted.max_contest, granted.remaining_participant) == (most, most - 1_000_000)
+    await partition.record(vote, granted)
+    known = await partition.reserve(vote, contest)
+    assert isinstance(known, Known)
+    assert (known.remaining_participant, known.remaining_contest) == (most - 1_000_000, most - 1_000_000)
+    seen = await partition.views.lookup(0, "contest", vote.voter, vote.vote_id)
+    assert (seen.count, seen.accepted_at) == (1_000_000, granted.accepted_at)

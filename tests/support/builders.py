@@ -1,0 +1,75 @@
+"""Contests, commands and events with everything filled in, so that a test names only what it is about."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+from typing import Any
+
+from libs.tally.commands import CastVote
+from libs.tally.contest import UNLIMITED, Contest
+from libs.tally.events import VoteCast
+
+NOW = 1_790_000_000_000_000
+"""A moment at which `a_contest` runs."""
+
+
+def pseudonym(name: str, size: int = 18) -> str:
+    """What stands for a voter in the log: unpadded base64url of `size` bytes."""
+    return urlsafe_b64encode(sha256(name.encode()).digest()[:size]).rstrip(b"=").decode()
+
+
+def content_hash(*parts: object) -> str:
+    """What stands for a request's content: 8 bytes."""
+    return pseudonym("content:" + repr(parts), 8)
+
+
+def a_contest(**changes: Any) -> Contest:
+    """Runs for ever, with approved participants a, b, c and no limits but one free vote a participant."""
+    given: dict[str, Any] = {
+        "key": "contest",
+        "account": "account",
+        "version": 1,
+        "publish": 1,
+        "start": 1,
+        "participants": dict.fromkeys("abc", "approved"),
+    }
+    return Contest(**{**given, **changes})
+
+
+def a_vote(participant: str = "a", count: int = 1, *, voter: str = "voter", **changes: Any) -> CastVote:
+    """A signed-in voter's free vote."""
+    given: dict[str, Any] = {
+        "contest": "contest",
+        "voter": pseudonym(voter),
+        "anonymous": False,
+        "vote_id": "vote",
+        "content": content_hash(participant, count),
+        "source": "c-free",
+        "choices": ((participant, count),),
+    }
+    return CastVote(**{**given, **changes})
+
+
+def a_cast(participant: str = "a", count: int = 1, *, voter: str = "voter", **changes: Any) -> VoteCast:
+    """The record of `a_vote`, reserved before the first fence, without limits."""
+    given: dict[str, Any] = {
+        "contest": "contest",
+        "voter": pseudonym(voter),
+        "anonymous": False,
+        "vote_id": "vote",
+        "content": content_hash(participant, count),
+        "source": "c-free",
+        "choices": ((participant, count),),
+        "accepted_at": NOW,
+        "incarnation": 0,
+        "config": 1,
+        "max_participant": UNLIMITED,
+        "max_contest": UNLIMITED,
+        "epoch": 0,
+        "remaining_participant": None,
+        "remaining_contest": None,
+        "next_free_vote_at": None,
+        "receipt": "receipt",
+    }
+    return VoteCast(**{**given, **changes})
