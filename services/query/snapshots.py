@@ -21,7 +21,7 @@ from services.query.snapshot import Snapshot
 MOST_CONTESTS: Final = 1_000
 LEAST_INTERVAL_S: Final = 0.01
 LOAD: Final = 20
-"""After a build that took t, votes are looked at again after LOAD * t: a contest takes 5 % of a process."""
+"""After a round that took t, votes are looked at again after LOAD * t: a contest takes 5 % of a process."""
 LOOK_APART_S: Final = 0.001
 """Time between looks at the catalogue: they take a process a tenth of its time at most, however many ask."""
 NO_POSITIONS: Final[Mapping[int, int]] = {}
@@ -125,9 +125,9 @@ class Snapshots:
         if changed or snapshot is not before or snapshot.phase is not snapshot.contest.phase(now()):
             snapshot = _counted(snapshot, entry.sums)
         entry.snapshot = snapshot
-        cost = (loop.time() - began) * LOAD if changed else 0.0
+        pause_s = max(LEAST_INTERVAL_S, (loop.time() - began) * LOAD)
         entry.seen = seen
-        entry.fresh_until = began + min(self._interval_s, max(LEAST_INTERVAL_S, cost))
+        entry.fresh_until = began + min(self._interval_s, pause_s)
         if (account, key) in self._entries:
             self._entries.move_to_end((account, key))
         return snapshot
