@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from pydantic import ValidationError
 
 from libs.tally.errors import TallyError
 from services.operations.connect import NoStack
@@ -38,7 +39,13 @@ def run(work: Coroutine[Any, Any, Ending]) -> None:
     except NoStack as error:
         ending = _say(str(error), Ending.SERVER_AWAY)
     except TallyError as error:
-        ending = _say(error.message, Ending.PROBLEM if error.retry_after_s is None else Ending.SERVER_AWAY)
+        if error.retry_after_s is None:
+            ending = _say(error.message, Ending.PROBLEM)
+        else:
+            ending = _say(f"{error.message.rstrip('.')}. `tally doctor` says more.", Ending.SERVER_AWAY)
+    except ValidationError as error:
+        wrong = (f"TALLY_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors())
+        ending = _say("; ".join(wrong), Ending.BAD_USAGE)
     except StackError as error:
         ending = _say(error.message, Ending(int(error.exit_code)))
     except KeyboardInterrupt:

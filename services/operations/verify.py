@@ -1,5 +1,8 @@
 """`tally verify`: are the views what the log adds up to?"""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Annotated, Self
 
@@ -31,7 +34,7 @@ def verify(
 
     async def work() -> Ending:
         stack = find_stack(data_dir)
-        with _Progress(enabled=not as_json) as progress:
+        with _Progress(enabled=not as_json) as progress, _without_gc():
             report = await compare(stack, contest, progress=progress)
         if contest is not None and not report.contests and not await _exists(stack, contest):
             typer.echo(f"Error: There is no contest {contest}, neither in the log nor in the views.", err=True)
@@ -111,6 +114,16 @@ async def _exists(stack: Stack, contest: str) -> bool:
         return await CatalogueViews(valkey, stack.namespace).find_owner("contests", contest) is not None
     finally:
         await valkey.close()
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """A fold makes millions of objects and no cycles: looking for them takes a third of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Progress(Progress):

@@ -12,7 +12,7 @@ from libs.kafka.log import LogReader
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from services.operations.connect import Stack
-from services.operations.status import VotesPartition, votes_status
+from services.operations.standing import VotesPartition, votes_status
 
 EVERY_S: Final = 0.4
 STALE_S: Final = 2.5

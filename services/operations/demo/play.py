@@ -1,15 +1,13 @@
 """The acts of the demo: start, introduce, vote, settle, judge."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 from rich.console import Console
-from rich.live import Live
 
 from libs.kafka.log import LogReader
 from libs.views.functions import open_valkey
@@ -22,6 +20,7 @@ from services.operations.demo.gauge import Gauge
 from services.operations.demo.interrupts import Interrupts
 from services.operations.demo.sample import Sample, create_sample
 from services.operations.demo.screen import Screen
+from services.operations.demo.showing import shown
 from services.operations.demo.verdict import Verdict, judge
 from services.operations.demo.words import conclude, introduce
 from services.operations.running import Ending, print_json
@@ -30,8 +29,6 @@ from services.operations.stack.report import Report
 from services.operations.stack.settings import StackSettings
 from services.operations.stack.supervisor import Supervisor
 
-REDRAW_S: Final = 0.25
-LINE_S: Final = 5.0
 SETTLE_S: Final = 60.0
 """How long voters wait for their answers, and then the check for the fold, once the voting is over."""
 
@@ -97,7 +94,7 @@ async def _perform(options: Options, console: Console, interrupts: Interrupts, s
             screen = Screen(sample, gauge, books, stack.description["base_url"], options.seconds)
             watching = asyncio.create_task(gauge.watch())
             try:
-                async with _shown(console, screen):
+                async with shown(console, screen):
                     await _vote(crowd, interrupts, options.seconds)
                     screen.phase = "waiting for the last answers"
                     await crowd.settle(SETTLE_S)
@@ -131,38 +128,6 @@ async def _judged(gauge: Gauge, stack: Stack, sample: Sample, books: Books, elec
             break
         await asyncio.sleep(0.5)
     return await judge(stack, sample, books, electorate.ids, gauge.counts, folded=folded)
-
-
-@asynccontextmanager
-async def _shown(console: Console, screen: Screen) -> AsyncIterator[None]:
-    """Keep the screen fresh: redrawn in place on a terminal, else a line every few seconds."""
-
-    async def redraw(live: Live) -> None:
-        while True:
-            live.update(screen.render(console), refresh=True)
-            await asyncio.sleep(REDRAW_S)
-
-    async def write() -> None:
-        while True:
-            await asyncio.sleep(LINE_S)
-            console.out(screen.line(), highlight=False)
-
-    if not console.is_terminal:
-        task = asyncio.create_task(write())
-        try:
-            yield
-        finally:
-            task.cancel()
-            console.out(screen.line(), highlight=False)
-        return
-    with Live(screen.render(console), console=console, auto_refresh=False) as live:
-        task = asyncio.create_task(redraw(live))
-        try:
-            yield
-        finally:
-            task.cancel()
-            screen.phase = "over"
-            live.update(screen.render(console), refresh=True)
 
 
 def _stack(supervisor: Supervisor) -> Stack:

@@ -39,7 +39,7 @@ class Sample:
 
 
 async def create_sample(client: httpx.AsyncClient) -> Sample:
-    """Raises `DemoFailed`, and what httpx raises."""
+    """Raises `DemoFailed`."""
     now = datetime.now(UTC)
     contest = await _post(
         client,
@@ -64,7 +64,10 @@ async def create_sample(client: httpx.AsyncClient) -> Sample:
 
 
 async def _post(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    answer = await client.post(path, json=body)
+    try:
+        answer = await client.post(path, json=body)
+    except httpx.HTTPError as error:
+        raise DemoFailed(f"POST {path} was not answered: {error}", retry_after_s=1) from error
     if answer.status_code != httpx.codes.CREATED:
         raise DemoFailed(f"POST {path} was answered {answer.status_code}: {answer.text[:300]}")
     created: dict[str, Any] = answer.json()

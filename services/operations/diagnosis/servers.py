@@ -15,7 +15,7 @@ from services.operations.connect import Stack
 from services.operations.diagnosis.finding import Finding, fine, problem
 from services.operations.diagnosis.functions import outdated_libraries
 from services.operations.stack import kafka, valkey
-from services.operations.status import Status, parts_of, read_status
+from services.operations.standing import Status, parts_of, read_status
 
 MOST_SKEW_S = 1.0
 MOST_LAG = 1_000

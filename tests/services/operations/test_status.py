@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from services.operations.__main__ import app
-from services.operations.status import parts_of, read_status
+from services.operations.standing import parts_of, read_status
 from tests.support.builders import a_cast
 from tests.support.folded_log import FoldedLog, folded_log
 

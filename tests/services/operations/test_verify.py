@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import msgpack
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from libs.tally.events import Event, Fence
+from services.operations.__main__ import app
 from services.operations.verification.comparison import compare
 from services.operations.verification.report import Report
 from tests.support.builders import a_cast, pseudonym
@@ -159,3 +163,28 @@ async def test_a_view_of_another_log_or_past_its_end_is_found(log: FoldedLog) ->
         ("position", "stands at 99"),
         ("id of the log", "recreated"),
     ]
+
+
+async def test_the_command_ends_with_the_code_of_what_it_found(
+    log: FoldedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await log.append(an_hour_of_votes())
+    await log.fold()
+    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", log.stack.kafka)
+    monkeypatch.setenv("TALLY_VALKEY_URL", log.stack.valkey)
+    monkeypatch.setenv("TALLY_NAMESPACE", log.stack.namespace)
+    monkeypatch.setenv("TALLY_PARTITIONS", str(log.stack.partitions))
+
+    async def verify(*arguments: str) -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, app, ["verify", "--data-dir", "none", *arguments])
+
+    right = await verify()
+    assert right.exit_code == 0, right.output
+    assert "The views equal the fold of the log." in right.stdout
+    assert (await verify("no-such-contest")).exit_code == 2
+    await log.valkey.call("HSET", log.key("g1:stats"), "fenced", 1000)
+    wrong = await verify("--json")
+    assert wrong.exit_code == 1
+    (difference,) = json.loads(wrong.stdout)["differences"]
+    assert (difference["what"], difference["view"]) == ("fenced", "1000")
+    assert "log says" in (await verify()).stdout
