@@ -1,7 +1,7 @@
 """How persons and addresses are named in the log, and what a voter can show for a vote.
 
-HMAC-SHA-256 throughout, cut to 16 bytes, as unpadded base64url. The same id in two contests, or as a voter's and as
-an anonymous one, gives two pseudonyms that nobody can link without the contest's secret.
+HMAC-SHA-256 throughout, cut to 16 bytes, as unpadded base64url. The same id in two contests, or as a voter's and
+as an anonymous one, gives two pseudonyms that nobody can link without the contest's secret.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode

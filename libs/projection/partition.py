@@ -16,6 +16,8 @@ from libs.tally.errors import LogUnavailable, ViewsUnavailable
 
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 2.0
+IDLE_LOOK_S = 1.0
+"""How often the view of a partition that gets no records is looked at."""
 FOLD_RECORDS = 2_000
 """Most records of one `fold` call."""
 HOLES_BELIEVED = 2
@@ -98,7 +100,12 @@ class PartitionFold:
         """Fold until cancelled. Raises `LogChanged`, and nothing else."""
         await self._insist(self._settle)
         while True:
-            await self._arrived.wait()
+            try:
+                async with asyncio.timeout(IDLE_LOOK_S):
+                    await self._arrived.wait()
+            except TimeoutError:
+                await self._insist(self._look)
+                continue
             await self._insist(partial(self._fold, self._take()))
             self._on_room()
 
@@ -146,6 +153,11 @@ class PartitionFold:
         if not self.queued:
             self._done.set()
         self.last_fold_at = time.time()
+
+    async def _look(self) -> None:
+        """A view may be emptied, or come back older, while nothing new arrives that would show it."""
+        if await self._projection.position(self.partition) != self.position:
+            await self._settle()
 
     async def _settle(self) -> None:
         """Learn where the view stands, and go on there."""

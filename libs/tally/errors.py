@@ -1,8 +1,10 @@
 """Errors with a stable code, a message for a person, and data. `libs.web` alone maps them to HTTP."""
 
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+_EPOCH: Final = datetime(1970, 1, 1)
 
 
 class TallyError(Exception):
@@ -111,5 +113,5 @@ def timestamp(microseconds: int | None) -> str | None:
     """RFC 3339 in UTC, to the microsecond."""
     if microseconds is None:
         return None
-    seconds, rest = divmod(microseconds, 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:06d}Z"
+    moment = _EPOCH + timedelta(microseconds=microseconds)
+    return moment.isoformat(timespec="microseconds") + "Z"

@@ -4,9 +4,11 @@ import re
 from typing import Any, Final
 
 import orjson
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive
 
 from libs.contracts.problems import Problem, ValidationFailed
+from libs.web.auth import Headers, header, headers_of
 from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
 
 MAX_JSON_BYTES: Final = 1 << 20
@@ -16,24 +18,29 @@ JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
 _IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 
-async def read_body(request: Request, max_bytes: int = MAX_JSON_BYTES) -> bytes:
+async def read_body(headers: Headers, receive: Receive, max_bytes: int = MAX_JSON_BYTES) -> bytes:
     """The whole body. Raises `PayloadTooLarge` as soon as that is certain, before the rest is read."""
-    declared = request.headers.get("content-length", "")
+    declared = header(headers, b"content-length") or ""
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
     chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > max_bytes:
             raise _too_large(max_bytes)
         chunks.append(chunk)
+        more = message.get("more_body", False)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def require_json(request: Request, *others: str) -> str:
+def require_json(headers: Headers, *others: str) -> str:
     """The body's media type, JSON when nothing is said. Raises `UnsupportedMediaType` for all but `others`."""
-    given = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    given = (header(headers, b"content-type") or "application/json").partition(";")[0].strip().lower()
     if given not in JSON_TYPES and not given.endswith("+json") and given not in others:
         raise UnsupportedMediaType(f"Send {' or '.join(('application/json', *others))}, not {given}.")
     return given
@@ -63,8 +70,9 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
     """The body as it came, and as an object."""
-    require_json(request)
-    body = await read_body(request)
+    headers = headers_of(request.scope)
+    require_json(headers)
+    body = await read_body(headers, request.receive)
     return body, parse_object(body)
 
 

@@ -52,16 +52,32 @@ class Confirmer:
 
     def __init__(self, views: VoteViews) -> None:
         self._views = views
-        self._waiting: dict[tuple[int, int], asyncio.Task[bool]] = {}
+        self._waiting: dict[tuple[int, int], list[asyncio.Future[bool]]] = {}
+        self._asking: set[asyncio.Task[None]] = set()
 
-    async def confirm(self, partition: int, incarnation: int) -> bool:
-        """Shared by all whose record was acknowledged before the call departs. Raises `ViewsUnavailable`."""
+    def confirm(self, partition: int, incarnation: int) -> "asyncio.Future[bool]":
+        """One answer for all whose record was acknowledged before the call departs. Raises `ViewsUnavailable`."""
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         key = partition, incarnation
-        task = self._waiting.get(key)
-        if task is None:
-            task = self._waiting[key] = asyncio.ensure_future(self._ask(key))
-        return await asyncio.shield(task)
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            self._waiting[key] = [future]
+            task = asyncio.ensure_future(self._ask(key))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        else:
+            waiting.append(future)
+        return future
 
-    async def _ask(self, key: tuple[int, int]) -> bool:
-        del self._waiting[key]
-        return await self._views.confirm(*key)
+    async def _ask(self, key: tuple[int, int]) -> None:
+        waiting = self._waiting.pop(key)
+        try:
+            stands = await self._views.confirm(*key)
+        except Exception as error:
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+        else:
+            for future in waiting:
+                if not future.done():
+                    future.set_result(stands)

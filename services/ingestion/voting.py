@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import orjson
-from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.problems import Problem, ValidationFailed, pointer
@@ -41,9 +40,8 @@ class Voting:
         headers = scope["headers"]
         key = self._auth.known(headers) or await self._auth.authenticate(headers)
         require(key, "votes:write")
-        request = Request(scope, receive)
-        require_json(request)
-        form = parse_vote(await read_body(request))
+        require_json(headers)
+        form = parse_vote(await read_body(headers, receive))
         vote_id = _vote_id(form, header(headers, b"idempotency-key"))
         if form.source == "c-paid":
             require(key, "purchases:write")
@@ -63,9 +61,8 @@ class Voting:
         headers = scope["headers"]
         key = self._auth.known(headers) or await self._auth.authenticate(headers)
         require(key, "votes:write")
-        request = Request(scope, receive)
-        media_type = require_json(request, NDJSON)
-        body = await read_body(request, MAX_BATCH_BYTES)
+        media_type = require_json(headers, NDJSON)
+        body = await read_body(headers, receive, MAX_BATCH_BYTES)
         items = _ndjson(body) if media_type == NDJSON else _json(body)
         contest, forwarded = scope["path_params"]["contest_key"], self._forwarded(scope)
         await self._caster.contests.get(key.account, contest)

@@ -30,7 +30,6 @@ async def test_the_same_vote_again_is_answered_again_and_counts_nothing(api: Api
     assert (first.status_code, again.status_code) == (201, 200)
     assert again.headers["idempotent-replayed"] == "true"
     assert again.json() == first.json()
-    assert again.headers["tally-position"] == first.headers["tally-position"]
     assert (await contest.counts(again.headers["tally-position"]))["count"] == 1
 
 

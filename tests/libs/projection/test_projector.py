@@ -128,6 +128,18 @@ async def test_a_view_that_came_back_older_is_folded_again_from_there(
         await eventually(lambda: feed.is_folded_into(views))
 
 
+async def test_an_emptied_view_is_folded_again_though_nothing_new_comes(
+    settings: KafkaSettings, topic: Topic, feed: Feed
+) -> None:
+    views = Views()
+    await feed.append(40)
+    async with running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)):
+        await eventually(lambda: feed.is_folded_into(views))
+        views.positions.clear()
+        views.values.clear()
+        await eventually(lambda: feed.is_folded_into(views))
+
+
 async def test_a_zombies_batch_after_a_rebalance_changes_nothing(
     settings: KafkaSettings, topic: Topic, feed: Feed
 ) -> None:
