@@ -1,6 +1,6 @@
 #!lua name=tally_votes
 -- All that belongs to one partition of the votes log, under one hash tag: KEYS[1] is its base, "<namespace>:{p}".
---   base:gate       hash  state (open|shut), run (server run id), n (incarnation), asked, asked_after (the fence that
+--   base:gate       hash  state (open|shut), run (server run and replication id), n (incarnation), asked, asked_after (the fence that
 --                         it shall follow), asked_run, clock (us)
 --   base:config     hash  contest -> configuration version in force
 --   base:floors     hash  contest -> configuration version below which nothing may come into force, while none is
@@ -32,8 +32,11 @@ local function unpack_one(packed) return cmsgpack.unpack(packed) end
 
 local function view(base) return base .. ':g1' end
 
+-- This very server, in this very role: a primary that failed over and comes back has its old run id, but another
+-- replication id; it may have missed all that its successor did, and must not take its gate for open.
 local function run_id()
-  return string.match(call('INFO', 'server'), 'run_id:(%w+)')
+  local info = call('INFO', 'server', 'replication')
+  return string.match(info, 'run_id:(%w+)') .. '.' .. string.match(info, 'master_replid:(%w+)')
 end
 
 local function microseconds()

@@ -22,7 +22,8 @@ from libs.tally.tallies import PartitionTally
 from libs.views.addresses import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
-from libs.views.votes import VoteViews
+from libs.views.packing import digest, text
+from libs.views.votes import FoldInput, VoteViews
 from tests.libs.views.simulation.comparison import described, described_view, differing
 from tests.support.builders import NOW, a_cast, content_hash
 
@@ -178,6 +179,18 @@ async def forget(valkey: Coalescer, views: VoteViews) -> None:
     keys = await valkey.call("KEYS", f"{views._namespace}:*")
     if keys:
         await valkey.call("DEL", *keys)
+
+
+async def test_an_id_is_not_found_astride_the_fields_of_another_record(valkey: Coalescer) -> None:
+    views = VoteViews(valkey, f"t{uuid.uuid4().hex}")
+    astride = next(name for name in map(str, range(1_000)) if digest(name)[8] < 0x10)
+    sought = digest(astride)
+    cast = a_cast(content=text(sought[:8]), accepted_at=int.from_bytes(sought[8:], "big") << 24)
+    await views.apply(0, Position("log", 0), [FoldInput(cast, 0, 0)], 1)
+    assert (await views.lookup(0, cast.contest, cast.voter, astride)).status is None
+    await views.apply(0, Position("log", 1), [FoldInput(replace(cast, vote_id=astride), 1, 0)], 2)
+    assert (await views.lookup(0, cast.contest, cast.voter, astride)).offset == 1
+    await forget(valkey, views)
 
 
 def test_the_random_logs_are_rich() -> None:

@@ -106,6 +106,18 @@ async def test_another_run_of_the_server_finds_the_gate_shut(
     assert isinstance(await partition.reserve(a_vote()), Granted)
 
 
+async def test_a_server_that_comes_back_into_its_role_is_another_run(
+    partition: Partition, redis: Redis, namespace: str
+) -> None:
+    """A failover and back leaves the run id as it was; the replication id changes with every promotion."""
+    await partition.fence()
+    run_id, replication = (await redis.info("server"))["run_id"], await redis.info("replication")
+    gate = f"{namespace}:{{0}}:gate"
+    assert await redis.hget(gate, "run") == f"{run_id}.{replication['master_replid']}".encode()
+    await redis.hset(gate, "run", f"{run_id}.{'0' * 40}")
+    assert not (await partition.views.state(0)).open
+
+
 async def test_shutting_asks_for_the_same_fence_until_one_is_folded(partition: Partition) -> None:
     n = await partition.fence()
     first = await partition.views.shut_for(0, n)
