@@ -88,6 +88,14 @@ async def test_counts_are_null_to_those_who_may_not_see_them(world: World) -> No
         assert (await world.legacy("/legacy/participants/b", key)).json()["vote_count"] == total
 
 
+async def test_a_key_without_results_read_sees_no_counts_of_an_open_contest_either(world: World) -> None:
+    await song(world)
+    await world.vote("a")
+    key = await world.production.key(permissions=("content:read",))
+    shape = (await world.legacy("/legacy/contests/song", key)).json()
+    assert (shape["total_vote_count"], shape["unique_voter_count"]) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("document", "phase"),
     [
