@@ -60,7 +60,7 @@ async def serve_counts(valkey: str, namespace: str) -> None:
 
     settings = Settings(valkey_url=valkey, namespace=namespace, partitions=16)
     async with open_surface(settings) as surface:
-        await serve("counts", Front(build_app("query", [surface])))
+        await serve("counts", Front(build_app("query", [surface]), surface.hot))
 
 
 @asynccontextmanager

@@ -160,7 +160,7 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
     await load_functions(valkey)
     given = Settings(valkey_url=valkey_address, namespace=namespace, **({"partitions": PARTITIONS} | settings))
     async with open_surface(given) as surface:
-        transport = httpx.ASGITransport(Front(build_app("query", [surface])))
+        transport = httpx.ASGITransport(Front(build_app("query", [surface]), surface.hot))
         async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
             yield World(valkey, namespace, given.partitions, client)
     await valkey.close()
