@@ -17,6 +17,9 @@ from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
 
 T = TypeVar("T")
+FETCH_BYTES = 4 << 20
+FIRST_RECORD_BYTES = 1_000
+"""Enough to get the first batch of a partition, and little more; a larger one comes whole."""
 SILENCE_S = 10.0
 """How long a broker may send nothing of a range that it says it holds."""
 
@@ -91,7 +94,7 @@ class LogReader:
                 )
         ids: dict[int, str] = {}
         filled = {partition: Extent(0, 1) for partition, extent in extents.items() if extent.end > 0}
-        async with aclosing(self.records(topic, filled)) as batches:
+        async with aclosing(self.records(topic, filled, fetch_bytes=FIRST_RECORD_BYTES)) as batches:
             async for partition, records in batches:
                 first = vote_codec.decode(records[0].value)
                 if not isinstance(first, LogCreated):
@@ -102,7 +105,7 @@ class LogReader:
         return ids
 
     async def records(
-        self, topic: str, ranges: dict[int, Extent]
+        self, topic: str, ranges: dict[int, Extent], *, fetch_bytes: int = FETCH_BYTES
     ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
         """All records of each range, in batches of one partition, ascending; partitions come interleaved.
 
@@ -115,7 +118,7 @@ class LogReader:
         }
         if not wanted:
             return
-        consumer = self._new_consumer()
+        consumer = self._new_consumer(fetch_bytes)
         try:
             with _answering():
                 await consumer.start()
@@ -163,14 +166,14 @@ class LogReader:
                 self._consumer = consumer
             return self._consumer
 
-    def _new_consumer(self) -> AIOKafkaConsumer:
+    def _new_consumer(self, fetch_bytes: int = FETCH_BYTES) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
             bootstrap_servers=self._settings.kafka_bootstrap_servers,
             request_timeout_ms=self._settings.kafka_request_timeout_ms,
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="none",
-            max_partition_fetch_bytes=4 * 1024 * 1024,
+            max_partition_fetch_bytes=fetch_bytes,
         )
 
 

@@ -116,21 +116,30 @@ class LogWriter:
         *,
         deadline_s: float | None = None,
     ) -> Appended:
+        """`submit`, and wait for the answer."""
+        return await self.submit(topic, partition, value, key, deadline_s=deadline_s)
+
+    def submit(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        key: bytes | None = None,
+        *,
+        deadline_s: float | None = None,
+    ) -> "asyncio.Future[Appended]":
         """Append one record; `deadline_s` (default by setting) is how long the answer may take.
 
-        Raises `NotAppended` when it certainly is not in the log, `AppendUnknown` when that cannot be told. A
-        caller that is cancelled disturbs nobody else's record; its own may or may not be appended.
+        The answer is an exception: `NotAppended` when the record certainly is not in the log, `AppendUnknown` when
+        that cannot be told. A caller that is cancelled disturbs nobody else's record; its own may or may not be
+        appended.
         """
-        if self._stopping:
-            raise NotAppended(_STOPPING, retry_after_s=1)
-        if self._producers.away is not None:
-            raise NotAppended(f"Kafka does not answer: {self._producers.away}", retry_after_s=1)
-        if self._held >= self._settings.produce_max_queued_records:
-            raise NotAppended("too many records wait for Kafka", retry_after_s=1)
-        if len(value) + (len(key) if key else 0) > self._settings.produce_max_record_bytes:
-            raise NotAppended(f"a record of {len(value)} bytes is too large for the log")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Appended] = loop.create_future()
+        refusal = self._refusal(value, key)
+        if refusal is not None:
+            answer.set_exception(refusal)
+            return answer
         deadline = loop.time() + (self._deadline_s if deadline_s is None else deadline_s)
         lane = self._lanes.get((topic, partition))
         if lane is None:
@@ -140,7 +149,19 @@ class LogWriter:
         self._held += 1
         if lane.worker is None and self._producers.link is not None:
             self._wake(lane)
-        return await answer
+        return answer
+
+    def _refusal(self, value: bytes, key: bytes | None) -> NotAppended | None:
+        """Why a record is not even queued."""
+        if self._stopping:
+            return NotAppended(_STOPPING, retry_after_s=1)
+        if self._producers.away is not None:
+            return NotAppended(f"Kafka does not answer: {self._producers.away}", retry_after_s=1)
+        if self._held >= self._settings.produce_max_queued_records:
+            return NotAppended("too many records wait for Kafka", retry_after_s=1)
+        if len(value) + (len(key) if key else 0) > self._settings.produce_max_record_bytes:
+            return NotAppended(f"a record of {len(value)} bytes is too large for the log")
+        return None
 
     def _wake_all(self) -> None:
         for lane in self._lanes.values():

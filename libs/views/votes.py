@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import Behind, Position
-from libs.tally.admission import Answer, Request
+from libs.tally.admission import Answer, Known, Request
 from libs.tally.events import Event, Fence
 from libs.tally.tallies import Figures, VoteStatus
 from libs.views.client import Valkey
@@ -74,6 +74,14 @@ class VoteState:
     remaining_participant: int | None = None
     remaining_contest: int | None = None
     next_free_vote_at: int | None = None
+
+    @property
+    def known(self) -> Known | None:
+        """The first answer, once the vote is folded."""
+        if self.status is None or self.accepted_at is None or self.offset is None:
+            return None
+        left = self.remaining_participant, self.remaining_contest
+        return Known(self.accepted_at, *left, self.next_free_vote_at, self.offset, self.status)
 
 
 @dataclass(frozen=True, slots=True)

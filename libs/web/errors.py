@@ -137,8 +137,8 @@ def status_of(error: TallyError) -> int:
     return TABLE.get(error.code, TABLE["internal_error"]).status
 
 
-def problem_response(error: TallyError, scope: Scope) -> Response:
-    """The answer to a request that ended in `error`, in the generation of its path."""
+def problem_response(error: TallyError, scope: Scope, **data: Any) -> Response:
+    """The answer to a request that ended in `error`, in the generation of its path; `data` goes beside its own."""
     code = error.code if error.code in TABLE else "internal_error"
     status, title = TABLE[code]
     headers = {"X-Request-Id": request_id(scope), "Cache-Control": "no-store"}
@@ -162,7 +162,7 @@ def problem_response(error: TallyError, scope: Scope) -> Response:
         "code": code,
         "request_id": request_id(scope),
     }
-    return Response(orjson.dumps(error.data | body), status, headers, PROBLEM_JSON)
+    return Response(orjson.dumps(error.data | data | body), status, headers, PROBLEM_JSON)
 
 
 def log_bug(error: Exception, scope: Scope) -> None:

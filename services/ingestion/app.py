@@ -21,6 +21,7 @@ from libs.web.service import Surface
 from services.ingestion.casting import Caster
 from services.ingestion.contests import Contests
 from services.ingestion.reads import VoterReads
+from services.ingestion.recording import Recorder
 from services.ingestion.reserver import Confirmer, Reserver
 from services.ingestion.routes import hot_routes, voter_router
 from services.ingestion.settings import Settings
@@ -46,15 +47,14 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
         return await contest_secret(store, contest)
 
     contests = Contests(load, load_secret)
+    addresses = AddressCounters(valkey, settings.namespace)
     caster = Caster(
         topic=topic,
         views=views,
-        addresses=AddressCounters(valkey, settings.namespace),
-        log=log,
+        addresses=addresses,
         contests=contests,
         reserver=Reserver(views),
-        confirmer=Confirmer(views),
-        server_key=await server_secret(store, "receipts"),
+        recorder=Recorder(topic, views, addresses, log, Confirmer(views), await server_secret(store, "receipts")),
     )
     keys = KeyRing(catalogue)
     refreshing = asyncio.create_task(keys.run())

@@ -1,27 +1,27 @@
 """`POST /contests/<key>/votes` and `/votes/batch`: the hot path, as bare ASGI."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from libs.contracts.problems import Problem, ValidationFailed, pointer
+from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.tokens import encode_positions
+from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError, timestamp
 from libs.web.auth import ApiKey, Authenticator, header, require
-from libs.web.errors import MalformedJson, PayloadTooLarge, status_of
-from libs.web.requests import parse_json, parse_object, read_body, require_json
-from services.ingestion.casting import Accepted, Caster
+from libs.web.errors import Forbidden, is_for_the_caller, problem_response, status_of
+from libs.web.requests import read_body, require_json
+from services.ingestion.attempts import Accepted, Outcome
+from services.ingestion.batches import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
+from services.ingestion.casting import Caster
 from services.ingestion.forms import VOTE_ID, VoteForm, check_vote, parse_vote
 from services.ingestion.voters import Network, command, forwarded_address, new_vote_id
 
-MAX_BATCH = 10_000
-MAX_BATCH_BYTES = 8 << 20
-NDJSON = "application/x-ndjson"
-
-Item = tuple[VoteForm | TallyError, str | None]
-"""A vote of a batch, or what is wrong with it, and its id as far as it has one."""
+SLICE = 500
+"""Votes of a batch that are worked on at once: some 10 ms of a worker's time at each step."""
 
 
 class Voting:
@@ -46,7 +46,16 @@ class Voting:
         if form.source == "c-paid":
             require(key, "purchases:write")
         contest = scope["path_params"]["contest_key"]
-        accepted = await self._take(key, contest, form, vote_id, self._forwarded(scope))
+        try:
+            secret = await self._caster.contests.secret(key.account, contest)
+            (accepted,) = await self._take(key, [command(contest, secret, form, vote_id, self._forwarded(scope))])
+            if isinstance(accepted, TallyError):
+                raise accepted
+        except TallyError as error:
+            if not is_for_the_caller(error):
+                raise
+            await problem_response(error, scope, vote_id=vote_id)(scope, receive, send)
+            return
         status = 200 if accepted.replayed else 201
         answer = [
             (b"content-type", b"application/json"),
@@ -58,56 +67,52 @@ class Voting:
         await _respond(send, status, answer, orjson.dumps(_body(accepted)))
 
     async def cast_batch(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Slice by slice, so that a large batch holds back nobody else for long."""
         headers = scope["headers"]
         key = self._auth.known(headers) or await self._auth.authenticate(headers)
         require(key, "votes:write")
-        media_type = require_json(headers, NDJSON)
-        body = await read_body(headers, receive, MAX_BATCH_BYTES)
-        items = _ndjson(body) if media_type == NDJSON else _json(body)
+        items = parse_batch(require_json(headers, NDJSON), await read_body(headers, receive, MAX_BATCH_BYTES))
         contest, forwarded = scope["path_params"]["contest_key"], self._forwarded(scope)
-        await self._caster.contests.get(key.account, contest)
-        # tasks begin in their order, so the votes of one voter are reserved in it
-        results = await asyncio.gather(
-            *(self._take_item(key, contest, vote, vote_id, forwarded) for vote, vote_id in items)
-        )
+        secret = await self._caster.contests.secret(key.account, contest)
+        answers: list[dict[str, Any]] = []
         positions: dict[int, int] = {}
-        for result in results:
-            if isinstance(result, Accepted):
-                positions[result.partition] = max(result.offset + 1, positions.get(result.partition, 0))
-        rows = [_item_answer(result, vote_id) for result, (_, vote_id) in zip(results, items, strict=True)]
-        answer = [(b"content-type", b"application/json")]
+        for at in range(0, len(items), SLICE):
+            ballots = [_allowed(key, item()) for item in items[at : at + SLICE]]
+            commands = [
+                command(contest, secret, vote, vote_id or "", forwarded)
+                for vote, vote_id in ballots
+                if isinstance(vote, VoteForm)
+            ]
+            outcomes = iter(await self._take_or_fail(key, commands))
+            for ballot in ballots:
+                outcome = ballot.vote if isinstance(ballot.vote, TallyError) else next(outcomes)
+                answers.append(_item_answer(outcome, ballot.vote_id))
+                if isinstance(outcome, Accepted):
+                    furthest = positions.get(outcome.partition, 0)
+                    positions[outcome.partition] = max(outcome.offset + 1, furthest)
+        head = [(b"content-type", b"application/json")]
         if positions:
-            answer.append((b"tally-position", encode_positions(positions).encode()))
-        await _respond(send, 200, answer, orjson.dumps({"results": rows}))
+            head.append((b"tally-position", encode_positions(positions).encode()))
+        await _respond(send, 200, head, orjson.dumps({"results": answers}))
 
-    async def _take_item(
-        self, key: ApiKey, contest: str, item: VoteForm | TallyError, vote_id: str | None, forwarded: str | None
-    ) -> Accepted | TallyError:
-        if isinstance(item, TallyError):
-            return item
+    async def _take_or_fail(self, key: ApiKey, votes: Sequence[CastVote]) -> Sequence[Outcome]:
+        """As `_take`; what refuses all of them refuses each."""
         try:
-            if item.source == "c-paid":
-                require(key, "purchases:write")
-            return await self._take(key, contest, item, vote_id or new_vote_id(), forwarded)
+            return await self._take(key, votes)
         except TallyError as error:
-            return error
+            return [error] * len(votes)
 
-    async def _take(
-        self, key: ApiKey, contest: str, form: VoteForm, vote_id: str, forwarded: str | None
-    ) -> Accepted:
-        """Cast one vote; a client that hangs up does not stop what was begun."""
-        if self._in_flight >= self._max_in_flight:
-            raise Overloaded("Too many votes are being recorded at once.", retry_after_s=1, vote_id=vote_id)
-        self._in_flight += 1
-        try:
-            secret = await self._caster.contests.secret(key.account, contest)
-            vote = command(contest, secret, form, vote_id, forwarded)
-            return await asyncio.shield(asyncio.ensure_future(self._caster.cast(key.account, vote)))
-        except TallyError as error:
-            error.data.setdefault("vote_id", vote_id)
-            raise
-        finally:
-            self._in_flight -= 1
+    async def _take(self, key: ApiKey, votes: Sequence[CastVote]) -> list[Outcome]:
+        """Cast votes of one contest; a client that hangs up does not stop what was begun."""
+        if self._in_flight + len(votes) > self._max_in_flight:
+            raise Overloaded("Too many votes are being recorded at once.", retry_after_s=1)
+        self._in_flight += len(votes)
+        casting = asyncio.ensure_future(self._caster.cast_all(key.account, votes))
+        casting.add_done_callback(lambda _: self._landed(len(votes)))
+        return await asyncio.shield(casting)
+
+    def _landed(self, votes: int) -> None:
+        self._in_flight -= votes
 
     def _forwarded(self, scope: Scope) -> str | None:
         if not self._trusted:
@@ -129,41 +134,12 @@ def _vote_id(form: VoteForm, idempotency_key: str | None) -> str:
     return idempotency_key
 
 
-def _json(body: bytes) -> list[Item]:
-    value = parse_object(body)
-    votes = value.pop("votes", None)
-    if not isinstance(votes, list):
-        raise ValidationFailed([Problem("/votes", "must be an array of votes")])
-    if value:
-        raise ValidationFailed([Problem(pointer(name), "unknown member") for name in value])
-    _refuse_more_than_most(votes)
-    return [_item(vote) for vote in votes]
-
-
-def _ndjson(body: bytes) -> list[Item]:
-    lines = [line for line in body.split(b"\n") if line.strip()]
-    _refuse_more_than_most(lines)
-    return [_line(line) for line in lines]
-
-
-def _line(line: bytes) -> Item:
-    try:
-        return _item(parse_json(line))
-    except MalformedJson as error:
-        return error, None
-
-
-def _item(value: Any) -> Item:
-    vote = check_vote(value)
-    if isinstance(vote, VoteForm):
-        return vote, vote.vote_id or new_vote_id()
-    given = value.get("vote_id") if isinstance(value, dict) else None
-    return vote, given if isinstance(given, str) else None
-
-
-def _refuse_more_than_most(items: list[Any]) -> None:
-    if len(items) > MAX_BATCH:
-        raise PayloadTooLarge(f"A batch holds {MAX_BATCH} votes at most; send the rest in another.")
+def _allowed(key: ApiKey, ballot: Ballot) -> Ballot:
+    """Paid votes need a permission of their own, item by item."""
+    vote = ballot.vote
+    if isinstance(vote, VoteForm) and vote.source == "c-paid" and "purchases:write" not in key.permissions:
+        return Ballot(Forbidden("purchases:write"), ballot.vote_id)
+    return ballot
 
 
 def _body(accepted: Accepted) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Finding the stack that a command is to work on: the settings first, else the one described in the data directory."""
+"""Finding the stack that a command works on: by the settings first, else by the data directory's stack.json."""
 
 from dataclasses import dataclass
 from pathlib import Path

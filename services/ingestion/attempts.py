@@ -1,0 +1,65 @@
+"""One vote on its way through the service, and how it ends."""
+
+from dataclasses import dataclass
+
+from libs.contracts.pseudonyms import receipt
+from libs.tally.admission import Granted, Known
+from libs.tally.commands import CastVote
+from libs.tally.errors import TallyError
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A vote in the log that counts. `replayed`: an earlier request was the first to be told so."""
+
+    command: CastVote
+    replayed: bool
+    accepted_at: int
+    remaining_participant: int | None
+    remaining_contest: int | None
+    next_free_vote_at: int | None
+    receipt: str
+    partition: int
+    offset: int
+
+
+Outcome = Accepted | TallyError
+
+
+@dataclass(slots=True)
+class Attempt:
+    """`outcome` is None until it is decided; `doubted` when an earlier record of it was fenced off."""
+
+    command: CastVote
+    partition: int
+    doubted: bool = False
+    refusal: TallyError | None = None
+    took_address: bool = False
+    outcome: Outcome | None = None
+
+    def accept(self, granted: Granted, proof: str, offset: int) -> None:
+        self.outcome = Accepted(
+            self.command,
+            granted.joined,
+            granted.accepted_at,
+            granted.remaining_participant,
+            granted.remaining_contest,
+            granted.next_free_vote_at,
+            proof,
+            self.partition,
+            offset,
+        )
+
+    def answer_again(self, known: Known, server_key: bytes, *, replayed: bool) -> None:
+        command = self.command
+        self.outcome = Accepted(
+            command,
+            replayed,
+            known.accepted_at,
+            known.remaining_participant,
+            known.remaining_contest,
+            known.next_free_vote_at,
+            receipt(server_key, command.contest, command.voter, command.vote_id),
+            self.partition,
+            known.offset,
+        )

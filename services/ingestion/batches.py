@@ -1,0 +1,59 @@
+"""The form of a batch: JSON, or a vote a line; each item is read for itself."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from libs.contracts.problems import Problem, ValidationFailed, pointer
+from libs.tally.errors import TallyError
+from libs.web.errors import MalformedJson, PayloadTooLarge
+from libs.web.requests import parse_json, parse_object
+from services.ingestion.forms import VoteForm, check_vote
+from services.ingestion.voters import new_vote_id
+
+MAX_BATCH = 10_000
+MAX_BATCH_BYTES = 8 << 20
+NDJSON = "application/x-ndjson"
+
+
+class Ballot(NamedTuple):
+    """A vote, or what is wrong with it, and its id as far as it has one."""
+
+    vote: VoteForm | TallyError
+    vote_id: str | None
+
+
+def parse_batch(media_type: str, body: bytes) -> Sequence[Callable[[], Ballot]]:
+    """The items, each read when it is called. Raises what is wrong with the batch as a whole."""
+    if media_type == NDJSON:
+        lines = [line for line in body.split(b"\n") if line.strip()]
+        _refuse_more_than_most(lines)
+        return [partial(_line, line) for line in lines]
+    value = parse_object(body)
+    votes = value.pop("votes", None)
+    if not isinstance(votes, list):
+        raise ValidationFailed([Problem("/votes", "must be an array of votes")])
+    if value:
+        raise ValidationFailed([Problem(pointer(name), "unknown member") for name in value])
+    _refuse_more_than_most(votes)
+    return [partial(_item, vote) for vote in votes]
+
+
+def _line(line: bytes) -> Ballot:
+    try:
+        return _item(parse_json(line))
+    except MalformedJson as error:
+        return Ballot(error, None)
+
+
+def _item(value: Any) -> Ballot:
+    vote = check_vote(value)
+    if isinstance(vote, VoteForm):
+        return Ballot(vote, vote.vote_id or new_vote_id())
+    given = value.get("vote_id") if isinstance(value, dict) else None
+    return Ballot(vote, given if isinstance(given, str) else None)
+
+
+def _refuse_more_than_most(items: Sequence[object]) -> None:
+    if len(items) > MAX_BATCH:
+        raise PayloadTooLarge(f"A batch holds {MAX_BATCH} votes at most; send the rest in another.")
