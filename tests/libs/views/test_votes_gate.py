@@ -106,6 +106,17 @@ async def test_another_run_of_the_server_finds_the_gate_shut(
     assert isinstance(await partition.reserve(a_vote()), Granted)
 
 
+async def test_a_fence_asked_for_in_a_former_run_shuts_the_gate(
+    partition: Partition, redis: Redis, namespace: str
+) -> None:
+    n = await partition.fence()
+    fence = await partition.views.shut_for(0, n)
+    assert fence is not None
+    await redis.hset(f"{namespace}:{{0}}:gate", "asked_run", "former")
+    await partition.fold(replace(fence, run=None))
+    assert not (await partition.views.state(0)).open
+
+
 async def test_a_server_that_comes_back_into_its_role_is_another_run(
     partition: Partition, redis: Redis, namespace: str
 ) -> None:
