@@ -61,7 +61,7 @@ class Fencer:
         self._catalogue_is_folded = catalogue_is_folded
         self._doubt_us = int((send_deadline_s + MARGIN_S) * 1_000_000)
         self._suspicions: dict[int, _Suspicion] = {}
-        self._fences: dict[int, tuple[int, int]] = {}
+        self._fences: dict[int, tuple[Fence, int]] = {}
 
     async def run(self) -> None:
         """Watch until cancelled; a server that is away is asked again at the next turn."""
@@ -97,13 +97,13 @@ class Fencer:
     async def _fence(self, partition: int, state: PartitionState) -> None:
         """Shut, and append the fence once. The configuration in force went with the shutting, so the gate must
         not open before the catalogue's views are fresh: workers put in force what they read there."""
-        asked = await self._views.shut(partition, state.incarnation)
-        if asked is None or not await self._catalogue_is_folded():
+        fence = await self._views.shut(partition, state.incarnation)
+        if fence is None or not await self._catalogue_is_folded():
             return
-        sent, offset = self._fences.get(partition, (0, -1))
-        if sent == asked and state.position.offset <= offset:
+        sent, offset = self._fences.get(partition, (None, -1))
+        if sent == fence and state.position.offset <= offset:
             return
-        landed = await self._log.append(self._topic.name, partition, vote_codec.encode(Fence(asked)))
-        self._fences[partition] = asked, landed.offset
+        landed = await self._log.append(self._topic.name, partition, vote_codec.encode(fence))
+        self._fences[partition] = fence, landed.offset
         self._suspicions.pop(partition, None)
-        logger.info("partition %d: fenced with %d at offset %d", partition, asked, landed.offset)
+        logger.info("partition %d: fenced with %d at offset %d", partition, fence.incarnation, landed.offset)

@@ -146,12 +146,7 @@ class VoteViews:
         by = "" if incarnation is None else incarnation
         await self._call("votes_raise", partition, contest, version, by)
 
-    async def shut(self, partition: int, incarnation: int) -> int | None:
-        """Shut the gate that stood open under `incarnation`; the incarnation to fence with, None if moot."""
-        fence = await self.shut_for(partition, incarnation)
-        return None if fence is None else fence.incarnation
-
-    async def shut_for(self, partition: int, incarnation: int) -> Fence | None:
+    async def shut(self, partition: int, incarnation: int) -> Fence | None:
         """Shut the gate that stood open under `incarnation`; the fence to append, None if moot.
 
         The same one again until a fence was folded: appending it twice does no harm.

@@ -106,7 +106,7 @@ class Caster:
         await _wait(doubted, settle_deadline, LogUnavailable("The vote was not recorded.", retry_after_s=1))
         await _wait(shut, gate_deadline, LedgerCatchingUp("Earlier votes are being settled.", retry_after_s=1))
         if stale:
-            await self._refresh(account, contest.key, stale, gate_deadline)
+            await self._refresh(account, contest, stale, gate_deadline)
 
     async def _reserve(self, contest: Contest, attempts: Sequence[Attempt]) -> list[Answer | TallyError]:
         """Judge by the contest's configuration, take from the addresses, then ask the ledger, in order."""
@@ -140,20 +140,20 @@ class Caster:
         if answer.taken is Taken.FULL:
             attempt.refusal = LimitReached(LimitScope.IP, limit, answer.used)
 
-    async def _refresh(self, account: str, key: str, stale: dict[int, Stale], deadline: float) -> None:
+    async def _refresh(self, account: str, before: Contest, stale: dict[int, Stale], deadline: float) -> None:
         """Load the contest again, and put its version in force where none is."""
         if asyncio.get_running_loop().time() > deadline:
             raise ViewsUnavailable("The contest's configuration keeps changing.", retry_after_s=1)
-        fresh = await self.contests.reload(account, key)
+        fresh = await self.contests.reload(account, before.key)
         older = [
-            self.views.raise_config(partition, key, fresh.version, answer.incarnation)
+            self.views.raise_config(partition, before.key, fresh.version, answer.incarnation)
             for partition, answer in stale.items()
             if answer.in_force is None or answer.in_force < fresh.version
         ]
         if older:
             await asyncio.gather(*older)
-        if len(older) < len(stale):  # the projector is about to fold what is in force already
-            await asyncio.sleep(POLL_S)
+        if fresh.version == before.version or len(older) < len(stale):
+            await asyncio.sleep(POLL_S)  # the projector is about to fold what is in force already
 
 
 def _request(contest: Contest, command: CastVote, refusal: TallyError | None) -> Request:

@@ -59,13 +59,6 @@ class VoteForm(BaseModel):
         None, description="The end user's address; absent: no address limit, unless a trusted proxy tells it."
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _nulls_are_absent(cls, value: Any) -> Any:
-        if isinstance(value, dict) and None in value.values():
-            return {name: member for name, member in value.items() if member is not None}
-        return value
-
     @model_validator(mode="after")
     def _one_voter(self) -> Self:
         if (self.voter_id is None) == (self.anonymous_id is None):

@@ -59,8 +59,6 @@ def find_stack(data_dir: Path) -> Stack:
         valkey=valkey,
         namespace=found.get("namespace", given.namespace),
         partitions=found.get("partitions", given.partitions),
-        storage_url=given.storage_url
-        or found.get("storage_url")
-        or f"file://{(data_dir / 'objects').resolve()}",
+        storage_url=given.storage_url or found.get("storage_url") or f"file://{(data_dir / 'objects').resolve()}",
         description=found,
     )

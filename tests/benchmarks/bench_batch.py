@@ -1,4 +1,4 @@
-"""Batch POST against a bare aiokafka loop that produces the same records.
+"""Batch POST against a bare aiokafka loop that encodes, keys and produces the same records.
 
 `python -m tests.benchmarks.bench_batch [rounds]`: four clients posting batches of 1,000, one gateway; the loop is
 one process that awaits nothing but room, acks=all and idempotent like ours.
@@ -7,6 +7,7 @@ one process that awaits nothing but room, acks=all and idempotent like ours.
 import asyncio
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -56,15 +57,18 @@ JSON = {"content-type": "application/json"}
 
 
 async def bare_loop(kafka: str, topic: str, event: VoteCast) -> float:
-    """Records acknowledged a second by a loop of `producer.send`."""
+    """Records acknowledged a second by a loop of `producer.send`, each encoded and keyed as a vote is."""
     producer = AIOKafkaProducer(
         bootstrap_servers=kafka, acks="all", enable_idempotence=True, max_batch_size=512 * 1024
     )
     await producer.start()
     try:
-        value = vote_codec.encode(event)
         begun = time.perf_counter()
-        acks: list[Any] = [await producer.send(topic, value, partition=n % 16) for n in range(VOTES)]
+        acks: list[Any] = []
+        for number in range(VOTES):
+            voter = f"{number:022d}"
+            value = vote_codec.encode(replace(event, voter=voter))
+            acks.append(await producer.send(topic, value, key=voter.encode()))
         await asyncio.gather(*acks)
         return VOTES / (time.perf_counter() - begun)
     finally:

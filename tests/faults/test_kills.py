@@ -7,6 +7,7 @@ import signal
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import httpx
@@ -21,7 +22,7 @@ from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, new_id
 
 VOTERS = 24
-LIMIT = 40
+LIMIT = 20
 FROZEN_S = 8.0
 """Longer than a send's deadline: what is under way becomes unknown."""
 RETRIED = {500, 502, 503}
@@ -37,9 +38,14 @@ class Crowd:
     refused: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     answers: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
-    async def vote(self, voter: str) -> None:
+    async def vote(self, seat: int) -> None:
+        """In the name of one voter after another, each until the limits refuse them."""
+        names = (f"voter {seat}.{number}" for number in count())
+        voter = next(names)
         while not self.stop.is_set():
             vote_id = new_id()
+            if self.refused[voter]:
+                voter = next(names)
             copies = random.choice((1, 1, 1, 2))
             participant = random.randrange(len(self.contest.participants))
             await asyncio.gather(*(self._insist(voter, vote_id, participant) for _ in range(copies)))
@@ -116,7 +122,7 @@ async def test_votes_outlive(own_stack: Supervisor, fault: object, name: str) ->
         crowd = Crowd(contest)
         async with asyncio.TaskGroup() as voters:
             for number in range(VOTERS):
-                voters.create_task(crowd.vote(f"v{number}"))
+                voters.create_task(crowd.vote(number))
             await eventually(lambda: crowd.total > 100, 30)
             await fault(own_stack, name)  # type: ignore[operator]
             before = crowd.total

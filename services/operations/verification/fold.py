@@ -1,7 +1,5 @@
 """An independent fold of one partition of the votes log, stopping at exact offsets."""
 
-from base64 import urlsafe_b64decode
-from binascii import Error as BadBase64
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
@@ -11,6 +9,7 @@ from libs.contracts.topics import Topic
 from libs.kafka.log import Extent, LogReader
 from libs.tally.events import Event, VoteCast
 from libs.tally.tallies import PartitionTally
+from libs.views.packing import POISON, fold_item
 
 SLICE = 2_000
 """Records folded at once: some 30 ms, after which others on the event loop have a turn."""
@@ -53,13 +52,7 @@ class LogFold:
 
 def is_foldable(event: Event) -> bool:
     """Whether the projector folds this event; what is well-formed but not foldable is quarantined."""
-    if not isinstance(event, VoteCast):
-        return True
-    try:
-        _decode(event.voter)
-        return len(_decode(event.content)) == 8 and len(event.choices) == 1
-    except (BadBase64, ValueError):
-        return False
+    return bool(fold_item(event, 0, 0)[0] != POISON)
 
 
 async def slices(
@@ -99,7 +92,3 @@ async def fold_past(
 def _act(fold: LogFold, left: list[Stop]) -> None:
     while left and left[-1][0] == fold.offset:
         left.pop()[1](fold)
-
-
-def _decode(text: str) -> bytes:
-    return urlsafe_b64decode(text + "=" * (-len(text) % 4))

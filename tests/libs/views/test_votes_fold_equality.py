@@ -61,7 +61,7 @@ casts = st.builds(
     source=st.sampled_from(["c-free", "c-paid"]),
     choices=st.tuples(st.tuples(participants, counts)),
     accepted_at=st.integers(NOW, NOW + 10**9),
-    incarnation=st.sampled_from([0] * 12 + [1, 2, 2**50]),
+    incarnation=st.sampled_from([0] * 10 + [1, 1, 2, 2, 2**50]),
     max_participant=limits,
     max_contest=limits,
     epoch=st.sampled_from([0, 0, 0, 1, 77]),
@@ -76,7 +76,7 @@ fences = st.builds(
     run=st.none() | st.just("a run"),
 )
 others = st.sampled_from([*POISON, *map(vote_codec.encode, [*UNFOLDABLE, LogCreated("again")])])
-palettes = st.lists(st.one_of(*[casts] * 12, fences, others), min_size=1, max_size=12)
+palettes = st.lists(st.one_of(*[casts] * 10, fences, fences, others), min_size=1, max_size=12)
 
 
 def some_changes(rng: Random, cast: VoteCast) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def test_the_random_logs_are_rich() -> None:
     """Spilling, overruled votes and the rest do come up, so the comparison means something."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=300, deadline=None, database=None)
     @given(log=logs)
     def look(log: list[LogRecord]) -> None:
         tally = folded(log)
@@ -224,5 +224,5 @@ def test_the_random_logs_are_rich() -> None:
         seen["poison"] += any(map(is_poison, log))
 
     look()
-    assert all(seen[what] > 5 for what in ("spilled", "overruled", "duplicates", "fenced", "poison")), seen
+    assert all(seen[what] > 3 for what in ("spilled", "overruled", "duplicates", "fenced", "poison")), seen
     assert seen["counted behind a fence"], seen

@@ -110,7 +110,7 @@ async def test_a_fence_asked_for_in_a_former_run_shuts_the_gate(
     partition: Partition, redis: Redis, namespace: str
 ) -> None:
     n = await partition.fence()
-    fence = await partition.views.shut_for(0, n)
+    fence = await partition.views.shut(0, n)
     assert fence is not None
     await redis.hset(f"{namespace}:{{0}}:gate", "asked_run", "former")
     await partition.fold(replace(fence, run=None))
@@ -131,14 +131,14 @@ async def test_a_server_that_comes_back_into_its_role_is_another_run(
 
 async def test_shutting_asks_for_the_same_fence_until_one_is_folded(partition: Partition) -> None:
     n = await partition.fence()
-    first = await partition.views.shut_for(0, n)
+    first = await partition.views.shut(0, n)
     assert first is not None
     assert (first.after, first.incarnation > n) == (n, True)
-    assert await partition.views.shut_for(0, 12345) == first
+    assert await partition.views.shut(0, 12345) == first
     await partition.fold(first)
-    assert await partition.views.shut_for(0, n) is None
+    assert await partition.views.shut(0, n) is None
     assert (await partition.views.state(0)).open
-    assert await partition.views.shut_for(0, first.incarnation) != first
+    assert await partition.views.shut(0, first.incarnation) != first
 
 
 async def test_a_fence_that_nobody_asked_for_here_shuts_the_gate(partition: Partition) -> None:
@@ -178,9 +178,9 @@ async def test_a_workers_word_holds_under_the_incarnation_that_it_loaded_under(p
 async def test_shutting_forgets_the_configuration_once_not_what_came_since(partition: Partition) -> None:
     n = await partition.fence()
     await partition.grant(a_vote())
-    fence = await partition.views.shut_for(0, n)
+    fence = await partition.views.shut(0, n)
     await partition.views.raise_config(0, "contest", 2)
-    assert await partition.views.shut_for(0, n) == fence
+    assert await partition.views.shut(0, n) == fence
     await partition.fence()
     n = (await partition.views.state(0)).incarnation
     await partition.views.raise_config(0, "contest", 1, n)

@@ -149,7 +149,7 @@ async def test_readiness_names_what_is_away_and_why() -> None:
 
 async def test_a_caller_who_hangs_up_is_no_bug(caplog: pytest.LogCaptureFixture) -> None:
     async def endpoint(request: Request) -> Response:
-        return Response(await read_body(request))
+        return Response(await read_body(request.scope["headers"], request.receive))
 
     app = Starlette(routes=[Route("/", endpoint, methods=["POST"])])
     handle_errors(app)

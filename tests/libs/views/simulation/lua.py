@@ -121,7 +121,7 @@ class LuaLedger:
         at_once(self._views.raise_config(0, contest, version, incarnation))
 
     def shut(self, incarnation: int) -> Fence | None:
-        fence = at_once(self._views.shut_for(0, incarnation))
+        fence = at_once(self._views.shut(0, incarnation))
         if fence is None:
             return None
         self._run = fence.run

@@ -36,7 +36,7 @@ class Partition:
 
     async def fence(self) -> int:
         """End all doubt, as the projector does; the new incarnation."""
-        fence = await self.views.shut_for(0, (await self.views.state(0)).incarnation)
+        fence = await self.views.shut(0, (await self.views.state(0)).incarnation)
         assert fence is not None
         await self.fold(*([] if self.end else [LogCreated("log")]), fence)
         return fence.incarnation
