@@ -14,6 +14,8 @@ from libs.tally.errors import ViewsUnavailable
 
 logger = logging.getLogger(__name__)
 
+MOST_FLIGHTS = 2
+"""Pipelines under way at once; what comes meanwhile goes with the next, so load makes them larger, not more."""
 TIMEOUT_S = 5.0
 """How long one round trip may take. An answer later than that is unknown, never assumed."""
 
@@ -39,8 +41,8 @@ def connect(url: str) -> Redis:
 class Coalescer:
     """A `Valkey` that sends what is called during one tick of the event loop as one pipeline.
 
-    Several pipelines may be under way at once, each on a connection of its own, so a slow call holds back only
-    those of its tick.
+    A few pipelines may be under way at once, each on a connection of its own, so a slow call holds back only those
+    of its tick.
     """
 
     def __init__(self, redis: Redis, repair: Callable[[Valkey], Awaitable[None]] | None = None) -> None:
@@ -49,6 +51,7 @@ class Coalescer:
         self._repair = repair
         self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
         self._flights: set[asyncio.Task[None]] = set()
+        self._repairs: set[asyncio.Task[None]] = set()
 
     async def call(self, *command: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -59,16 +62,18 @@ class Coalescer:
         return await future
 
     async def close(self) -> None:
-        """Wait for what is under way, then close the connections."""
-        await asyncio.gather(*self._flights, return_exceptions=True)
+        """Wait for what is under way or waits, then close the connections."""
+        while self._flights or self._waiting:
+            await asyncio.gather(*self._flights, return_exceptions=True)
+            await asyncio.sleep(0)
         await self._redis.aclose()
 
     def _start_repair(self) -> None:
         repair, self._repair = self._repair, None
         if repair is not None:
             task = asyncio.ensure_future(self._mend(repair))
-            self._flights.add(task)
-            task.add_done_callback(self._flights.discard)
+            self._repairs.add(task)
+            task.add_done_callback(self._repairs.discard)
 
     async def _mend(self, repair: Callable[[Valkey], Awaitable[None]]) -> None:
         try:
@@ -79,10 +84,16 @@ class Coalescer:
             self._repair = repair
 
     def _depart(self) -> None:
+        if not self._waiting or len(self._flights) >= MOST_FLIGHTS:
+            return
         passengers, self._waiting = self._waiting, []
         flight = asyncio.ensure_future(self._fly(passengers))
         self._flights.add(flight)
-        flight.add_done_callback(self._flights.discard)
+        flight.add_done_callback(self._landed)
+
+    def _landed(self, flight: asyncio.Task[None]) -> None:
+        self._flights.discard(flight)
+        self._depart()
 
     async def _fly(self, passengers: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
         try:

@@ -78,7 +78,7 @@ def spare_the_collector() -> None:
     large batch went into that."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(500_000, 10, 10)
 
 
 def run_alone(title: str, opened: AbstractAsyncContextManager[Surface], host: str, port: int) -> None:

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 async def main() -> int:
     # Records on their way are no garbage to look for: a large fetch spent a third of its time on that.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(500_000, 10, 10)
     task = asyncio.create_task(run(Settings()))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
