@@ -11,7 +11,7 @@ from libs.kafka.writer import LogWriter
 from libs.storage.secrets import contest_secret, server_secret
 from libs.storage.store import open_store
 from libs.tally.contest import Contest
-from libs.tally.errors import LogUnavailable
+from libs.tally.errors import LedgerCatchingUp, LogUnavailable
 from libs.views.addresses import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
@@ -66,7 +66,9 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
             raise LogUnavailable("Kafka does not answer.")
 
     async def ledger_is_there() -> None:
-        await views.state(0)
+        states = await asyncio.gather(*(views.state(partition) for partition in range(topic.partitions)))
+        if not any(state.open for state in states):
+            raise LedgerCatchingUp("No partition takes votes yet: is a projector running?")
 
     try:
         yield Surface(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.topics import Topic
 from libs.tally.admission import (
     Answer,
@@ -32,7 +33,7 @@ from libs.tally.errors import (
 from libs.tally.rules import own_refusal
 from libs.views.addresses import AddressCounters, Taken
 from libs.views.votes import VoteViews
-from services.ingestion.attempts import Accepted, Attempt, Outcome
+from services.ingestion.attempts import Attempt, Outcome
 from services.ingestion.contests import Contests
 from services.ingestion.recording import POLL_S, Recorder, reused
 from services.ingestion.reserver import Reserver
@@ -54,14 +55,7 @@ class Caster:
     reserver: Reserver
     recorder: Recorder
 
-    async def cast(self, account: str, command: CastVote) -> Accepted:
-        """Answer a first acceptance, or its repetition; raise the refusal, or that the outcome is unknown."""
-        (outcome,) = await self.cast_all(account, [command])
-        if isinstance(outcome, TallyError):
-            raise outcome
-        return outcome
-
-    async def cast_all(self, account: str, commands: Sequence[CastVote]) -> list[Outcome]:
+    async def cast(self, account: str, commands: Sequence[CastVote]) -> list[Outcome]:
         """Cast votes of one contest; those of one voter are decided in their order. Raises nothing."""
         now = asyncio.get_running_loop().time()
         attempts = [Attempt(command, self.topic.partition_of(command.voter)) for command in commands]
@@ -80,6 +74,9 @@ class Caster:
         self, account: str, attempts: Sequence[Attempt], settle_deadline: float, gate_deadline: float
     ) -> None:
         contest = await self.contests.get(account, attempts[0].command.contest)
+        if contest.contest_type not in ("voteonly", "participation"):
+            problem = f"contests of type {contest.contest_type} take no plain votes"
+            raise ValidationFailed([Problem("/participant_key", problem)])
         answers = await self._reserve(contest, attempts)
         granted = [
             (attempt, answer)

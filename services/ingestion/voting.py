@@ -107,7 +107,7 @@ class Voting:
         if self._in_flight + len(votes) > self._max_in_flight:
             raise Overloaded("Too many votes are being recorded at once.", retry_after_s=1)
         self._in_flight += len(votes)
-        casting = asyncio.ensure_future(self._caster.cast_all(key.account, votes))
+        casting = asyncio.ensure_future(self._caster.cast(key.account, votes))
         casting.add_done_callback(lambda _: self._landed(len(votes)))
         return await asyncio.shield(casting)
 
