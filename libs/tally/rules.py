@@ -1,7 +1,7 @@
 """The rules of admission, pure: no clock, no randomness, no input or output.
 
 `decide` says in one place what the specification demands. In service it is done in two halves: `own_refusal` in
-the ingestion worker, and phase and limits atomically in the ledger (`votes_reserve` in `libs/views/votes.lua`);
+the ingestion worker, and phase and limits atomically in the ledger (`votes_reserve` in `libs/views/lua/votes`);
 tests hold the halves equal to the whole.
 """
 

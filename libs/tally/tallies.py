@@ -1,6 +1,6 @@
 """The fold of one partition of the votes log: what the events up to a position add up to.
 
-This is the reference. The Valkey functions in `libs/views/votes.lua` compute the same, and property tests hold the
+This is the reference. The Valkey functions in `libs/views/lua/votes` compute the same, and property tests hold the
 two equal; `tally verify` folds with this one. It reads no clock: the same events give the same tally, always.
 """
 

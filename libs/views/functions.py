@@ -1,14 +1,28 @@
-"""The Valkey functions: one Lua library a file beside this one, loaded by every process at its start."""
+"""The Valkey functions, loaded by every process at its start.
 
+Each file in `lua` is a library; so is each folder, its files joined in the order of their names.
+"""
+
+from collections.abc import Iterator
 from pathlib import Path
 
 from libs.views.client import Coalescer, Valkey, connect
 
+SOURCES = Path(__file__).with_name("lua")
+
+
+def libraries() -> Iterator[tuple[str, str]]:
+    """Name and source of each library."""
+    for path in sorted(SOURCES.iterdir()):
+        parts = sorted(path.glob("*.lua")) if path.is_dir() else [path]
+        source = "\n".join(part.read_text() for part in parts)
+        yield source.splitlines()[0].partition("name=")[2].strip(), source
+
 
 async def load_functions(valkey: Valkey) -> None:
     """Load or replace the libraries; repeatable, and safe while others call them."""
-    for source in sorted(Path(__file__).parent.glob("*.lua")):
-        await valkey.call("FUNCTION", "LOAD", "REPLACE", source.read_text())
+    for _, source in libraries():
+        await valkey.call("FUNCTION", "LOAD", "REPLACE", source)
 
 
 def open_valkey(url: str) -> Coalescer:

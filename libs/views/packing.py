@@ -1,4 +1,4 @@
-"""Between the words of `libs.tally` and the packed arguments of the functions in `votes.lua`."""
+"""Between the words of `libs.tally` and the packed arguments of the functions in `lua/votes`."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from libs.tally.tallies import VoteStatus
 SOURCES: Final = ("c-free", "c-paid")
 CAST, FENCE, POISON, OTHER = 1, 2, 3, 0
 COUNTS, LIMITS, EPOCHS, WHOLE = 2**24, 2**31, 2**28, 2**53
-"""What the fields of a record in `votes.lua` have room for, and where Lua's numbers stop being whole."""
+"""What the fields of a record in `lua/votes` have room for, and where Lua's numbers stop being whole."""
 
 pack = msgpack.Packer(use_bin_type=False, autoreset=True).pack
 

@@ -1,4 +1,4 @@
-"""The ledger, counts and gate of every votes partition, as Valkey keeps them (`votes.lua`)."""
+"""The ledger, counts and gate of every votes partition, as Valkey keeps them (`lua/votes`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

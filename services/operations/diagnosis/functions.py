@@ -1,25 +1,16 @@
 """Whether the functions in Valkey are those of this version."""
 
-from pathlib import Path
 from typing import Any
 
-import libs.views.functions
 from libs.views.client import Valkey
-
-SOURCES = Path(libs.views.functions.__file__).parent
+from libs.views.functions import libraries
 
 
 async def outdated_libraries(valkey: Valkey) -> list[str]:
     """The libraries that are not loaded, or loaded from another text than the one beside our code."""
     reply = await valkey.call("FUNCTION", "LIST", "WITHCODE")
     loaded = {_text(library["library_name"]): _text(library["library_code"]) for library in map(_members, reply)}
-    outdated = []
-    for file in sorted(SOURCES.glob("*.lua")):
-        source = file.read_text()
-        name = source.splitlines()[0].partition("name=")[2].strip()
-        if loaded.get(name) != source:
-            outdated.append(name)
-    return outdated
+    return [name for name, source in libraries() if loaded.get(name) != source]
 
 
 def _members(library: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ Table = dict[tuple[Any, ...], Any]
 
 ROW_SIZE = 54
 FIELDS = (12, 8, 7, 5, 3, 3, 1, 4, 4, 7)
-"""Sizes of a record's fields, as the head of `votes.lua` names them."""
+"""Sizes of a record's fields, as the head of `lua/votes` names them."""
 
 
 def differing(view: Table, fold: Table) -> list[str]:

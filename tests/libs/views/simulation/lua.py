@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from redis import Redis
@@ -17,7 +16,7 @@ from libs.tally.contest import Contest
 from libs.tally.events import Event, Fence
 from libs.tally.rules import own_refusal
 from libs.tally.tallies import PartitionTally
-from libs.views import votes as views
+from libs.views.functions import libraries
 from libs.views.votes import FoldInput, PartitionState, UsedVotes, VoteState, VoteViews
 from tests.libs.views.simulation.comparison import described, described_view, differing
 from tests.libs.views.simulation.model import APPEND_MS
@@ -25,14 +24,14 @@ from tests.libs.views.simulation.model import APPEND_MS
 T = TypeVar("T")
 
 CONTESTS = {"contest"}
-SOURCE = Path(views.__file__).with_name("votes.lua")
+SOURCE = dict(libraries())["tally_votes"]
 
 
 def load(redis: Redis, prefix: str = "", changes: Sequence[tuple[str, str]] = ()) -> None:
     """Load the functions; with a prefix to all names, an altered copy of them beside the real ones."""
-    source = SOURCE.read_text()
+    source = SOURCE
     for old, new in changes:
-        assert old in source, f"votes.lua has no longer {old!r}"
+        assert old in source, f"the functions have no longer {old!r}"
         source = source.replace(old, new)
     source = source.replace("name=tally_", f"name={prefix}tally_")
     redis.function_load(re.sub(r"'(votes|address)_", rf"'{prefix}\1_", source), replace=True)

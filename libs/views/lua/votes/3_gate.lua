@@ -1,0 +1,48 @@
+-- The gate: whether reservations are sure to count, and how doubt about them is ended.
+
+-- ARGV[1]: incarnation. 1 while the gate is still open under it for this very server. A write on purpose: a
+-- primary that was cut off from its replicas cannot answer it.
+redis.register_function('votes_confirm', function(keys, args)
+  local gate = load_gate(keys[1])
+  if not gate.open or gate.n ~= tonumber(args[1]) then return 0 end
+  call('HINCRBY', keys[1] .. ':gate', 'confirmed', 1)
+  return 1
+end)
+
+-- ARGV: contest, version, incarnation ('' from the projector). Raises the configuration version in force.
+-- A worker's word (with the incarnation it loaded under) holds only while the gate is open under the same.
+-- Where none is in force, the projector's word is but a floor: one that slept may come with an old version after the
+-- newer one was forgotten here, and nobody may be admitted by that.
+redis.register_function('votes_raise', function(keys, args)
+  local base, version = keys[1], tonumber(args[2])
+  local in_force = tonumber(call('HGET', base .. ':config', args[1]) or UNLIMITED)
+  local floor = tonumber(call('HGET', base .. ':floors', args[1]) or UNLIMITED)
+  if args[3] ~= '' then
+    local gate = load_gate(base)
+    if not gate.open or gate.n ~= tonumber(args[3]) or version < floor then return 0 end
+  elseif in_force == UNLIMITED then
+    if version > floor then call('HSET', base .. ':floors', args[1], args[2]) end
+    return 1
+  end
+  if version > in_force then call('HSET', base .. ':config', args[1], args[2]) end
+  return 1
+end)
+
+-- ARGV[1]: the incarnation under which the caller saw doubt. Shuts the gate and returns the fence to append as
+-- {incarnation, the fence that it follows, run}, the same again until any fence was folded; {'0'} when the gate has
+-- been opened under another incarnation since.
+redis.register_function('votes_shut', function(keys, args)
+  local base = keys[1]
+  local gate = load_gate(base)
+  if gate.open and gate.n ~= tonumber(args[1]) then return { '0' } end
+  local folded = tonumber(call('GET', view(base) .. ':fence') or 0)
+  local asked = gate.asked
+  if gate.asked_run ~= gate.run or gate.asked_after ~= folded then
+    asked = math.max(gate.n + 1, folded + 1, asked + 1, math.floor(microseconds() / 1000))
+    -- only with a new number: what the projector put in force while a fence is on its way must stay
+    call('DEL', base .. ':config', base .. ':floors')
+  end
+  local incarnation, after = string.format('%.0f', asked), string.format('%.0f', folded)
+  call('HSET', base .. ':gate', 'state', 'shut', 'asked', incarnation, 'asked_after', after, 'asked_run', gate.run)
+  return { incarnation, after, gate.run }
+end)
