@@ -6,8 +6,10 @@ microseconds since 1970 UTC, stamped by the ledger's one clock.
 
 from dataclasses import dataclass
 
+from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.errors import LimitScope
+from libs.tally.events import VoteCast
 from libs.tally.tallies import VoteStatus
 
 
@@ -100,3 +102,28 @@ class Request:
     participant: str
     count: int
     declined: bool
+
+
+def cast_of(command: CastVote, granted: Granted, receipt: str) -> VoteCast:
+    """The record of a reserved vote: what was asked for, and all that it was judged by."""
+    return VoteCast(
+        contest=command.contest,
+        voter=command.voter,
+        anonymous=command.anonymous,
+        vote_id=command.vote_id,
+        content=command.content,
+        source=command.source,
+        choices=command.choices,
+        accepted_at=granted.accepted_at,
+        incarnation=granted.incarnation,
+        config=granted.config,
+        max_participant=granted.max_participant,
+        max_contest=granted.max_contest,
+        epoch=granted.epoch,
+        remaining_participant=granted.remaining_participant,
+        remaining_contest=granted.remaining_contest,
+        next_free_vote_at=granted.next_free_vote_at,
+        receipt=receipt,
+        platform=command.platform,
+        address=command.address,
+    )

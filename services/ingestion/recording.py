@@ -11,7 +11,7 @@ from libs.contracts.log import Appended
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown, NotAppended
-from libs.tally.admission import Granted, Known
+from libs.tally.admission import Granted, Known, cast_of
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused, LogUnavailable, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
@@ -80,27 +80,8 @@ class Recorder:
     def _send(
         self, command: CastVote, partition: int, granted: Granted
     ) -> tuple[VoteCast, "asyncio.Future[Appended]"]:
-        event = VoteCast(
-            contest=command.contest,
-            voter=command.voter,
-            anonymous=command.anonymous,
-            vote_id=command.vote_id,
-            content=command.content,
-            source=command.source,
-            choices=command.choices,
-            accepted_at=granted.accepted_at,
-            incarnation=granted.incarnation,
-            config=granted.config,
-            max_participant=granted.max_participant,
-            max_contest=granted.max_contest,
-            epoch=granted.epoch,
-            remaining_participant=granted.remaining_participant,
-            remaining_contest=granted.remaining_contest,
-            next_free_vote_at=granted.next_free_vote_at,
-            receipt=receipt(self.server_key, command.contest, command.voter, command.vote_id),
-            platform=command.platform,
-            address=command.address,
-        )
+        proof = receipt(self.server_key, command.contest, command.voter, command.vote_id)
+        event = cast_of(command, granted, proof)
         key = event.voter.encode()
         return event, self.log.submit(self.topic.name, partition, vote_codec.encode(event), key)
 

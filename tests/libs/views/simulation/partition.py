@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from libs.contracts.log import Position
-from libs.tally.admission import Answer, Granted, Request, Stale
+from libs.tally.admission import Answer, Granted, Request, Stale, cast_of
 from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.views.votes import FoldInput, VoteViews
-from tests.libs.views.simulation.workers import the_record
 from tests.support.builders import a_contest
 
 LOG = Position("log", 0)
@@ -57,6 +56,6 @@ class Partition:
 
     async def record(self, command: CastVote, granted: Granted, **changes: Any) -> VoteCast:
         """Fold the vote's record."""
-        cast = the_record(command, granted)
+        cast = cast_of(command, granted, "receipt")
         await self.fold(cast)
         return cast

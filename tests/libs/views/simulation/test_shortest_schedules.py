@@ -10,14 +10,13 @@ import pytest
 from redis import Redis
 
 from libs.contracts.log import Position
-from libs.tally.admission import Granted, OverLimit, Stale
+from libs.tally.admission import Granted, OverLimit, Stale, cast_of
 from libs.tally.contest import Limits
 from libs.tally.events import Event, Fence, LogCreated
 from libs.tally.tallies import VoteStatus
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load
 from tests.libs.views.simulation.model import ModelLedger
-from tests.libs.views.simulation.workers import the_record
 from tests.support.builders import a_contest, a_vote, content_hash
 
 
@@ -70,7 +69,7 @@ def test_a_retry_by_a_worker_with_lower_limits_records_what_was_admitted(ledger:
     lowered = a_contest(version=2, free=Limits(3, -1))
     ledger.raise_config("contest", 2)
     joined = log.reserve(lowered, vote)
-    log.append(the_record(vote, joined))
+    log.append(cast_of(vote, joined, "receipt"))
     assert ledger.confirm(joined.incarnation)
     log.fold()
     assert ledger.lookup(vote).status is VoteStatus.COUNTED
@@ -81,7 +80,7 @@ def test_an_id_that_another_request_took_after_a_fence_is_not_taken_for_ones_own
     log.fence()
     log.reserve(a_contest(), mine)
     log.fence()
-    log.append(the_record(other, log.reserve(a_contest(), other)))
+    log.append(cast_of(other, log.reserve(a_contest(), other), "receipt"))
     log.fold()
     seen = ledger.lookup(mine)
     assert seen.status is VoteStatus.COUNTED
@@ -96,7 +95,7 @@ def test_a_fence_of_a_forgotten_past_does_not_fence_off_a_confirmed_vote(ledger:
     log.fence()
     log.append(forgotten)
     granted = log.reserve(a_contest(), vote)
-    log.append(the_record(vote, granted))
+    log.append(cast_of(vote, granted, "receipt"))
     assert ledger.confirm(granted.incarnation)
     log.fold()
     assert ledger.lookup(vote).status is VoteStatus.COUNTED
@@ -149,7 +148,7 @@ def test_an_acknowledged_vote_behind_an_unfolded_fence_is_not_confirmed(ledger: 
     granted = log.reserve(a_contest(), vote)
     fence = ledger.shut(granted.incarnation)
     assert fence is not None
-    log += [fence, the_record(vote, granted)]
+    log += [fence, cast_of(vote, granted, "receipt")]
     assert not ledger.confirm(granted.incarnation)
     log.fold()
     assert ledger.lookup(vote).status is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from libs.tally.admission import Granted, Known, Shut, Stale
+from libs.tally.admission import Granted, Known, Shut, Stale, cast_of
 from libs.tally.commands import CastVote
 from libs.tally.events import VoteCast
 from libs.tally.tallies import VoteStatus
@@ -63,7 +63,7 @@ def attempt(world: World, worker: int, command: CastVote, answered: list[bool]) 
 
 def record(world: World, command: CastVote, granted: Granted) -> Generator[int, None, bool | None]:
     """Produce a reserved vote. True: 201; False: 503; None: it was fenced off, reserve again."""
-    sent = yield from produce(world, the_record(command, granted))
+    sent = yield from produce(world, cast_of(command, granted, "receipt"))
     if sent == "refused":
         world.ledger.release(command, granted.incarnation)
         world.note(f"release {_name(command)} under {granted.incarnation}")
@@ -122,28 +122,6 @@ def land(world: World, cast: VoteCast, delay: int) -> Steps:
     """A record that a frozen producer, or the way to the broker, held back."""
     yield delay
     world.append(cast)
-
-
-def the_record(command: CastVote, granted: Granted) -> VoteCast:
-    return VoteCast(
-        contest=command.contest,
-        voter=command.voter,
-        anonymous=command.anonymous,
-        vote_id=command.vote_id,
-        content=command.content,
-        source=command.source,
-        choices=command.choices,
-        accepted_at=granted.accepted_at,
-        incarnation=granted.incarnation,
-        config=granted.config,
-        max_participant=granted.max_participant,
-        max_contest=granted.max_contest,
-        epoch=granted.epoch,
-        remaining_participant=granted.remaining_participant,
-        remaining_contest=granted.remaining_contest,
-        next_free_vote_at=granted.next_free_vote_at,
-        receipt="receipt",
-    )
 
 
 def succeed(world: World, command: CastVote, accepted_at: int) -> None:
