@@ -19,8 +19,6 @@ SHOWN = (
     ("API", "base_url"),
     ("legacy API", "legacy_base_url"),
     ("legacy test API", "legacy_test_base_url"),
-    ("media", "media_url"),
-    ("dashboard", "dashboard_url"),
     ("Kafka", "kafka"),
     ("Valkey", "valkey"),
 )
