@@ -6,13 +6,10 @@ in 16 partitions, exact uniques included; produced first, then folded by one pro
 
 import asyncio
 import random
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from redis.asyncio import Redis
 from uuid_utils import uuid7
@@ -33,9 +30,7 @@ from libs.tally.events import Fence, VoteCast
 from libs.views.addresses import AddressCounters
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
-from services.operations.stack.report import Silence
-from services.operations.stack.servers import Servers
-from services.operations.stack.settings import StackSettings
+from tests.benchmarks.stack import own_servers
 
 NAMESPACE = "bench"
 INCARNATION = 1
@@ -121,29 +116,27 @@ async def fold(
 
 
 async def main(events: int) -> None:
-    data_dir = Path(tempfile.mkdtemp(prefix="tally-bench-"))
-    async with Servers(StackSettings(data_dir=data_dir), report=Silence()) as servers:
-        settings = KafkaSettings(kafka_bootstrap_servers=servers.addresses.kafka)
+    async with own_servers() as servers:
+        settings = KafkaSettings(kafka_bootstrap_servers=servers.kafka)
         topic = votes_topic(NAMESPACE, 16)
         await create_topics(settings, [topic])
         await produce(settings, topic, events)
         async with LogReader(settings) as reader:
             ends = await reader.end_offsets(topic.name, range(topic.partitions))
-        valkey = open_valkey(servers.addresses.valkey)
+        valkey = open_valkey(servers.valkey)
         await load_functions(valkey)
         views, addresses = VoteViews(valkey, NAMESPACE), AddressCounters(valkey, NAMESPACE)
         ceiling = await fold(settings, topic, Nothing(topic), ends, "nothing")
         ours = await fold(settings, topic, VotesProjection(topic, views, addresses), ends, "votes")
         print(f"folded into Valkey {ours:8.0f} events/s")
         print(f"decoded only       {ceiling:8.0f} events/s   ratio {ours / ceiling:.2f}")
-        async with Redis.from_url(servers.addresses.valkey) as redis:
+        async with Redis.from_url(servers.valkey) as redis:
             sizes = [
                 await redis.memory_usage(f"{NAMESPACE}:{{{p}}}:g1:voters:contest", samples=0)
                 for p in range(topic.partitions)
             ]
         print(f"ledger             {sum(sizes) / (events / 3):8.0f} bytes a voter with three votes")
         await valkey.close()
-    shutil.rmtree(data_dir, ignore_errors=True)
 
 
 if __name__ == "__main__":

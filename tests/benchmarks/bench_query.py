@@ -1,6 +1,6 @@
 """`vote_updates` of an unchanged contest with 100 participants, against a bare ASGI response of the same size.
 
-    TALLY_VALKEY_URL=redis://... .venv/bin/python -m tests.benchmarks.bench_query [seconds] [connections]
+`python -m tests.benchmarks.bench_query [seconds] [connections]`
 
 Both are served by uvicorn with one worker and loaded by the same client (wrk where it is on the PATH), by turns.
 """
@@ -8,7 +8,6 @@ Both are served by uvicorn with one worker and loaded by the same client (wrk wh
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import secrets
 import shutil
@@ -25,6 +24,7 @@ import psutil
 import uvicorn
 import uvloop
 
+from tests.benchmarks.stack import own_servers
 from tests.services.query.world import World, contest, open_world
 
 PARTICIPANTS = 100
@@ -165,7 +165,11 @@ async def visible(world: World, key: str, port: int) -> list[float]:
 
 
 async def main(seconds: float, connections: int) -> None:
-    valkey = os.environ.get("TALLY_VALKEY_URL", "redis://127.0.0.1:6379/0")
+    async with own_servers() as servers:
+        await measure(servers.valkey, seconds, connections)
+
+
+async def measure(valkey: str, seconds: float, connections: int) -> None:
     namespace = f"bench{secrets.token_hex(4)}"
     async with open_world(valkey, namespace, partitions=16) as world:
         key = await prepare(world)

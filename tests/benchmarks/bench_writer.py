@@ -5,7 +5,6 @@ coroutines, each waiting for its own record's answer; the bare loops have no cal
 """
 
 import asyncio
-import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -17,6 +16,7 @@ from libs.contracts.topics import votes_topic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
+from tests.benchmarks.stack import own_servers
 
 RECORDS = 60_000
 PARTITIONS = 16
@@ -72,8 +72,12 @@ def _producer(settings: KafkaSettings) -> AIOKafkaProducer:
     )
 
 
-async def main(servers: str) -> None:
-    settings = KafkaSettings(kafka_bootstrap_servers=servers)
+async def main() -> None:
+    async with own_servers() as servers:
+        await measure(KafkaSettings(kafka_bootstrap_servers=servers.kafka))
+
+
+async def measure(settings: KafkaSettings) -> None:
     topic = votes_topic(f"bench-{uuid.uuid4().hex[:8]}", PARTITIONS)
     await create_topics(settings, [topic])
     runs = {"bare send": bare_send, "bare send_batch": bare_batches}
@@ -90,4 +94,4 @@ async def main(servers: str) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1] if len(sys.argv) > 1 else KafkaSettings().kafka_bootstrap_servers))
+    uvloop.run(main())

@@ -14,6 +14,8 @@ from pathlib import Path
 import httpx
 
 from services.operations import prepare
+from services.operations.stack.report import Silence
+from services.operations.stack.servers import Addresses, Servers
 from services.operations.stack.settings import StackSettings
 from services.operations.stack.supervisor import Supervisor
 from tests.support.voting import Api
@@ -31,6 +33,17 @@ async def whole_service() -> AsyncIterator[tuple[Supervisor, Api]]:
             yield supervisor, Api(client)
     finally:
         await supervisor.stop()
+        shutil.rmtree(data_dir, ignore_errors=True)
+
+
+@asynccontextmanager
+async def own_servers() -> AsyncIterator[Addresses]:
+    """A Kafka and a Valkey on data of their own that is deleted afterwards."""
+    data_dir = Path(tempfile.mkdtemp(prefix="tally-bench-"))
+    try:
+        async with Servers(StackSettings(data_dir=data_dir), report=Silence()) as servers:
+            yield servers.addresses
+    finally:
         shutil.rmtree(data_dir, ignore_errors=True)
 
 
