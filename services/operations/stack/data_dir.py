@@ -41,6 +41,7 @@ class DataDir:
     def open(self, *, fresh: bool = False) -> int:
         """Makes and locks the directory, and empties it if `fresh`; returns the lock's descriptor.
 
+        It is readable by its owner alone.
         The lock holds while any process has that descriptor open. Where its owner is dead and only its clean-up
         still runs, this waits for it, at most `CLEANUP_S`. `StackError` where the directory is in use, holds
         other things than a stack's, cannot be written, or has too little space.
@@ -51,6 +52,7 @@ class DataDir:
                 raise errors.data_dir_not_ours(self.path)
             self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._acquire(self._lock)
+            self.path.chmod(0o700)  # keys and contests' secrets lie in it
             free_mb = shutil.disk_usage(self.path).free // (1024 * 1024)
             if free_mb < self._min_free_mb:
                 raise errors.disk_full(self.path, free_mb)

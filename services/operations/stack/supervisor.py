@@ -192,7 +192,7 @@ class Supervisor:
 
     def _local_storage(self) -> str:
         objects = self.data_dir / "objects"
-        objects.mkdir(exist_ok=True)
+        objects.mkdir(mode=0o700, exist_ok=True)
         return objects.as_uri()
 
     def _environment(self, port: int) -> Mapping[str, str]:

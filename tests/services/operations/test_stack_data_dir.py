@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,12 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
     first.close()
     second.open()
     second.close()
+
+
+def test_the_keys_in_it_are_its_owners_alone(tmp_path: Path) -> None:
+    directory = DataDir(tmp_path / "stack", min_free_mb=0)
+    directory.open()
+    try:
+        assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
+    finally:
+        directory.close()
