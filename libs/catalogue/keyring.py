@@ -5,6 +5,8 @@ import hashlib
 import hmac
 import logging
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,6 +77,17 @@ class KeyRing:
                 for held in self._parts.values()
                 for row in held.rows or ()
             }
+
+    @asynccontextmanager
+    async def kept_fresh(self) -> AsyncIterator[None]:
+        """`run` beside the caller's own work."""
+        running = asyncio.create_task(self.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
 
     async def run(self) -> None:
         """Keep the ring fresh until cancelled. While the views are away, what is known goes on holding."""

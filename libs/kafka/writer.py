@@ -78,6 +78,11 @@ class LogWriter:
         """Whether there is a producer to send through."""
         return self._producers.link is not None
 
+    async def check(self) -> None:
+        """For health checks: raises `LogUnavailable` unless `ready`."""
+        if not self.ready:
+            raise LogUnavailable("Kafka does not answer.", retry_after_s=1)
+
     @property
     def retired(self) -> int:
         """Replaced producers that are still delivering what they had taken on."""

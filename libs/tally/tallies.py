@@ -4,7 +4,6 @@ This is the reference. The Valkey functions in `libs/views/lua/votes` compute th
 two equal; `tally verify` folds with this one. It reads no clock: the same events give the same tally, always.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import assert_never
@@ -175,14 +174,3 @@ def _add_voter(figures: Figures, first: bool, anonymous: bool) -> None:
     if first:
         figures.unique += 1
         figures.anonymous += anonymous
-
-
-def total_votes(tallies: list[PartitionTally], contest: str) -> Counter[tuple[str, str]]:
-    """Votes by (participant, source) over all partitions."""
-    total: Counter[tuple[str, str]] = Counter()
-    for tally in tallies:
-        if contest in tally.contests:
-            for (participant, source), figures in tally.contests[contest].figures.items():
-                if participant and source:
-                    total[participant, source] += figures.count
-    return total

@@ -1,11 +1,8 @@
 """The composition root of the catalogue service."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-
-from fastapi import FastAPI
 
 from libs.catalogue.engine import Engine
 from libs.catalogue.keyring import KeyRing
@@ -14,12 +11,12 @@ from libs.catalogue.writing import Writer
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.writer import LogWriter
-from libs.tally.errors import LogUnavailable, ViewsUnavailable
+from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
 from libs.web.auth import Authenticator
-from libs.web.service import Surface, build_app
+from libs.web.service import Surface
 from services.catalogue.routes import Complete, build_router
 from services.catalogue.settings import Settings
 
@@ -58,11 +55,6 @@ async def open_surface(
     log = LogWriter(settings)
     await log.start()
     world = world_of(valkey, log, settings.namespace)
-    refreshing = asyncio.create_task(world.keys.run())
-
-    async def check_log() -> None:
-        if not log.ready:
-            raise LogUnavailable("Kafka does not answer.")
 
     async def check_views() -> None:
         await world.views.position(0)
@@ -70,18 +62,11 @@ async def open_surface(
     try:
         with suppress(ViewsUnavailable):
             await load_functions(valkey)
-        yield Surface(
-            routers=[build_router(world.engine, world.auth, completes or {})],
-            checks={"log": check_log, "views": check_views},
-        )
+        async with world.keys.kept_fresh():
+            yield Surface(
+                routers=[build_router(world.engine, world.auth, completes or {})],
+                checks={"log": log.check, "views": check_views},
+            )
     finally:
-        refreshing.cancel()
-        with suppress(asyncio.CancelledError):
-            await refreshing
         await log.stop()
         await valkey.close()
-
-
-def create_app(surface: Surface) -> FastAPI:
-    """The service's own app; wrap it in `Front` to serve it."""
-    return build_app(TITLE, [surface])

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from libs.catalogue.contests import load_contest
 from libs.catalogue.keyring import KeyRing
@@ -11,7 +11,7 @@ from libs.kafka.writer import LogWriter
 from libs.storage.secrets import contest_secret, server_secret
 from libs.storage.store import open_store
 from libs.tally.contest import Contest
-from libs.tally.errors import LedgerCatchingUp, LogUnavailable
+from libs.tally.errors import LedgerCatchingUp
 from libs.views.addresses import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
@@ -57,13 +57,8 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
         recorder=Recorder(topic, views, addresses, log, Confirmer(views), await server_secret(store, "receipts")),
     )
     keys = KeyRing(catalogue)
-    refreshing = asyncio.create_task(keys.run())
     auth = Authenticator(keys)
     proxies = parse_networks(settings.trusted_proxies)
-
-    async def log_is_there() -> None:
-        if not log.ready:
-            raise LogUnavailable("Kafka does not answer.")
 
     async def ledger_is_there() -> None:
         states = await asyncio.gather(*(views.state(partition) for partition in range(topic.partitions)))
@@ -71,14 +66,12 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
             raise LedgerCatchingUp("No partition takes votes yet: is a projector running?")
 
     try:
-        yield Surface(
-            hot=hot_routes(Voting(auth, caster, settings.ingest_max_in_flight, proxies)),
-            routers=[voter_router(auth, VoterReads(topic, views, contests))],
-            checks={"log": log_is_there, "ledger": ledger_is_there},
-        )
+        async with keys.kept_fresh():
+            yield Surface(
+                hot=hot_routes(Voting(auth, caster, settings.ingest_max_in_flight, proxies)),
+                routers=[voter_router(auth, VoterReads(topic, views, contests))],
+                checks={"log": log.check, "ledger": ledger_is_there},
+            )
     finally:
-        refreshing.cancel()
-        with suppress(asyncio.CancelledError):
-            await refreshing
         await log.stop()
         await valkey.close()

@@ -8,7 +8,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.problems import Problem, ValidationFailed
-from libs.contracts.tokens import encode_positions
+from libs.contracts.tokens import encode_positions, merge_positions
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError, timestamp
 from libs.web.auth import ApiKey, Authenticator, header, require
@@ -75,7 +75,7 @@ class Voting:
         contest, forwarded = scope["path_params"]["contest_key"], self._forwarded(scope)
         secret = await self._caster.contests.secret(key.account, contest)
         answers: list[dict[str, Any]] = []
-        positions: dict[int, int] = {}
+        positions: list[dict[int, int]] = []
         for at in range(0, len(items), SLICE):
             ballots = [_allowed(key, item()) for item in items[at : at + SLICE]]
             commands = [
@@ -88,11 +88,10 @@ class Voting:
                 outcome = ballot.vote if isinstance(ballot.vote, TallyError) else next(outcomes)
                 answers.append(_item_answer(outcome, ballot.vote_id))
                 if isinstance(outcome, Accepted):
-                    furthest = positions.get(outcome.partition, 0)
-                    positions[outcome.partition] = max(outcome.offset + 1, furthest)
+                    positions.append({outcome.partition: outcome.offset + 1})
         head = [(b"content-type", b"application/json")]
         if positions:
-            head.append((b"tally-position", encode_positions(positions).encode()))
+            head.append((b"tally-position", encode_positions(merge_positions(positions)).encode()))
         await _respond(send, 200, head, orjson.dumps({"results": answers}))
 
     async def _take_or_fail(self, key: ApiKey, votes: Sequence[CastVote]) -> Sequence[Outcome]:

@@ -1,8 +1,7 @@
 """The composition root of the query service: everything is made here and passed down."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import catalogue_topic, test_world
@@ -42,21 +41,17 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
     production = world(settings.namespace, settings.partitions)
     test = world(test_world(settings.namespace), NO_VOTES)
     counts = VoteUpdates(production.auth, production.snapshots, settings.partitions, wait_s)
-    refreshing = [asyncio.create_task(ring.run()) for ring in rings]
 
     async def views_are_there() -> None:
         await views.state(0)
 
     try:
         await load_functions(valkey)
-        yield Surface(
-            hot=[count_route(counts)],
-            routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
-            checks={"views": views_are_there},
-        )
+        async with rings[0].kept_fresh(), rings[1].kept_fresh():
+            yield Surface(
+                hot=[count_route(counts)],
+                routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
+                checks={"views": views_are_there},
+            )
     finally:
-        for task in refreshing:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
         await valkey.close()

@@ -3,11 +3,10 @@
 from pydantic import Field
 
 from libs.views.settings import ViewsSettings
+from libs.web.settings import HttpSettings
 
 
-class Settings(ViewsSettings):
-    host: str = Field("127.0.0.1", description="Where the HTTP server listens.")
-    port: int = Field(8080, ge=0, le=65535, description="Port of the HTTP server.")
+class Settings(ViewsSettings, HttpSettings):
     count_build_interval_ms: int = Field(
         100, ge=10, description="Most time that the votes of a contest take to show, for callers that name none."
     )

@@ -13,7 +13,8 @@ import pytest
 from libs.catalogue.keys import PERMISSIONS, issue_key
 from libs.web.asgi import Front
 from libs.web.errors import TABLE
-from services.catalogue.app import create_app, open_surface
+from libs.web.service import build_app
+from services.catalogue.app import TITLE, open_surface
 from services.catalogue.settings import Settings
 from services.operations.stack.servers import Servers
 from tests.support.catalogue import Catalogue, open_catalogue
@@ -39,7 +40,7 @@ async def front(catalogue: Catalogue, servers: Servers) -> AsyncIterator[Front]:
         namespace=catalogue.namespace,
     )
     async with open_surface(settings) as surface:
-        app = create_app(surface)
+        app = build_app(TITLE, [surface])
 
         @app.get("/broken")
         async def broken() -> None:
