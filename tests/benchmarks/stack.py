@@ -25,14 +25,13 @@ from tests.support.voting import Api
 async def whole_service() -> AsyncIterator[tuple[Supervisor, Api]]:
     """As `tally up` runs it, on data of its own that is deleted afterwards."""
     data_dir = Path(tempfile.mkdtemp(prefix="tally-bench-"))
-    supervisor = Supervisor(StackSettings(data_dir=data_dir), prepare, port=0, any_port=True)
     try:
-        await supervisor.start()
-        headers = {"Authorization": f"Bearer {supervisor.stack['api_key']}"}
-        async with httpx.AsyncClient(base_url=supervisor.stack["base_url"], headers=headers, timeout=60) as client:
-            yield supervisor, Api(client)
+        async with Supervisor(StackSettings(data_dir=data_dir), prepare, port=0, any_port=True) as supervisor:
+            headers = {"Authorization": f"Bearer {supervisor.stack['api_key']}"}
+            base_url = supervisor.stack["base_url"]
+            async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=60) as client:
+                yield supervisor, Api(client)
     finally:
-        await supervisor.stop()
         shutil.rmtree(data_dir, ignore_errors=True)
 
 

@@ -23,12 +23,8 @@ async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         namespace=f"e2e{uuid.uuid4().hex[:8]}",
         data_dir=Path(tmp_path_factory.mktemp("stack")),
     )
-    supervisor = Supervisor(settings, prepare, port=0, any_port=True)
-    await supervisor.start()
-    try:
+    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
         yield supervisor
-    finally:
-        await supervisor.stop()
 
 
 @pytest.fixture

@@ -79,12 +79,8 @@ async def own_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S
     settings = StackSettings(
         data_dir=Path(tmp_path_factory.mktemp("faults")), kafka_bootstrap_servers=None, valkey_url=None
     )
-    supervisor = Supervisor(settings, prepare, port=0, any_port=True)
-    await supervisor.start()
-    try:
+    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
         yield supervisor
-    finally:
-        await supervisor.stop()
 
 
 async def kill(stack: Supervisor, name: str) -> None:
