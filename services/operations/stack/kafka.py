@@ -154,8 +154,7 @@ class NativeKafka:
         arguments = [
             "kafka.tools.StorageTool",
             "format",
-            "-t",
-            cluster_id,
+            f"--cluster-id={cluster_id}",  # in one word: it may begin with a dash
             "-c",
             str(properties),
             "--ignore-formatted",

@@ -17,6 +17,7 @@ from services.operations.demo.electorate import Electorate
 from services.operations.demo.gauge import Gauge
 from services.operations.demo.sample import PARTICIPANTS, Sample
 from services.operations.demo.screen import Screen
+from tests.support.eventually import eventually
 
 KEYS = [f"p{number}" for number in range(8)]
 
@@ -33,7 +34,11 @@ def test_the_same_seed_draws_the_same_ballots_of_every_kind() -> None:
     assert kinds >= {"free", "paid", "anonymous", "eager", "neighbour", "reused id", "malformed"}
 
 
-async def crowd_told(answer: Callable[[httpx.Request], httpx.Response], for_s: float) -> tuple[Books, Electorate]:
+async def crowd_told(
+    answer: Callable[[httpx.Request], httpx.Response],
+    for_s: float,
+    until: Callable[[Books], bool] = lambda _: True,
+) -> tuple[Books, Electorate]:
     books, electorate = Books(), Electorate(KEYS, 100, seed=1)
     transport = httpx.MockTransport(answer)
     async with httpx.AsyncClient(transport=transport, base_url="http://tally") as client:
@@ -41,6 +46,7 @@ async def crowd_told(answer: Callable[[httpx.Request], httpx.Response], for_s: f
         stop = asyncio.Event()
         voting = asyncio.create_task(crowd.vote_until(stop))
         await asyncio.sleep(for_s)
+        await eventually(lambda: until(books), 30)
         stop.set()
         await voting
         await crowd.settle(5)
@@ -97,7 +103,8 @@ async def test_items_of_a_batch_are_told_apart() -> None:
             return httpx.Response(409, json={"code": "participant_limit_reached"})
         return accept_singles(request)
 
-    books, electorate = await crowd_told(answer, for_s=1.5)
+    # batches come one a second on average, at random
+    books, electorate = await crowd_told(answer, for_s=1.5, until=lambda books: bool(books.accepted))
     assert books.accepted
     assert books.accepted.keys() <= electorate.ids
     assert books.refusals["validation_failed"] > 0
