@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.errors import LimitScope
-from libs.tally.events import VoteCast
-from libs.tally.tallies import VoteStatus
+from libs.tally.events import Choices, Form, Source, VoteCast
+from libs.tally.rules import Selection
+from libs.tally.standing import VoteStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Granted:
     config: int
     max_participant: int
     max_contest: int
+    form: Form
+    choices: Choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class NotRunning:
-    """The contest does not run at `now`."""
+    """The contest does not run at `now` (the ledger's clock)."""
 
     now: int
 
@@ -85,6 +88,7 @@ class OverLimit:
     limit: int
     used: int
     next_free_vote_at: int | None
+    now: int
 
 
 Answer = Granted | Known | Reused | Shut | Stale | NotRunning | Declined | OverLimit
@@ -92,16 +96,55 @@ Answer = Granted | Known | Reused | Shut | Stale | NotRunning | Declined | OverL
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What `reserve` needs of a command and of the contest it was judged by; `declined`: the caller refuses."""
+    """What `reserve` needs of a command and its contest; without a `selection` the caller refuses."""
 
     contest: Contest
     voter: str
     vote_id: str
     content: str
-    source: str
-    participant: str
-    count: int
-    declined: bool
+    source: Source
+    selection: Selection | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalGranted:
+    """The vote may be removed; until the removal is folded it is pending as a vote is.
+
+    `anonymous`, `content`, `source` are the vote's, `offset` is its place in the log: None when it never came.
+    """
+
+    removed_at: int
+    incarnation: int
+    anonymous: bool
+    content: str
+    source: Source
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotFolded:
+    """The vote is recorded or about to be, and not folded yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """This voter has no such vote."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotCounted:
+    """There is nothing to remove: the vote counts no more, or never did."""
+
+    status: VoteStatus
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """A paid vote is taken back with its purchase only."""
+
+
+RemovalAnswer = RemovalGranted | NotFolded | Unknown | NotCounted | Paid | Shut | Stale | NotRunning | Declined
 
 
 def cast_of(command: CastVote, granted: Granted, receipt: str) -> VoteCast:
@@ -113,7 +156,7 @@ def cast_of(command: CastVote, granted: Granted, receipt: str) -> VoteCast:
         vote_id=command.vote_id,
         content=command.content,
         source=command.source,
-        choices=command.choices,
+        choices=granted.choices,
         accepted_at=granted.accepted_at,
         incarnation=granted.incarnation,
         config=granted.config,
@@ -124,6 +167,8 @@ def cast_of(command: CastVote, granted: Granted, receipt: str) -> VoteCast:
         remaining_contest=granted.remaining_contest,
         next_free_vote_at=granted.next_free_vote_at,
         receipt=receipt,
+        form=granted.form,
+        rating=command.rating,
         platform=command.platform,
         address=command.address,
     )

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from libs.tally.events import Platform, Source
+from libs.tally.events import Platform, Rating, Source
 
 
 @dataclass(frozen=True, slots=True)
 class CastVote:
-    """Cast the votes of one voter for one contest.
+    """Cast a vote in a contest: for a participant, as a rating of one, or as a ballot over positions.
 
-    `content` hashes everything that makes two requests the same vote (not address, not platform).
+    `content` hashes everything that makes two requests the same vote (not address, not platform). `positions` are
+    (position id, participant key) pairs. What of these must be there is the contest's to say.
     """
 
     contest: str
@@ -17,12 +18,19 @@ class CastVote:
     anonymous: bool
     vote_id: str
     content: str
-    source: Source
-    choices: tuple[tuple[str, int], ...]
+    source: Source = "c-free"
+    participant: str | None = None
+    count: int = 1
+    rating: Rating | None = None
+    positions: tuple[tuple[str, str], ...] | None = None
     platform: Platform | None = None
     address: str | None = None
 
-    @property
-    def votes(self) -> int:
-        """The sum of the counts: what the limits bound."""
-        return sum(count for _, count in self.choices)
+
+@dataclass(frozen=True, slots=True)
+class RemoveVote:
+    """Take back a free vote, as its voter asks."""
+
+    contest: str
+    voter: str
+    vote_id: str

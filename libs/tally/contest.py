@@ -6,6 +6,9 @@ from enum import StrEnum
 from typing import Final, Literal
 
 UNLIMITED: Final = -1
+DAY_US: Final = 86_400_000_000
+MILLION: Final = 1_000_000
+"""Ratings are kept in millionths."""
 
 ContestType = Literal["voteonly", "participation", "rating", "ordering"]
 ParticipantStatus = Literal["approved", "pending", "rejected"]
@@ -26,6 +29,36 @@ class Limits:
 
     max_participant: int
     max_contest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """When a voter's free allowance starts afresh after the voter's latest free vote; both 0: never."""
+
+    cooldown_us: int = 0
+    days_between: int = 0
+
+    def __bool__(self) -> bool:
+        return self.cooldown_us > 0 or self.days_between > 0
+
+    def after(self, latest: int) -> int | None:
+        """The moment from which on the allowance of who voted at `latest` is whole again; with both, the later."""
+        if not self:
+            return None
+        cooled = latest + self.cooldown_us
+        if self.days_between <= 0:
+            return cooled
+        return max(cooled, (latest // DAY_US + self.days_between) * DAY_US)
+
+
+@dataclass(frozen=True, slots=True)
+class RatingScale:
+    """How a rating contest is rated. Values are in millionths; `sub_ratings` holds each one's highest value."""
+
+    highest: int = 5_000_000
+    fractions: bool = False
+    max_per_participant: int = 1
+    sub_ratings: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +83,21 @@ class Contest:
     is_vote_removal_allowed: bool = True
     ip_restriction_per_participant: int = 10
     participants: Mapping[str, ParticipantStatus] = field(default_factory=dict)
+    renewal: Renewal = Renewal()
+    rating: RatingScale = RatingScale()
+    positions: Mapping[str, int] = field(default_factory=dict)
+    """Votes that each position of an ordering contest is worth."""
+    closed: int = 0
+    """Number of the closing that is in force; 0 while there is none."""
+    reopened: int = 0
+    """Number of the last closing that was reopened."""
 
     def phase(self, now: int) -> Phase:
-        """Half-open: a vote at exactly `end` is late. Without `end` the contest runs on."""
+        """Half-open: a vote at exactly `end` is late. Without `end` the contest runs on. Closed is finished."""
         if self.publish is None or self.publish > now:
             return Phase.SETUP
+        if self.closed:
+            return Phase.FINISHED
         if self.start is None or self.start > now:
             return Phase.ANNOUNCED
         if self.end is not None and now >= self.end:
@@ -63,6 +106,6 @@ class Contest:
 
     def runs(self) -> tuple[int, int] | None:
         """The half-open span [from, until) in which the contest runs, or None; -1 for no end."""
-        if self.publish is None or self.start is None:
+        if self.publish is None or self.start is None or self.closed:
             return None
         return max(self.publish, self.start), UNLIMITED if self.end is None else self.end

@@ -79,6 +79,27 @@ class ParticipantNotVotable(TallyError):
     code = "participant_not_votable"
 
 
+class VoteDoesNotFit(TallyError):
+    """The contest takes votes of another kind, or with other values; `pointer` (RFC 6901) names the member."""
+
+    code = "validation_failed"
+
+    def __init__(self, pointer: str, message: str) -> None:
+        super().__init__(f"{pointer}: {message}", errors=[{"pointer": pointer, "message": message}])
+
+
+class VoteRemovalNotAllowed(TallyError):
+    """The contest does not allow it, or the vote is a paid one."""
+
+    code = "vote_removal_not_allowed"
+
+
+class ContestFinal(TallyError):
+    """It would change the result of a contest that is closed; reopening it comes first."""
+
+    code = "contest_final"
+
+
 class AnonymousVotingDisabled(TallyError):
     code = "anonymous_voting_disabled"
 
@@ -96,11 +117,18 @@ class LimitScope(StrEnum):
 
 
 class LimitReached(TallyError):
-    """The vote would exceed a limit, and is refused whole. `code` tells which: `<scope>_limit_reached`."""
+    """The vote would exceed a limit, and is refused whole. `code` tells which: `<scope>_limit_reached`.
 
-    def __init__(self, scope: LimitScope, limit: int, used: int, next_free_vote_at: int | None = None) -> None:
+    Where the allowance renews, trying again helps from `next_free_vote_at` on; `now` is the ledger's clock (us).
+    """
+
+    def __init__(
+        self, scope: LimitScope, limit: int, used: int, next_free_vote_at: int | None = None, now: int = 0
+    ) -> None:
+        renews_in_s = None if next_free_vote_at is None else (next_free_vote_at - now) / 1_000_000
         super().__init__(
             f"This vote would exceed the {scope} limit of {limit}; {used} used.",
+            retry_after_s=renews_in_s,
             limit=limit,
             used=used,
             next_free_vote_at=timestamp(next_free_vote_at),

@@ -10,6 +10,10 @@ from typing import Literal
 
 Source = Literal["c-free", "c-paid"]
 Platform = Literal["ios", "android", "web"]
+Form = Literal["plain", "rating", "ballot"]
+"""A vote as such; a rating of one participant; a ballot that puts participants in order."""
+Choices = tuple[tuple[str, int], ...]
+"""(participant key, votes) pairs; one pair but for a ballot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +25,20 @@ class LogCreated:
 
 
 @dataclass(frozen=True, slots=True)
+class Rating:
+    """Millionths, so that sums are exact; `sub_ratings` are (id, value) pairs in the order of their ids."""
+
+    value: int
+    sub_ratings: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class VoteCast:
-    """A vote was accepted: reserved under `incarnation` of its partition's gate, judged by `config`."""
+    """A vote was accepted: reserved under `incarnation` of its partition's gate, judged by `config`.
+
+    A ballot is one vote against `max_contest`, and replaces the voter's former one; a rating replaces the former
+    one of that participant where `max_participant` is 1. A replacement uses no allowance.
+    """
 
     contest: str
     voter: str
@@ -31,8 +47,7 @@ class VoteCast:
     content: str
     """Hash of the request's content: the same id with another one is a misuse, not a repeat."""
     source: Source
-    choices: tuple[tuple[str, int], ...]
-    """(participant key, votes) pairs; one pair but for an ordering ballot."""
+    choices: Choices
     accepted_at: int
     incarnation: int
     config: int
@@ -44,10 +59,94 @@ class VoteCast:
     remaining_participant: int | None
     remaining_contest: int | None
     next_free_vote_at: int | None
+    """When the voter's free allowance starts afresh; None of a paid vote, and where it does not."""
     receipt: str
+    form: Form = "plain"
+    rating: Rating | None = None
     platform: Platform | None = None
     address: str | None = None
     type: Literal["VoteCast"] = "VoteCast"
+
+    @property
+    def weight(self) -> int:
+        """Votes that it is worth against the contest's limit."""
+        return weight(self.form, self.choices)
+
+    @property
+    def slot(self) -> str | None:
+        """What it may replace, or be replaced in: a participant's rating, the contest's ballot (""), or None."""
+        return slot(self.form, self.choices)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it takes the place of the voter's former vote of its slot."""
+        return replaces(self.form, self.max_participant)
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRemoved:
+    """A vote was taken back by its voter, or with its purchase; its allowance is free again.
+
+    The id stays used; one that never came is used up by this, so that no late attempt can cast it any more. A
+    removal behind the contest's close waits for a reopening. `content` and `source` are those of the vote.
+    """
+
+    contest: str
+    voter: str
+    anonymous: bool
+    vote_id: str
+    content: str
+    source: Source
+    incarnation: int
+    removed_at: int
+    reason: Literal["voter", "refund"] = "voter"
+    address: str | None = None
+    """The address that the vote counted for, whose limit has room again."""
+    type: Literal["VoteRemoved"] = "VoteRemoved"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReported:
+    """An external source reported figures, by its own ids of participants; the same `report_id` counts once.
+
+    Cumulative figures replace the former ones of the same id, in log order; deltas are added. What an id means is
+    not said here: readers apply the mapping that the contest's configuration holds.
+    """
+
+    contest: str
+    source: str
+    report_id: str
+    content: str
+    """Hash of the report's content."""
+    mode: Literal["cumulative", "delta"]
+    allow_decrease: bool
+    reported_at: int | None
+    counts: tuple[tuple[str, int, int, int], ...]
+    """(mapped id, votes, distinct voters, anonymous ones of them)"""
+    type: Literal["SourceReported"] = "SourceReported"
+
+
+@dataclass(frozen=True, slots=True)
+class ContestClosed:
+    """The marker behind which nothing of this partition changes the contest's result.
+
+    Without a `source` it ends the votes, with one that external source. `seq` numbers the contest's closings; the
+    first marker of each counts.
+    """
+
+    contest: str
+    seq: int
+    source: str | None = None
+    type: Literal["ContestClosed"] = "ContestClosed"
+
+
+@dataclass(frozen=True, slots=True)
+class ContestReopened:
+    """Voids the markers up to `seq`, for good; removals that waited take effect, late votes stay late."""
+
+    contest: str
+    seq: int
+    type: Literal["ContestReopened"] = "ContestReopened"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +164,21 @@ class Fence:
     type: Literal["Fence"] = "Fence"
 
 
-Event = LogCreated | VoteCast | Fence
+Event = LogCreated | VoteCast | VoteRemoved | SourceReported | ContestClosed | ContestReopened | Fence
+
+
+def weight(form: Form, choices: Choices) -> int:
+    """Votes against a contest's limit: a ballot is one, whatever its positions are worth."""
+    return 1 if form == "ballot" else sum(count for _, count in choices)
+
+
+def slot(form: Form, choices: Choices) -> str | None:
+    """See `VoteCast.slot`."""
+    if form == "plain":
+        return None
+    return "" if form == "ballot" else choices[0][0]
+
+
+def replaces(form: Form, max_participant: int) -> bool:
+    """See `VoteCast.replaces`."""
+    return form == "ballot" or (form == "rating" and max_participant == 1)

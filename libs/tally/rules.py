@@ -1,14 +1,15 @@
 """The rules of admission, pure: no clock, no randomness, no input or output.
 
-`decide` says in one place what the specification demands. In service it is done in two halves: `own_refusal` in
-the ingestion worker, and phase and limits atomically in the ledger (`votes_reserve` in `libs/views/lua/votes`);
-tests hold the halves equal to the whole.
+`decide` says in one place what the specification demands. In service it is done in two halves: `judge` in the
+ingestion worker, and phase and limits atomically in the ledger (`votes_reserve` in `libs/views/lua/votes`); tests
+hold the halves equal to the whole.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from libs.tally.commands import CastVote
-from libs.tally.contest import UNLIMITED, Contest, Limits, Phase
+from libs.tally.contest import MILLION, UNLIMITED, Contest, Limits, Phase, RatingScale
 from libs.tally.errors import (
     AnonymousVotingDisabled,
     ContestNotRunning,
@@ -18,15 +19,50 @@ from libs.tally.errors import (
     NotFound,
     ParticipantNotVotable,
     TallyError,
+    VoteDoesNotFit,
 )
+from libs.tally.events import Choices, Form, Rating, replaces, slot, weight
 
 UsedVotes = Callable[[str], int]
-"""Votes already used, folded and pending, for a participant or ("") in the contest, from the command's source."""
+"""Votes already used, folded and pending, for a participant or ("") in the contest, from the command's source, in
+the allowance period that the vote falls into."""
+Holds = Callable[[str], bool]
+"""Whether the voter has a vote, folded or pending, in a slot (`VoteCast.slot`) that a new one would replace."""
 
 
-def decide(contest: Contest, command: CastVote, used: UsedVotes, now: int) -> TallyError | None:
-    """The refusal that `command` meets, or None when it is accepted. Checks come in the documented order."""
-    return not_running(contest, now) or own_refusal(contest, command) or over_limit(contest, command, used)
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a command comes to in its contest: the choices with their votes, and the limits that bound them."""
+
+    form: Form
+    choices: Choices
+    max_participant: int
+    max_contest: int
+
+    @property
+    def weight(self) -> int:
+        return weight(self.form, self.choices)
+
+    @property
+    def slot(self) -> str | None:
+        """What it replaces, where it replaces anything."""
+        return slot(self.form, self.choices) if replaces(self.form, self.max_participant) else None
+
+
+def holds_nothing(_: str) -> bool:
+    return False
+
+
+def decide(
+    contest: Contest, command: CastVote, used: UsedVotes, now: int, holds: Holds = holds_nothing
+) -> Selection | TallyError:
+    """What `command` comes to, or the refusal that it meets. Checks come in the documented order."""
+    if (early := not_running(contest, now)) is not None:
+        return early
+    judged = judge(contest, command)
+    if isinstance(judged, TallyError):
+        return judged
+    return over_limit(judged, used, holds) or judged
 
 
 def not_running(contest: Contest, now: int) -> TallyError | None:
@@ -34,9 +70,19 @@ def not_running(contest: Contest, now: int) -> TallyError | None:
     return None if phase is Phase.RUNNING else ContestNotRunning(phase, contest.start, contest.end)
 
 
-def own_refusal(contest: Contest, command: CastVote) -> TallyError | None:
-    """What the contest's configuration alone says against the command: participant, then kind of voter."""
-    for participant, _ in command.choices:
+def judge(contest: Contest, command: CastVote) -> Selection | TallyError:
+    """What the contest's configuration alone says: the kind of vote, then participant, then kind of voter."""
+    limits = limits_of(contest, command.source)
+    match contest.contest_type:
+        case "rating":
+            selection = _rated(contest.rating, command, limits)
+        case "ordering":
+            selection = _ordered(contest, command, limits)
+        case _:
+            selection = _plain(command, limits)
+    if isinstance(selection, TallyError):
+        return selection
+    for participant, _ in selection.choices:
         status = contest.participants.get(participant)
         if status is None:
             return NotFound(f"The contest has no participant {participant}.")
@@ -47,29 +93,89 @@ def own_refusal(contest: Contest, command: CastVote) -> TallyError | None:
         return AnonymousVotingDisabled("This contest takes no votes of this source from anonymous voters.")
     if contest.is_mobile_only and not paid and command.platform not in ("ios", "android"):
         return MobileOnly("Free votes of this contest come from the mobile apps only (platform ios or android).")
-    return None
+    return selection
 
 
 def limits_of(contest: Contest, source: str) -> Limits:
     return contest.paid if source == "c-paid" else contest.free
 
 
-def over_limit(contest: Contest, command: CastVote, used: UsedVotes) -> TallyError | None:
-    """A command that would exceed a limit is refused whole: participant before contest."""
-    limits = limits_of(contest, command.source)
-    for participant, count in command.choices:
+def over_limit(selection: Selection, used: UsedVotes, holds: Holds = holds_nothing) -> TallyError | None:
+    """What would exceed a limit is refused whole, participant before contest; a replacement uses no allowance."""
+    if selection.slot is not None and holds(selection.slot):
+        return None
+    for participant, count in selection.choices:
         before = used(participant)
-        if _exceeds(before + count, limits.max_participant):
-            return LimitReached(LimitScope.PARTICIPANT, limits.max_participant, before)
+        if _exceeds(before + count, selection.max_participant):
+            return LimitReached(LimitScope.PARTICIPANT, selection.max_participant, before)
     before = used("")
-    if _exceeds(before + command.votes, limits.max_contest):
-        return LimitReached(LimitScope.CONTEST, limits.max_contest, before)
+    if _exceeds(before + selection.weight, selection.max_contest):
+        return LimitReached(LimitScope.CONTEST, selection.max_contest, before)
     return None
 
 
 def remaining(limit: int, used: int) -> int | None:
-    """What is left of a limit; None when there is none."""
-    return None if limit == UNLIMITED else limit - used
+    """What is left of a limit; None when there is none. A limit that was lowered since leaves nothing."""
+    return None if limit == UNLIMITED else max(0, limit - used)
+
+
+def _plain(command: CastVote, limits: Limits) -> Selection | TallyError:
+    if command.rating is not None:
+        return VoteDoesNotFit("/rating", "only contests of type rating take ratings")
+    if command.positions is not None:
+        return VoteDoesNotFit("/positions", "only contests of type ordering take positions")
+    if command.participant is None:
+        return VoteDoesNotFit("/participant_key", "must name the participant voted for")
+    return Selection("plain", ((command.participant, command.count),), limits.max_participant, limits.max_contest)
+
+
+def _rated(scale: RatingScale, command: CastVote, limits: Limits) -> Selection | TallyError:
+    if command.positions is not None:
+        return VoteDoesNotFit("/positions", "only contests of type ordering take positions")
+    if command.participant is None:
+        return VoteDoesNotFit("/participant_key", "must name the participant that is rated")
+    if command.rating is None:
+        return VoteDoesNotFit("/rating", "this contest takes ratings: give a value")
+    if command.count != 1:
+        return VoteDoesNotFit("/count", "a rating is one vote")
+    if (wrong := _off_scale(scale, command.rating)) is not None:
+        return wrong
+    return Selection("rating", ((command.participant, 1),), scale.max_per_participant, limits.max_contest)
+
+
+def _off_scale(scale: RatingScale, rating: Rating) -> TallyError | None:
+    bounds = [("/rating/value", rating.value, scale.highest)]
+    for name, value in rating.sub_ratings:
+        if name not in scale.sub_ratings:
+            return VoteDoesNotFit(f"/rating/sub_ratings/{name}", "this contest has no such sub-rating")
+        bounds.append((f"/rating/sub_ratings/{name}", value, scale.sub_ratings[name]))
+    for pointer, value, highest in bounds:
+        if not 0 <= value <= highest:
+            return VoteDoesNotFit(pointer, f"must be from 0 to {highest / MILLION:g}")
+        if value % MILLION and not scale.fractions:
+            return VoteDoesNotFit(pointer, "must be a whole number: this contest takes no fractions")
+    return None
+
+
+def _ordered(contest: Contest, command: CastVote, limits: Limits) -> Selection | TallyError:
+    if command.rating is not None:
+        return VoteDoesNotFit("/rating", "only contests of type rating take ratings")
+    if command.participant is not None:
+        return VoteDoesNotFit("/participant_key", "an ordering contest takes positions instead")
+    if not command.positions:
+        return VoteDoesNotFit("/positions", "must give a participant at least one position")
+    if command.count != 1:
+        return VoteDoesNotFit("/count", "a ballot is one vote")
+    given = dict(command.positions)
+    for position in given:
+        if position not in contest.positions:
+            return VoteDoesNotFit(f"/positions/{position}", "this contest has no such position")
+    if len(set(given.values())) < len(given):
+        return VoteDoesNotFit("/positions", "names a participant twice")
+    choices = tuple((given[name], votes) for name, votes in contest.positions.items() if name in given and votes)
+    if not choices:
+        return VoteDoesNotFit("/positions", "gives no votes to anybody")
+    return Selection("ballot", choices, UNLIMITED, limits.max_contest)
 
 
 def _exceeds(votes: int, limit: int) -> bool:

@@ -4,93 +4,174 @@ This is the reference. The Valkey functions in `libs/views/lua/votes` compute th
 two equal; `tally verify` folds with this one. It reads no clock: the same events give the same tally, always.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import assert_never
 
-from libs.tally.contest import UNLIMITED
-from libs.tally.events import Event, Fence, LogCreated, VoteCast
-
-
-class VoteStatus(IntEnum):
-    """What became of an accepted vote, by the fold."""
-
-    COUNTED = 0
-    OVERRULED = 1
-    """It exceeded the limits that it was judged by itself; expected never to happen, kept and alerted on."""
-
-
-@dataclass(slots=True)
-class Figures:
-    """Votes, distinct voters, and those of them who are anonymous."""
-
-    count: int = 0
-    unique: int = 0
-    anonymous: int = 0
-
-    def __add__(self, other: "Figures") -> "Figures":
-        return Figures(self.count + other.count, self.unique + other.unique, self.anonymous + other.anonymous)
-
-
-@dataclass(slots=True)
-class Used:
-    """Votes of one voter within one limit, and the largest limit that they carry."""
-
-    votes: int = 0
-    limit: int | None = None
-
-    def admits(self, count: int, limit: int) -> bool:
-        bound = largest(self.limit, limit)
-        return bound == UNLIMITED or self.votes + count <= bound
-
-    def add(self, count: int, limit: int) -> None:
-        self.votes += count
-        self.limit = largest(self.limit, limit)
-
-
-@dataclass(frozen=True, slots=True)
-class FoldedVote:
-    """One vote id of one voter, as the ledger keeps it."""
-
-    cast: VoteCast
-    offset: int
-    status: VoteStatus
-
-
-@dataclass(slots=True)
-class Standing:
-    """One voter of one contest: the ids that were used, and what they used up.
-
-    `used` is keyed by (participant or "" for the contest, source, epoch).
-    """
-
-    votes: dict[str, FoldedVote] = field(default_factory=dict)
-    used: dict[tuple[str, str, int], Used] = field(default_factory=dict)
-
-    def voted(self, participant: str | None = None, source: str | None = None) -> bool:
-        """Whether any vote counts for `participant` from `source` (None: any)."""
-        return any(
-            (participant is None or key[0] == participant) and (source is None or key[1] == source)
-            for key in self.used
-        )
+from libs.tally.events import (
+    ContestClosed,
+    ContestReopened,
+    Event,
+    Fence,
+    LogCreated,
+    SourceReported,
+    VoteCast,
+    VoteRemoved,
+)
+from libs.tally.figures import Figures, RatingSums
+from libs.tally.sources import SourceTally
+from libs.tally.standing import FoldedVote, Standing, Used, VoteStatus
 
 
 @dataclass(slots=True)
 class ContestTally:
     """One contest in one partition. A voter lives in one partition, so sums over partitions are exact.
 
-    `figures` is keyed by (participant or "" for the contest, source or "" for both).
+    `figures` is keyed by (participant or "" for the contest, source or "" for both), `ratings` by participant or
+    "". `closed` is the number of the closing in force, `reopened` the last one that was voided; `waiting` are the
+    removals, by (voter, vote id), that came behind the close.
     """
 
     voters: dict[str, Standing] = field(default_factory=dict)
     figures: dict[tuple[str, str], Figures] = field(default_factory=dict)
-    counted_ids: int = 0
-    overruled_ids: int = 0
+    ratings: dict[str, RatingSums] = field(default_factory=dict)
+    ids: Counter[VoteStatus] = field(default_factory=Counter)
+    sources: dict[str, SourceTally] = field(default_factory=dict)
+    closed: int = 0
+    reopened: int = 0
+    waiting: dict[tuple[str, str], tuple[VoteRemoved, int]] = field(default_factory=dict)
     last_offset: int = -1
     last_time_ms: int = 0
 
     def at(self, participant: str, source: str) -> Figures:
         return self.figures.setdefault((participant, source), Figures())
+
+    def standing(self, event: VoteCast | VoteRemoved) -> Standing:
+        return self.voters.setdefault(event.voter, Standing(event.anonymous))
+
+    def cast(self, cast: VoteCast, offset: int) -> bool:
+        """False for an id that was used before."""
+        standing = self.standing(cast)
+        if cast.vote_id in standing.votes:
+            return False
+        standing.anchor(cast)
+        former = None if self.closed else standing.holder(cast)
+        vote = FoldedVote(cast, offset, VoteStatus.COUNTED, cast.epoch)
+        if self.closed:
+            vote.status = VoteStatus.LATE
+        elif former is not None:
+            vote.epoch = former.epoch
+            self._leave(standing, former)
+            self._set(former, VoteStatus.REPLACED)
+            self._enter(standing, vote)
+        elif standing.admits(cast):
+            self._enter(standing, vote)
+            self._enter_contest(standing, vote)
+        else:
+            vote.status = VoteStatus.OVERRULED
+        standing.votes[cast.vote_id] = vote
+        self.ids[vote.status] += 1
+        if vote.status is VoteStatus.COUNTED and cast.slot is not None:
+            standing.slots[cast.slot, cast.source] = cast.vote_id
+        return True
+
+    def remove(self, event: VoteRemoved, offset: int) -> bool:
+        """False where nothing changes. An id that never came is used up."""
+        standing = self.standing(event)
+        vote = standing.votes.get(event.vote_id)
+        if vote is None:
+            standing.votes[event.vote_id] = FoldedVote(_never_cast(event), offset, VoteStatus.REMOVED)
+            self.ids[VoteStatus.REMOVED] += 1
+            return True
+        if vote.status is not VoteStatus.COUNTED:
+            return False
+        self._leave(standing, vote)
+        self._leave_contest(standing, vote)
+        self._set(vote, VoteStatus.REMOVED)
+        standing.free_slot(vote.cast)
+        return True
+
+    def wait(self, event: VoteRemoved, offset: int) -> bool:
+        """Keep a removal that came behind the close; False for one that waits already."""
+        known = self.waiting.setdefault((event.voter, event.vote_id), (event, offset))
+        return known[1] == offset
+
+    def close(self, event: ContestClosed) -> bool:
+        """False for a marker that was there before, or was voided before it came."""
+        if event.seq <= self.reopened:
+            return False
+        where = self if event.source is None else self.sources.setdefault(event.source, SourceTally())
+        if where.closed >= event.seq:
+            return False
+        where.closed = event.seq
+        return True
+
+    def reopen(self, event: ContestReopened) -> bool:
+        """False where it was done before. What waited takes effect."""
+        if event.seq <= self.reopened:
+            return False
+        self.reopened = event.seq
+        for source in self.sources.values():
+            source.closed = source.closed if source.closed > event.seq else 0
+        self.closed = self.closed if self.closed > event.seq else 0
+        if not self.closed:
+            for removal, offset in self.waiting.values():
+                self.remove(removal, offset)
+            self.waiting.clear()
+        return True
+
+    def _set(self, vote: FoldedVote, status: VoteStatus) -> None:
+        self.ids[vote.status] -= 1
+        self.ids[status] += 1
+        vote.status = status
+
+    def _enter(self, standing: Standing, vote: FoldedVote) -> None:
+        cast = vote.cast
+        for participant, count in cast.choices:
+            first = {source: not standing.voted(participant, source or None) for source in (cast.source, "")}
+            used = standing.used.setdefault((participant, cast.source, vote.epoch), Used())
+            used.add(count, cast.max_participant)
+            self._count_voter(participant, first, 1, standing)
+            self.at(participant, cast.source).count += count
+            self.at("", cast.source).count += count
+        self._rate(cast, 1)
+
+    def _leave(self, standing: Standing, vote: FoldedVote) -> None:
+        cast = vote.cast
+        for participant, count in cast.choices:
+            standing.used[participant, cast.source, vote.epoch].take_back(count)
+            last = {source: not standing.voted(participant, source or None) for source in (cast.source, "")}
+            self._count_voter(participant, last, -1, standing)
+            self.at(participant, cast.source).count -= count
+            self.at("", cast.source).count -= count
+        self._rate(cast, -1)
+
+    def _enter_contest(self, standing: Standing, vote: FoldedVote) -> None:
+        cast = vote.cast
+        first = {source: not standing.voted("", source or None) for source in (cast.source, "")}
+        standing.used.setdefault(("", cast.source, vote.epoch), Used()).add(cast.weight, cast.max_contest)
+        self._count_voter("", first, 1, standing)
+
+    def _leave_contest(self, standing: Standing, vote: FoldedVote) -> None:
+        cast = vote.cast
+        standing.used["", cast.source, vote.epoch].take_back(cast.weight)
+        last = {source: not standing.voted("", source or None) for source in (cast.source, "")}
+        self._count_voter("", last, -1, standing)
+
+    def _count_voter(self, participant: str, changes: dict[str, bool], by: int, standing: Standing) -> None:
+        for source, changed in changes.items():
+            figures = self.at(participant, source)
+            if changed:
+                figures.unique += by
+                figures.anonymous += by * standing.anonymous
+
+    def _rate(self, cast: VoteCast, by: int) -> None:
+        if cast.rating is not None:
+            subs = {name: (1, value) for name, value in cast.rating.sub_ratings}
+            sums = RatingSums(1, cast.rating.value, subs)
+            for participant in ("", cast.choices[0][0]):
+                before = self.ratings.get(participant, RatingSums())
+                self.ratings[participant] = before + (sums if by > 0 else -sums)
 
 
 @dataclass(slots=True)
@@ -104,13 +185,20 @@ class PartitionTally:
 
     @property
     def overruled(self) -> int:
-        return sum(contest.overruled_ids for contest in self.contests.values())
+        return sum(contest.ids[VoteStatus.OVERRULED] for contest in self.contests.values())
 
     def evolve(self, event: Event, offset: int, time_ms: int) -> None:
         """Fold one event in place; `time_ms` is the broker's append time."""
         match event:
-            case VoteCast():
-                self._cast(event, offset, time_ms)
+            case VoteCast() | VoteRemoved() if event.incarnation != self.fence:
+                self.fenced += 1
+            case VoteCast() | VoteRemoved() | SourceReported() | ContestClosed() | ContestReopened():
+                contest = self.contests.setdefault(event.contest, ContestTally())
+                if _changes(contest, event, offset, time_ms):
+                    contest.last_offset = offset
+                    contest.last_time_ms = max(contest.last_time_ms, time_ms)
+                else:
+                    self.duplicates += 1
             case Fence():
                 if event.incarnation > self.fence and event.after in (None, self.fence):
                     self.fence = event.incarnation
@@ -119,58 +207,45 @@ class PartitionTally:
             case _:
                 assert_never(event)
 
-    def _cast(self, cast: VoteCast, offset: int, time_ms: int) -> None:
-        if cast.incarnation != self.fence:
-            self.fenced += 1
-            return
-        contest = self.contests.setdefault(cast.contest, ContestTally())
-        standing = contest.voters.setdefault(cast.voter, Standing())
-        if cast.vote_id in standing.votes:
-            self.duplicates += 1
-            return
-        counts = _within_limits(standing, cast)
-        if counts:
-            _count(contest, standing, cast)
-            contest.counted_ids += 1
-        else:
-            contest.overruled_ids += 1
-        status = VoteStatus.COUNTED if counts else VoteStatus.OVERRULED
-        standing.votes[cast.vote_id] = FoldedVote(cast, offset, status)
-        contest.last_offset = offset
-        contest.last_time_ms = max(contest.last_time_ms, time_ms)
+
+def _changes(
+    contest: ContestTally,
+    event: VoteCast | VoteRemoved | SourceReported | ContestClosed | ContestReopened,
+    offset: int,
+    time_ms: int,
+) -> bool:
+    """Fold `event` into its contest; False when it was there before, or says nothing new."""
+    match event:
+        case VoteCast():
+            return contest.cast(event, offset)
+        case VoteRemoved():
+            return contest.wait(event, offset) if contest.closed else contest.remove(event, offset)
+        case SourceReported():
+            return contest.sources.setdefault(event.source, SourceTally()).take(event, offset, time_ms)
+        case ContestClosed():
+            return contest.close(event)
+        case ContestReopened():
+            return contest.reopen(event)
 
 
-def largest(a: int | None, b: int) -> int:
-    """The larger of two limits; no limit is the largest."""
-    if a is None:
-        return b
-    return UNLIMITED if UNLIMITED in (a, b) else max(a, b)
-
-
-def _within_limits(standing: Standing, cast: VoteCast) -> bool:
-    votes = sum(count for _, count in cast.choices)
-    in_contest = standing.used.get(("", cast.source, cast.epoch), Used())
-    return in_contest.admits(votes, cast.max_contest) and all(
-        standing.used.get((participant, cast.source, cast.epoch), Used()).admits(count, cast.max_participant)
-        for participant, count in cast.choices
+def _never_cast(event: VoteRemoved) -> VoteCast:
+    """What stands in the ledger for an id that was removed before it could be cast."""
+    return VoteCast(
+        contest=event.contest,
+        voter=event.voter,
+        anonymous=event.anonymous,
+        vote_id=event.vote_id,
+        content=event.content,
+        source=event.source,
+        choices=(),
+        accepted_at=event.removed_at,
+        incarnation=event.incarnation,
+        config=0,
+        max_participant=0,
+        max_contest=0,
+        epoch=0,
+        remaining_participant=None,
+        remaining_contest=None,
+        next_free_vote_at=None,
+        receipt="",
     )
-
-
-def _count(contest: ContestTally, standing: Standing, cast: VoteCast) -> None:
-    first_in_contest = {source: not standing.voted(source=source) for source in (cast.source, None)}
-    for source, first in first_in_contest.items():
-        _add_voter(contest.at("", source or ""), first, cast.anonymous)
-    for participant, count in cast.choices:
-        for source in (cast.source, None):
-            first = not standing.voted(participant, source)
-            _add_voter(contest.at(participant, source or ""), first, cast.anonymous)
-        contest.at(participant, cast.source).count += count
-        contest.at("", cast.source).count += count
-        for key, limit in ((participant, cast.max_participant), ("", cast.max_contest)):
-            standing.used.setdefault((key, cast.source, cast.epoch), Used()).add(count, limit)
-
-
-def _add_voter(figures: Figures, first: bool, anonymous: bool) -> None:
-    if first:
-        figures.unique += 1
-        figures.anonymous += anonymous

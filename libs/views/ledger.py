@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from libs.contracts.log import Position
 from libs.tally.contest import UNLIMITED
-from libs.tally.tallies import FoldedVote
+from libs.tally.standing import FoldedVote
 from libs.views.client import Valkey
 from libs.views.packing import SOURCES, digest, raw, text, unpack
 

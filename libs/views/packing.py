@@ -24,7 +24,7 @@ from libs.tally.contest import UNLIMITED
 from libs.tally.errors import LimitScope
 from libs.tally.events import Event, Fence, VoteCast
 from libs.tally.rules import limits_of
-from libs.tally.tallies import VoteStatus
+from libs.tally.standing import VoteStatus
 
 SOURCES: Final = ("c-free", "c-paid")
 CAST, FENCE, POISON, OTHER = 1, 2, 3, 0

@@ -8,7 +8,8 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log import Behind, Position
 from libs.tally.admission import Answer, Known, Request
 from libs.tally.events import Event, Fence
-from libs.tally.tallies import Figures, VoteStatus
+from libs.tally.figures import Figures
+from libs.tally.standing import VoteStatus
 from libs.views.client import Valkey
 from libs.views.packing import (
     SOURCES,

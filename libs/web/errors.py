@@ -4,6 +4,7 @@ import logging
 import secrets
 from collections.abc import MutableMapping
 from http import HTTPStatus
+from math import ceil
 from typing import Any, Final, NamedTuple, TypeGuard
 
 import orjson
@@ -143,7 +144,7 @@ def problem_response(error: TallyError, scope: Scope, **data: Any) -> Response:
     status, title = TABLE[code]
     headers = {"X-Request-Id": request_id(scope), "Cache-Control": "no-store"}
     if error.retry_after_s is not None:
-        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        headers["Retry-After"] = str(max(1, ceil(error.retry_after_s)))
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, MethodNotAllowed) and error.allow:

@@ -4,6 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from libs.casting.casting import Caster
+from libs.casting.contests import Contests
+from libs.casting.recording import Recorder
+from libs.casting.reserver import Confirmer, Reserver
 from libs.catalogue.contests import load_contest
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import votes_topic
@@ -18,11 +22,7 @@ from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Surface
-from services.ingestion.casting import Caster
-from services.ingestion.contests import Contests
 from services.ingestion.reads import VoterReads
-from services.ingestion.recording import Recorder
-from services.ingestion.reserver import Confirmer, Reserver
 from services.ingestion.routes import hot_routes, voter_router
 from services.ingestion.settings import Settings
 from services.ingestion.voters import parse_networks

@@ -2,15 +2,15 @@
 
 from collections import defaultdict
 
+from libs.casting.contests import Contests
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.tokens import encode_positions
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED, Contest, Limits
 from libs.tally.errors import NotFound, TallyError, timestamp
 from libs.tally.rules import remaining
-from libs.tally.tallies import VoteStatus
+from libs.tally.standing import VoteStatus
 from libs.views.votes import VoteViews
-from services.ingestion.contests import Contests
 from services.ingestion.forms import (
     Allowance,
     AllowanceAnswer,

@@ -7,6 +7,8 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from libs.casting.attempts import Accepted, Outcome
+from libs.casting.casting import Caster
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.tokens import encode_positions, merge_positions
 from libs.tally.commands import CastVote
@@ -14,9 +16,7 @@ from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError, time
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.errors import Forbidden, is_for_the_caller, problem_response, status_of
 from libs.web.requests import read_body, require_json
-from services.ingestion.attempts import Accepted, Outcome
 from services.ingestion.batches import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
-from services.ingestion.casting import Caster
 from services.ingestion.forms import VOTE_ID, VoteForm, check_vote, parse_vote
 from services.ingestion.voters import Network, command, forwarded_address, new_vote_id
 

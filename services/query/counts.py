@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from libs.tally.tallies import Figures
+from libs.tally.figures import Figures
 from libs.views.votes import ContestCounts
 
 NOTHING: Final = Figures()

@@ -11,7 +11,7 @@ from libs.contracts.catalogue import ContestConfig, Stored
 from libs.contracts.tokens import encode_positions
 from libs.tally.contest import Contest, Phase
 from libs.tally.errors import timestamp
-from libs.tally.tallies import Figures
+from libs.tally.figures import Figures
 from libs.web.conditions import etag
 
 INTERNAL_SOURCES: Final = {"c-free": "Free votes", "c-paid": "Paid votes"}

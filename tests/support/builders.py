@@ -46,7 +46,8 @@ def a_vote(participant: str = "a", count: int = 1, *, voter: str = "voter", **ch
         "vote_id": "vote",
         "content": content_hash(participant, count),
         "source": "c-free",
-        "choices": ((participant, count),),
+        "participant": participant,
+        "count": count,
     }
     return CastVote(**{**given, **changes})
 

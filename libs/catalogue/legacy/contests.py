@@ -13,7 +13,7 @@ from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.tally.contest import Phase
 from libs.tally.errors import timestamp
-from libs.tally.tallies import Figures
+from libs.tally.figures import Figures
 
 
 class Field(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
-from libs.tally.tallies import Figures
+from libs.tally.figures import Figures
 
 Totals = Mapping[str, Figures] | None
 """Figures by participant, "" for the contest; None while the caller may not see them: counts are null then."""

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from libs.tally.tallies import ContestTally, Figures, Standing
+from libs.tally.figures import Figures
+from libs.tally.standing import Standing
+from libs.tally.tallies import ContestTally
 from libs.views.ledger import INLINE, SpillPage, SumKey, VoterRow, VotersPage, read_record, record_of
 from libs.views.packing import SOURCES, digest
 from libs.views.votes import ContestCounts, PartitionState

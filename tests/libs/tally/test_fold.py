@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from libs.tally.events import Event, Fence, LogCreated
-from libs.tally.tallies import Figures, PartitionTally, VoteStatus
+from libs.tally.figures import Figures
+from libs.tally.standing import VoteStatus
+from libs.tally.tallies import PartitionTally
 from tests.support.builders import a_cast, content_hash, pseudonym
 
 

@@ -10,7 +10,7 @@ import pytest
 from libs.tally.admission import Declined, Granted, Known, NotRunning, OverLimit, Reused, Shut, Stale
 from libs.tally.contest import Limits
 from libs.tally.errors import LimitScope
-from libs.tally.tallies import VoteStatus
+from libs.tally.standing import VoteStatus
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.votes import VoteViews

@@ -12,7 +12,7 @@ from libs.catalogue.legacy.participants import participant_read
 from libs.catalogue.schemas.contest import Contest
 from libs.contracts.catalogue import Stored
 from libs.tally.contest import Phase
-from libs.tally.tallies import Figures
+from libs.tally.figures import Figures
 
 CREATED = 1_790_000_000_000_000
 

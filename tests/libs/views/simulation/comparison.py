@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from libs.tally.events import VoteCast
-from libs.tally.tallies import Figures, PartitionTally
+from libs.tally.figures import Figures
+from libs.tally.tallies import PartitionTally
 from libs.views.packing import SOURCES, digest, raw, unpack
 from libs.views.votes import VoteViews
 

@@ -14,7 +14,8 @@ from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import ContestNotRunning, LimitReached
 from libs.tally.events import Event, Fence, VoteCast
 from libs.tally.rules import decide, limits_of, remaining
-from libs.tally.tallies import FoldedVote, PartitionTally, Standing, VoteStatus
+from libs.tally.standing import FoldedVote, Standing, VoteStatus
+from libs.tally.tallies import PartitionTally
 from libs.views.votes import PartitionState, UsedVotes, VoteState
 from tests.libs.views.simulation.comparison import described, differing
 

@@ -13,7 +13,7 @@ from libs.contracts.log import Position
 from libs.tally.admission import Granted, OverLimit, Stale, cast_of
 from libs.tally.contest import Limits
 from libs.tally.events import Event, Fence, LogCreated
-from libs.tally.tallies import VoteStatus
+from libs.tally.standing import VoteStatus
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load
 from tests.libs.views.simulation.model import ModelLedger

@@ -6,7 +6,8 @@ from collections import defaultdict
 
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import Event, Fence, VoteCast
-from libs.tally.tallies import PartitionTally, VoteStatus
+from libs.tally.standing import VoteStatus
+from libs.tally.tallies import PartitionTally
 from tests.libs.views.simulation.model import APPEND_MS
 from tests.libs.views.simulation.world import Violation, World
 

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from libs.tally.admission import Granted, Known, Shut, Stale, cast_of
 from libs.tally.commands import CastVote
 from libs.tally.events import VoteCast
-from libs.tally.tallies import VoteStatus
+from libs.tally.standing import VoteStatus
 from tests.libs.views.simulation.world import SEND_DEADLINE, Steps, Success, Violation, World
 
 ATTEMPTS = 6

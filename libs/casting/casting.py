@@ -5,6 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from libs.casting.attempts import Attempt, Outcome
+from libs.casting.contests import Contests
+from libs.casting.recording import POLL_S, Recorder, reused
+from libs.casting.reserver import Reserver
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.topics import Topic
 from libs.tally.admission import (
@@ -33,10 +37,6 @@ from libs.tally.errors import (
 from libs.tally.rules import own_refusal
 from libs.views.addresses import AddressCounters, Taken
 from libs.views.votes import VoteViews
-from services.ingestion.attempts import Attempt, Outcome
-from services.ingestion.contests import Contests
-from services.ingestion.recording import POLL_S, Recorder, reused
-from services.ingestion.reserver import Reserver
 
 GATE_WAIT_S = 2.0
 """How long a vote waits for a shut gate, or for a fresh configuration, before it is told so."""

@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from libs.casting.attempts import Attempt
+from libs.casting.reserver import Confirmer
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
 from libs.contracts.pseudonyms import receipt
@@ -17,8 +19,6 @@ from libs.tally.errors import IdempotencyKeyReused, LogUnavailable, TallyError, 
 from libs.tally.events import VoteCast
 from libs.views.addresses import AddressCounters
 from libs.views.votes import VoteViews
-from services.ingestion.attempts import Attempt
-from services.ingestion.reserver import Confirmer
 
 POLL_S = 0.02
 

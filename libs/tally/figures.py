@@ -1,0 +1,36 @@
+"""Sums that the fold keeps: votes and voters, and ratings."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Figures:
+    """Votes, distinct voters, and those of them who are anonymous."""
+
+    count: int = 0
+    unique: int = 0
+    anonymous: int = 0
+
+    def __add__(self, other: "Figures") -> "Figures":
+        return Figures(self.count + other.count, self.unique + other.unique, self.anonymous + other.anonymous)
+
+
+@dataclass(slots=True)
+class RatingSums:
+    """Ratings that count: how many, and the sum of their values in millionths; the same of each sub-rating."""
+
+    count: int = 0
+    total: int = 0
+    sub_ratings: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __add__(self, other: "RatingSums") -> "RatingSums":
+        parts = {
+            name: (mine[0] + theirs[0], mine[1] + theirs[1])
+            for name in sorted(self.sub_ratings.keys() | other.sub_ratings.keys())
+            for mine, theirs in [(self.sub_ratings.get(name, (0, 0)), other.sub_ratings.get(name, (0, 0)))]
+        }
+        return RatingSums(self.count + other.count, self.total + other.total, parts)
+
+    def __neg__(self) -> "RatingSums":
+        parts = {name: (-count, -total) for name, (count, total) in self.sub_ratings.items()}
+        return RatingSums(-self.count, -self.total, parts)

@@ -1,0 +1,56 @@
+"""One external source of one contest in the fold: what it reported, by its own ids of participants."""
+
+from dataclasses import dataclass, field
+
+from libs.tally.events import SourceReported
+from libs.tally.figures import Figures
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedReport:
+    """One report id. `held` are the ids whose figures went down and were therefore not taken over."""
+
+    content: str
+    offset: int
+    late: bool
+    held: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class SourceTally:
+    """`figures` count, by the source's id of a participant; `held` went down and wait for a permission.
+
+    A decrease is permitted by a report that says so: for the ids in it, and for all that are held.
+    """
+
+    figures: dict[str, Figures] = field(default_factory=dict)
+    held: dict[str, Figures] = field(default_factory=dict)
+    reports: dict[str, FoldedReport] = field(default_factory=dict)
+    closed: int = 0
+    updated_ms: int = 0
+
+    def take(self, event: SourceReported, offset: int, time_ms: int) -> bool:
+        """Fold a report; False for one that came before."""
+        if event.report_id in self.reports:
+            return False
+        if self.closed:
+            self.reports[event.report_id] = FoldedReport(event.content, offset, late=True)
+            return True
+        if event.allow_decrease:
+            self.figures |= self.held
+            self.held.clear()
+        held = []
+        for mapped_id, *numbers in event.counts:
+            figures = Figures(*numbers)
+            known = self.figures.get(mapped_id)
+            if event.mode == "delta":
+                self.figures[mapped_id] = figures if known is None else known + figures
+            elif known is not None and figures.count < known.count and not event.allow_decrease:
+                self.held[mapped_id] = figures
+                held.append(mapped_id)
+            else:
+                self.figures[mapped_id] = figures
+                self.held.pop(mapped_id, None)
+        self.reports[event.report_id] = FoldedReport(event.content, offset, late=False, held=tuple(held))
+        self.updated_ms = max(self.updated_ms, time_ms)
+        return True
