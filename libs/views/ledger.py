@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from libs.contracts.log import Position
-from libs.tally.contest import UNLIMITED
 from libs.tally.standing import FoldedVote
 from libs.views.client import Valkey
-from libs.views.packing import SOURCES, digest, raw, text, unpack
+from libs.views.packing import SOURCES, digest, raw, text, unlimited, unpack
 
 INLINE: Final = 8
 """A voter's latest records stay with the voter; older ones are spilled."""
@@ -22,12 +21,20 @@ SumKey = tuple[int, str, int]
 
 
 class VoterRow(NamedTuple):
-    """One voter: the latest records as bytes, how many older ones were spilled, and (votes used, their limit)."""
+    """One voter: the latest records as bytes, how many older ones were spilled, and (votes used, limit, active).
+
+    `epoch` and `latest` (us) are 0 where allowances do not renew; `slots` are digests by (participant's index,
+    source).
+    """
 
     voter: str
     records: list[bytes]
     spilled: int
-    used: dict[SumKey, tuple[int, int]]
+    used: dict[SumKey, tuple[int, int, int]]
+    anonymous: bool
+    epoch: int
+    latest: int
+    slots: dict[tuple[int, str], bytes]
 
 
 class VotersPage(NamedTuple):
@@ -120,23 +127,27 @@ class LedgerPages:
 def record_of(vote: FoldedVote, index: int) -> bytes:
     """The bytes that the ledger keeps of a folded vote; `index` is its participant's in this contest."""
     cast = vote.cast
-    left_participant, left_contest = (
-        UNLIMITED if left is None else left for left in (cast.remaining_participant, cast.remaining_contest)
-    )
+    count = 0 if cast.form == "ballot" or not cast.choices else cast.choices[0][1]
+    flags = SOURCES.index(cast.source) + 2 * vote.status + 16 * has_details(vote)
     return b"".join(
         (
             digest(cast.vote_id),
             raw(cast.content),
             cast.accepted_at.to_bytes(7, "big"),
             vote.offset.to_bytes(5, "big"),
-            index.to_bytes(3, "big"),
-            cast.choices[0][1].to_bytes(3, "big"),
-            (SOURCES.index(cast.source) + 2 * vote.status).to_bytes(1, "big"),
-            left_participant.to_bytes(4, "big", signed=True),
-            left_contest.to_bytes(4, "big", signed=True),
+            (index if count else 0).to_bytes(3, "big"),
+            count.to_bytes(3, "big"),
+            flags.to_bytes(1, "big"),
+            unlimited(cast.remaining_participant).to_bytes(4, "big", signed=True),
+            unlimited(cast.remaining_contest).to_bytes(4, "big", signed=True),
             (cast.next_free_vote_at or 0).to_bytes(7, "big"),
         )
     )
+
+
+def has_details(vote: FoldedVote) -> bool:
+    """Whether the ledger keeps more of the vote than its record: choices, rating, or the period it uses."""
+    return vote.cast.form != "plain" or vote.epoch > 0
 
 
 def read_record(record: bytes) -> StoredRecord:
@@ -155,7 +166,7 @@ def read_record(record: bytes) -> StoredRecord:
         participant=int.from_bytes(fields[4], "big"),
         count=int.from_bytes(fields[5], "big"),
         source=SOURCES[flags % 2],
-        status=flags // 2,
+        status=flags // 2 % 8,
         remaining_participant=int.from_bytes(fields[7], "big", signed=True),
         remaining_contest=int.from_bytes(fields[8], "big", signed=True),
         next_free_vote_at=int.from_bytes(fields[9], "big"),
@@ -163,13 +174,16 @@ def read_record(record: bytes) -> StoredRecord:
 
 
 def _voter_row(field: bytes, value: bytes) -> VoterRow:
-    records, spilled, sums = unpack(value)
+    stored: list[Any] = unpack(value)
+    records, spilled, sums, anonymous = stored[:4]
+    epoch, latest, slots = stored[4:] + [0, 0, []][len(stored) - 4 :]
     used = {
-        (key // 2 % 2**24, SOURCES[key % 2], key // 2**25): (votes, limit)
-        for key, votes, limit in zip(sums[::3], sums[1::3], sums[2::3], strict=True)
+        (key // 2 % 2**24, SOURCES[key % 2], key // 2**25): (votes, limit, active)
+        for key, votes, limit, active in zip(sums[::4], sums[1::4], sums[2::4], sums[3::4], strict=True)
     }
     rows = [records[at : at + ROW_SIZE] for at in range(0, len(records), ROW_SIZE)]
-    return VoterRow(text(field), rows, spilled, used)
+    held = {(key // 2, SOURCES[key % 2]): name for key, name in zip(slots[::2], slots[1::2], strict=True)}
+    return VoterRow(text(field), rows, spilled, used, anonymous == 1, epoch, latest, held)
 
 
 def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:

@@ -13,22 +13,38 @@ from libs.tally.admission import (
     Declined,
     Granted,
     Known,
+    NotCounted,
+    NotFolded,
     NotRunning,
     OverLimit,
+    Paid,
+    RemovalAnswer,
+    RemovalGranted,
     Request,
     Reused,
     Shut,
     Stale,
+    Unknown,
 )
-from libs.tally.contest import UNLIMITED
+from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import LimitScope
-from libs.tally.events import Event, Fence, VoteCast
-from libs.tally.rules import limits_of
+from libs.tally.events import (
+    ContestClosed,
+    ContestReopened,
+    Event,
+    Fence,
+    LogCreated,
+    SourceReported,
+    VoteCast,
+    VoteRemoved,
+)
 from libs.tally.standing import VoteStatus
 
 SOURCES: Final = ("c-free", "c-paid")
-CAST, FENCE, POISON, OTHER = 1, 2, 3, 0
+FORMS: Final = ("plain", "rating", "ballot")
+OTHER, CAST, FENCE, POISON, REMOVAL, REPORT, CLOSED, REOPENED = range(8)
 COUNTS, LIMITS, EPOCHS, WHOLE = 2**24, 2**31, 2**28, 2**53
+RATINGS, FIGURES = 2**31, 2**44
 """What the fields of a record in `lua/votes` have room for, and where Lua's numbers stop being whole."""
 
 pack = msgpack.Packer(use_bin_type=False, autoreset=True).pack
@@ -52,30 +68,53 @@ def digest(vote_id: str) -> bytes:
     return sha256(vote_id.encode()).digest()[:12]
 
 
+def span(contest: Contest) -> tuple[int, int]:
+    """When the contest runs, [from, until) in microseconds; -1 for never, and for no end."""
+    return contest.runs() or (UNLIMITED, UNLIMITED)
+
+
+NOTHING_CHOSEN: Final = (0, (("", 0),), 0, 0)
+"""Stands for the selection of a vote that the caller refuses: it is not looked at."""
+
+
 def request_item(request: Request) -> list[Any]:
-    contest = request.contest
-    runs = contest.runs() or (UNLIMITED, UNLIMITED)
-    limits = limits_of(contest, request.source)
+    contest, selection = request.contest, request.selection
+    selected: Sequence[Any] = NOTHING_CHOSEN
+    if selection is not None:
+        limits = selection.max_participant, selection.max_contest
+        selected = FORMS.index(selection.form), selection.choices, *limits
     return [
         contest.key,
         raw(request.voter),
         digest(request.vote_id),
         raw(request.content),
         contest.version,
-        *runs,
-        request.declined,
+        *span(contest),
+        selection is None,
         SOURCES.index(request.source),
-        request.participant,
-        request.count,
-        limits.max_participant,
-        limits.max_contest,
+        *selected,
+        contest.renewal.cooldown_us,
+        contest.renewal.days_between,
     ]
 
 
 def answer(reply: Sequence[Any]) -> Answer:
     match reply:
-        case [0 | 1 as kind, at, n, left_p, left_c, next_at, *judged_by]:
-            return Granted(kind == 1, at, n, limited(left_p), limited(left_c), next_at or None, *judged_by)
+        case [0 | 1 as kind, at, n, left_p, left_c, next_at, epoch, config, max_p, max_c, form, choices]:
+            return Granted(
+                joined=kind == 1,
+                accepted_at=at,
+                incarnation=n,
+                remaining_participant=limited(left_p),
+                remaining_contest=limited(left_c),
+                next_free_vote_at=next_at or None,
+                epoch=epoch,
+                config=config,
+                max_participant=max_p,
+                max_contest=max_c,
+                form=FORMS[form],
+                choices=tuple([(participant.decode(), votes) for participant, votes in choices]),
+            )
         case [2, at, _, left_p, left_c, next_at, offset, status]:
             return Known(at, limited(left_p), limited(left_c), next_at or None, offset, VoteStatus(status))
         case [3]:
@@ -88,73 +127,153 @@ def answer(reply: Sequence[Any]) -> Answer:
             return NotRunning(now)
         case [7, now]:
             return Declined(now)
-        case [8 | 9 as kind, limit, used, next_at]:
+        case [8 | 9 as kind, limit, used, next_at, now]:
             scope = LimitScope.PARTICIPANT if kind == 8 else LimitScope.CONTEST
-            return OverLimit(scope, limit, used, next_at or None)
+            return OverLimit(scope, limit, used, next_at or None, now)
     raise ValueError(f"unknown reply of votes_reserve: {reply!r}")
+
+
+def removal_answer(reply: Sequence[Any]) -> RemovalAnswer:
+    match reply:
+        case [0, now, n, anonymous, content, source, offset]:
+            return RemovalGranted(now, n, bool(anonymous), text(content), SOURCES[source], limited(offset))
+        case [4]:
+            return Shut()
+        case [5, in_force, n]:
+            return Stale(limited(in_force), n)
+        case [6, now]:
+            return NotRunning(now)
+        case [7, now]:
+            return Declined(now)
+        case [10]:
+            return Unknown()
+        case [11]:
+            return NotFolded()
+        case [12, status, offset]:
+            return NotCounted(VoteStatus(status), offset)
+        case [13]:
+            return Paid()
+    raise ValueError(f"unknown reply of votes_remove: {reply!r}")
 
 
 def limited(number: int) -> int | None:
     return None if number == UNLIMITED else number
 
 
-def _fits(cast: VoteCast) -> bool:
-    """Whether the views have room for the vote's numbers and names, and each name is one there."""
-    ((participant, count),) = cast.choices
-    left_p, left_c = cast.remaining_participant or 0, cast.remaining_contest or 0
-    return (
-        participant != ""
-        and "\0" not in cast.contest
-        and 0 < count < COUNTS
-        and 0 <= cast.epoch < EPOCHS
-        and 0 <= cast.incarnation < WHOLE
-        and 0 <= cast.accepted_at < WHOLE
-        and 0 <= (cast.next_free_vote_at or 0) < WHOLE
-        and UNLIMITED <= cast.max_participant < LIMITS
-        and UNLIMITED <= cast.max_contest < LIMITS
-        and UNLIMITED <= left_p < LIMITS
-        and UNLIMITED <= left_c < LIMITS
-    )
+def unlimited(number: int | None) -> int:
+    return UNLIMITED if number is None else number
+
+
+class DoesNotFit(Exception):
+    """The views have no room for a number or name, or an identity is none."""
 
 
 def fold_item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
-    """One record of the log as `votes_apply` takes it."""
-    if isinstance(event, VoteCast):
-        try:
-            voter, content, vote_id = raw(event.voter), raw(event.content), digest(event.vote_id)
-        except ValueError as error:
-            return [POISON, offset, f"voter, content or vote id: {error}"]
-        if len(voter) != len(event.voter) * 3 // 4:
-            return [POISON, offset, "the voter is no base64url text"]
-        if len(content) != 8 or len(event.choices) != 1:
-            return [POISON, offset, "a vote has one choice and a content hash of 8 bytes"]
-        if not _fits(event):
-            return [POISON, offset, "a number or a name out of range"]
-        return [
-            CAST,
-            offset,
-            time_ms,
-            event.contest,
-            voter,
-            int(event.anonymous),
-            vote_id,
-            content,
-            SOURCES.index(event.source),
-            event.choices,
-            event.accepted_at,
-            event.incarnation,
-            event.max_participant,
-            event.max_contest,
-            event.epoch,
-            UNLIMITED if event.remaining_participant is None else event.remaining_participant,
-            UNLIMITED if event.remaining_contest is None else event.remaining_contest,
-            event.next_free_vote_at or 0,
-        ]
-    if isinstance(event, Fence):
-        if not -1 < event.incarnation < WHOLE or not -1 < (event.after or 0) < WHOLE:
-            return [POISON, offset, "a number out of range"]
-        after = UNLIMITED if event.after is None else event.after
-        return [FENCE, offset, event.incarnation, after, event.run or ""]
-    if isinstance(event, Undecodable):
-        return [POISON, offset, event.reason]
-    return [OTHER]
+    """One record of the log as `votes_apply` takes it; one that cannot be folded is poison, with the reason."""
+    try:
+        return _item(event, offset, time_ms)
+    except DoesNotFit as error:
+        return [POISON, offset, str(error)]
+
+
+def _item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
+    match event:
+        case Undecodable():
+            raise DoesNotFit(event.reason)
+        case LogCreated():
+            return [OTHER]
+        case Fence():
+            _check(-1 < event.incarnation < WHOLE and -1 < (event.after or 0) < WHOLE, "a number out of range")
+            return [FENCE, offset, event.incarnation, unlimited(event.after), event.run or ""]
+    _check("\0" not in event.contest and event.contest != "", "the contest has no name")
+    head = [offset, time_ms, event.contest]
+    match event:
+        case VoteCast():
+            return [CAST, *head, *_cast(event)]
+        case VoteRemoved():
+            _check(0 <= event.incarnation < WHOLE and 0 <= event.removed_at < WHOLE, "a number out of range")
+            identity = _voter(event.voter), digest(event.vote_id), event.incarnation
+            what = int(event.anonymous), _content(event.content), SOURCES.index(event.source), event.removed_at
+            return [REMOVAL, *head, *identity, *what]
+        case SourceReported():
+            _check(_name(event.source) and _name(event.report_id), "the source or the report has no name")
+            for mapped, *numbers in event.counts:
+                _check(mapped != "" and all(0 <= n < FIGURES for n in numbers), "a figure out of range")
+            report = event.source, event.report_id, _content(event.content)
+            return [REPORT, *head, *report, event.mode == "delta", event.allow_decrease, event.counts]
+        case ContestClosed():
+            _check(0 < event.seq < WHOLE, "a number out of range")
+            _check(event.source is None or _name(event.source), "the source has no name")
+            return [CLOSED, *head, event.seq, event.source or ""]
+        case ContestReopened():
+            _check(0 < event.seq < WHOLE, "a number out of range")
+            return [REOPENED, *head, event.seq]
+
+
+def _cast(cast: VoteCast) -> list[Any]:
+    _check(_is_of_its_form(cast), "the choices do not fit the form")
+    _check(all(name != "" and 0 < count < COUNTS for name, count in cast.choices), "a choice out of range")
+    _check(0 <= cast.epoch < EPOCHS, "the epoch is out of range")
+    moments = cast.incarnation, cast.accepted_at, cast.next_free_vote_at or 0
+    _check(all(0 <= moment < WHOLE for moment in moments), "a time out of range")
+    limits = cast.max_participant, cast.max_contest, cast.remaining_participant or 0, cast.remaining_contest or 0
+    _check(all(UNLIMITED <= limit < LIMITS for limit in limits), "a limit out of range")
+    rating = None
+    if cast.rating is not None:
+        values = (cast.rating.value, *(value for _, value in cast.rating.sub_ratings))
+        _check(all(0 <= value < RATINGS for value in values), "a rating out of range")
+        rating = [cast.rating.value, [part for pair in cast.rating.sub_ratings for part in pair]]
+    return [
+        _voter(cast.voter),
+        int(cast.anonymous),
+        digest(cast.vote_id),
+        _content(cast.content),
+        SOURCES.index(cast.source),
+        cast.choices,
+        cast.accepted_at,
+        cast.incarnation,
+        cast.max_participant,
+        cast.max_contest,
+        cast.epoch,
+        unlimited(cast.remaining_participant),
+        unlimited(cast.remaining_contest),
+        cast.next_free_vote_at or 0,
+        FORMS.index(cast.form),
+        rating or False,
+    ]
+
+
+def _is_of_its_form(cast: VoteCast) -> bool:
+    if cast.form == "ballot":
+        participants = {participant for participant, _ in cast.choices}
+        return 0 < len(cast.choices) == len(participants) and cast.rating is None
+    if len(cast.choices) != 1:
+        return False
+    return cast.rating is None if cast.form == "plain" else cast.rating is not None and cast.choices[0][1] == 1
+
+
+def _voter(voter: str) -> bytes:
+    try:
+        found = raw(voter)
+    except ValueError as error:
+        raise DoesNotFit(f"voter: {error}") from error
+    _check(len(found) == len(voter) * 3 // 4, "the voter is no base64url text")
+    return found
+
+
+def _content(content: str) -> bytes:
+    try:
+        found = raw(content)
+    except ValueError as error:
+        raise DoesNotFit(f"content: {error}") from error
+    _check(len(found) == 8, "a content hash has 8 bytes")
+    return found
+
+
+def _name(text: str) -> bool:
+    return text != "" and "\0" not in text
+
+
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise DoesNotFit(otherwise)

@@ -1,14 +1,15 @@
 """The ledger, counts and gate of every votes partition, as Valkey keeps them (`lua/votes`)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import Behind, Position
-from libs.tally.admission import Answer, Known, Request
-from libs.tally.events import Event, Fence
-from libs.tally.figures import Figures
+from libs.tally.admission import Answer, Known, RemovalAnswer, Request
+from libs.tally.contest import Contest
+from libs.tally.events import Choices, Event, Fence, Source
+from libs.tally.figures import Figures, RatingSums
 from libs.tally.standing import VoteStatus
 from libs.views.client import Valkey
 from libs.views.packing import (
@@ -19,7 +20,9 @@ from libs.views.packing import (
     limited,
     pack,
     raw,
+    removal_answer,
     request_item,
+    span,
     text,
     unpack,
 )
@@ -68,13 +71,14 @@ class VoteState:
     status: VoteStatus | None = None
     accepted_at: int | None = None
     offset: int | None = None
-    participant: str | None = None
-    count: int = 0
+    choices: Choices = ()
     source: str | None = None
     content: str | None = None
     remaining_participant: int | None = None
     remaining_contest: int | None = None
     next_free_vote_at: int | None = None
+    removal_waits: bool = False
+    """A removal came behind the contest's close: it takes effect if the contest is reopened."""
 
     @property
     def known(self) -> Known | None:
@@ -86,19 +90,36 @@ class VoteState:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceCounts:
+    """What an external source reported, by its own ids of participants; `held` went down and waits for permission.
+
+    `closed` is the number of the closing in force for it, `updated_ms` when its last report was appended.
+    """
+
+    closed: int
+    updated_ms: int
+    figures: Mapping[str, Figures]
+    held: Mapping[str, Figures]
+
+
+@dataclass(frozen=True, slots=True)
 class ContestCounts:
     """One contest's counts in one partition, at `position`.
 
     `figures` is keyed by (participant or "" for the contest, source or "" for both); the count of the latter is
-    the sum of the former. `changed` is the offset of the last event that changed it (-1: none yet).
+    the sum of the former. `ratings` is keyed by participant or "". `changed` is the offset of the last event that
+    changed anything of it (-1: none yet), `closed` the closing in force, `reopened` the last one that was voided.
     """
 
     position: Position
     changed: int
     figures: Mapping[tuple[str, str], Figures]
     updated_ms: int | None = None
-    counted_ids: int = 0
-    overruled_ids: int = 0
+    ids: Mapping[VoteStatus, int] = field(default_factory=dict)
+    closed: int = 0
+    reopened: int = 0
+    ratings: Mapping[str, RatingSums] = field(default_factory=dict)
+    sources: Mapping[str, SourceCounts] = field(default_factory=dict)
 
 
 class UsedVotes(NamedTuple):
@@ -108,6 +129,56 @@ class UsedVotes(NamedTuple):
     source: str
     epoch: int
     votes: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoterAllowance:
+    """What a voter has used, as of `now` by the ledger's clock (us).
+
+    `latest` is when the voter's latest free vote was accepted (None: there is none), `epoch` the allowance period
+    that the voter had come to by then.
+    """
+
+    now: int
+    epoch: int
+    latest: int | None
+    used: Sequence[UsedVotes]
+
+
+@dataclass(frozen=True, slots=True)
+class Refund:
+    """What is known of a paid vote that is to be taken back, whether or not it came."""
+
+    anonymous: bool
+    content: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class ReportState:
+    """What became of a report id of an external source; `offset` is None while it was not folded."""
+
+    position: Position
+    content: str | None = None
+    offset: int | None = None
+    late: bool = False
+    held: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingState:
+    """How a contest's closing stands in one partition. `sources` gives the closing in force of each that reported.
+
+    `pending` counts what is reserved and not folded; `in_force` is the configuration version that admits.
+    """
+
+    open: bool
+    in_force: int | None
+    pending: int
+    now: int
+    closed: int
+    reopened: int
+    sources: Mapping[str, int]
 
 
 class VoteViews:
@@ -127,6 +198,31 @@ class VoteViews:
         """Decide about `requests` in their order, each after those before it."""
         packed = pack([request_item(request) for request in requests])
         return [answer(reply) for reply in unpack(await self._call("votes_reserve", partition, packed))]
+
+    async def remove(
+        self, partition: int, contest: Contest, voter: str, vote_id: str, declined: bool
+    ) -> RemovalAnswer:
+        """Ask to take back a vote for its voter; `declined`: the caller refuses."""
+        judged = contest.version, *span(contest), declined, False
+        return await self._remove(partition, contest.key, voter, vote_id, *judged)
+
+    async def refund(
+        self, partition: int, contest: str, voter: str, vote_id: str, refund: Refund
+    ) -> RemovalAnswer:
+        """Ask to take back a vote whenever, also one that never came: its id is used up then."""
+        vote = refund.anonymous, raw(refund.content), SOURCES.index(refund.source)
+        return await self._remove(partition, contest, voter, vote_id, 0, 0, 0, False, vote)
+
+    async def _remove(self, partition: int, contest: str, voter: str, vote_id: str, *judged: Any) -> RemovalAnswer:
+        packed = pack([contest, raw(voter), digest(vote_id), *judged])
+        return removal_answer(unpack(await self._call("votes_remove", partition, packed)))
+
+    async def release_removal(
+        self, partition: int, contest: str, voter: str, vote_id: str, incarnation: int
+    ) -> None:
+        """As `release`, of a removal."""
+        name = b"R" + digest(vote_id)
+        await self._call("votes_release", partition, contest, raw(voter), name, incarnation)
 
     async def release(self, partition: int, contest: str, voter: str, vote_id: str, incarnation: int) -> None:
         """Take back a reservation's attempt that the log definitely refused."""
@@ -180,28 +276,77 @@ class VoteViews:
         r = unpack(await self._call("votes_lookup", partition, contest, raw(voter), digest(vote_id)))
         head = Position(r[0].decode(), r[1]), r[2] == 1, r[3]
         if r[4] == 2:
-            status, at, offset, participant, count, source, content, left_p, left_c, next_at = r[5:]
-            what = participant.decode(), count, SOURCES[source], text(content)
-            answered = limited(left_p), limited(left_c), next_at or None
-            return VoteState(*head, False, VoteStatus(status), at, offset, *what, *answered)
+            status, at, offset, source, content, left_p, left_c, next_at, chosen, waits = r[5:]
+            names = [name.decode() for name in chosen[::2]]
+            return VoteState(
+                *head,
+                status=VoteStatus(status),
+                accepted_at=at,
+                offset=offset,
+                choices=tuple(zip(names, chosen[1::2], strict=True)),
+                source=SOURCES[source],
+                content=text(content),
+                remaining_participant=limited(left_p),
+                remaining_contest=limited(left_c),
+                next_free_vote_at=next_at or None,
+                removal_waits=waits == 1,
+            )
         return VoteState(*head, True, None, r[5]) if r[4] == 1 else VoteState(*head)
 
-    async def allowance(self, partition: int, contest: str, voter: str) -> list[UsedVotes]:
-        rows = unpack(await self._call("votes_allowance", partition, contest, raw(voter)))
-        return [UsedVotes(p.decode(), SOURCES[source], epoch, votes) for p, source, epoch, votes in rows]
+    async def allowance(self, partition: int, contest: str, voter: str) -> VoterAllowance:
+        now, epoch, latest, rows = unpack(await self._call("votes_allowance", partition, contest, raw(voter)))
+        used = [UsedVotes(name.decode(), SOURCES[source], its, votes) for name, source, its, votes in rows]
+        return VoterAllowance(now, epoch, latest or None, used)
+
+    async def report(self, partition: int, contest: str, source: str, report_id: str) -> ReportState:
+        log, offset, *r = unpack(await self._call("votes_report", partition, contest, source, report_id))
+        position = Position(log.decode(), offset)
+        if not r:
+            return ReportState(position)
+        content, where, late, held = r
+        return ReportState(position, text(content), where, late == 1, tuple([name.decode() for name in held]))
+
+    async def closing(self, partition: int, contest: str) -> ClosingState:
+        r = unpack(await self._call("votes_closing", partition, contest))
+        sources = {name.decode(): closed for name, closed in zip(r[6::2], r[7::2], strict=True)}
+        return ClosingState(r[0] == 1, limited(r[1]), r[2], r[3], r[4], r[5], sources)
 
 
 def _counts(reply: Sequence[Any]) -> ContestCounts:
+    log, offset, changed, rows, ratings, sources = reply
     figures: dict[tuple[str, str], Figures] = {}
     top: Sequence[int] = ()
-    for name, row in reply[3]:
+    for name, row in rows:
         participant = name.decode()
         figures[participant, "c-free"] = Figures(*row[1:4])
         figures[participant, "c-paid"] = Figures(*row[4:7])
         figures[participant, ""] = Figures(row[1] + row[4], *row[7:9])
         if not participant:
             top = row
-    position = Position(reply[0].decode(), reply[1])
+    position = Position(log.decode(), offset)
     if not top:
-        return ContestCounts(position, reply[2], figures)
-    return ContestCounts(position, reply[2], figures, top[10], top[11], top[12])
+        return ContestCounts(position, changed, figures)
+    return ContestCounts(
+        position,
+        changed,
+        figures,
+        updated_ms=top[10],
+        ids={status: top[11 + status] for status in VoteStatus},
+        closed=top[17],
+        reopened=top[18],
+        ratings={name.decode(): _rating(unpack(packed)) for name, packed in ratings},
+        sources={name.decode(): _source(unpack(packed)) for name, packed in sources},
+    )
+
+
+def _rating(packed: Sequence[Any]) -> RatingSums:
+    count, total, subs = packed
+    each = zip(subs[::3], subs[1::3], subs[2::3], strict=True)
+    return RatingSums(count, total, {name.decode(): (its, sum_of) for name, its, sum_of in each})
+
+
+def _source(packed: Sequence[Any]) -> SourceCounts:
+    closed, updated_ms, *both = packed
+    # an empty table comes as an empty list
+    figures, held = ({name.decode(): Figures(*row) for name, row in dict(each).items()} for each in both)
+    return SourceCounts(closed, updated_ms, figures, held)

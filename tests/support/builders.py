@@ -8,7 +8,7 @@ from typing import Any
 
 from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.events import VoteCast
+from libs.tally.events import SourceReported, VoteCast, VoteRemoved
 
 NOW = 1_790_000_000_000_000
 """A moment at which `a_contest` runs."""
@@ -74,3 +74,33 @@ def a_cast(participant: str = "a", count: int = 1, *, voter: str = "voter", **ch
         "receipt": "receipt",
     }
     return VoteCast(**{**given, **changes})
+
+
+def a_removal(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) -> VoteRemoved:
+    """The voter of `a_cast` takes it back."""
+    given: dict[str, Any] = {
+        "contest": "contest",
+        "voter": pseudonym(voter),
+        "anonymous": False,
+        "vote_id": vote_id,
+        "content": content_hash("a", 1),
+        "source": "c-free",
+        "incarnation": 0,
+        "removed_at": NOW,
+    }
+    return VoteRemoved(**{**given, **changes})
+
+
+def a_report(report_id: str = "report", *counts: tuple[str, int, int, int], **changes: Any) -> SourceReported:
+    """A cumulative report of an SMS gateway, by its own ids of participants."""
+    given: dict[str, Any] = {
+        "contest": "contest",
+        "source": "sms",
+        "report_id": report_id,
+        "content": content_hash(report_id, counts),
+        "mode": "cumulative",
+        "allow_decrease": False,
+        "reported_at": None,
+        "counts": counts,
+    }
+    return SourceReported(**{**given, **changes})

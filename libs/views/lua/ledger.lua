@@ -1,8 +1,8 @@
 #!lua name=tally_ledger
 -- Reading a partition's ledger page by page, each page with the position at which it is exactly so: for comparing
--- it with another fold while votes come in. What the pages hold: see the head of votes/1_records.lua and ledger.py.
+-- it with another fold while votes come in. What the pages hold: see the head of votes/01_records.lua and ledger.py.
 
--- KEYS[1]: base; ARGV: "voters" or "spill", contest, cursor ('0' to begin), how many entries about.
+-- KEYS[1]: base; ARGV: a hash of the contest ("voters", "spill", ...), contest, cursor ('0' to begin), how many entries about.
 -- {log, offset, next cursor ('0' at the end), {field, value, ...} as stored}
 redis.register_function({ function_name = 'ledger_page', flags = { 'no-writes' }, callback = function(keys, args)
   local views = keys[1] .. ':g1'

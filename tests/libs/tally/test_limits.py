@@ -6,17 +6,24 @@ from itertools import product
 
 import pytest
 
-from libs.tally.contest import UNLIMITED, Limits
+from libs.tally.commands import CastVote
+from libs.tally.contest import UNLIMITED, Contest, Limits
 from libs.tally.errors import ContestNotRunning, LimitReached, LimitScope, NotFound
-from libs.tally.rules import decide, over_limit, remaining
+from libs.tally.rules import Selection, decide, judge, over_limit, remaining
 from tests.support.builders import NOW, a_contest, a_vote
+
+
+def selected(contest: Contest, command: CastVote) -> Selection:
+    selection = judge(contest, command)
+    assert isinstance(selection, Selection)
+    return selection
 
 
 def refusal(limits: Limits, used_participant: int, used_contest: int, count: int) -> LimitReached | None:
     def used(participant: str) -> int:
         return used_participant if participant else used_contest
 
-    return over_limit(a_contest(free=limits), a_vote(count=count), used)
+    return over_limit(selected(a_contest(free=limits), a_vote(count=count)), used)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +55,8 @@ def test_a_refusal_says_limit_and_used_and_its_code() -> None:
 
 def test_free_and_paid_votes_have_limits_of_their_own() -> None:
     contest = a_contest(free=Limits(1, 1), paid=Limits(0, -1))
-    assert over_limit(contest, a_vote(), lambda _: 0) is None
-    assert over_limit(contest, a_vote(source="c-paid"), lambda _: 0) is not None
+    assert over_limit(selected(contest, a_vote()), lambda _: 0) is None
+    assert over_limit(selected(contest, a_vote(source="c-paid")), lambda _: 0) is not None
 
 
 def test_without_a_limit_nothing_is_said_to_remain() -> None:
@@ -75,4 +82,4 @@ def test_decide_asks_for_the_time_first_then_the_configuration_then_the_limits()
     assert isinstance(decide(over, a_vote("z"), lambda _: 0, NOW), ContestNotRunning)
     assert isinstance(decide(spent, a_vote("z"), lambda _: 0, NOW), NotFound)
     assert isinstance(decide(spent, a_vote("a"), lambda _: 0, NOW), LimitReached)
-    assert decide(a_contest(), a_vote("a"), lambda _: 0, NOW) is None
+    assert decide(a_contest(), a_vote("a"), lambda _: 0, NOW) == Selection("plain", (("a", 1),), 1, -1)

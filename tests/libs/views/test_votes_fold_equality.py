@@ -17,7 +17,17 @@ from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log import Behind, LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
-from libs.tally.events import Fence, LogCreated, VoteCast
+from libs.tally.events import (
+    ContestClosed,
+    ContestReopened,
+    Event,
+    Fence,
+    LogCreated,
+    Rating,
+    SourceReported,
+    VoteCast,
+    VoteRemoved,
+)
 from libs.tally.tallies import PartitionTally
 from libs.views.addresses import AddressCounters
 from libs.views.client import Coalescer, connect
@@ -25,13 +35,27 @@ from libs.views.functions import load_functions
 from libs.views.packing import digest, text
 from libs.views.votes import FoldInput, VoteViews
 from tests.libs.views.simulation.comparison import described, described_view, differing
-from tests.support.builders import NOW, a_cast, content_hash
+from tests.support.builders import NOW, a_cast, a_removal, a_report, content_hash
 
 LARGEST = 2**31 - 1
 POISON = [b"{}", b"not json", b'{"type":"Unheard"}', b'{"type":"VoteCast"}', b"1,2", b"null", b"[]"]
 UNFOLDABLE = [
     replace(a_cast(), choices=(("a", 1), ("b", 2))),
     replace(a_cast(), choices=()),
+    replace(a_cast(), choices=(), form="ballot"),
+    replace(a_cast(), choices=(("a", 1), ("a", 2)), form="ballot"),
+    replace(a_cast(), form="rating"),
+    replace(a_cast(), choices=(("a", 2),), form="rating", rating=Rating(1)),
+    replace(a_cast(), rating=Rating(1)),
+    replace(a_cast(), form="rating", rating=Rating(2**31)),
+    replace(a_removal(), incarnation=2**60),
+    replace(a_removal(), content="short"),
+    replace(a_report(), report_id="a\0b"),
+    replace(a_report(), counts=(("x", -1, 0, 0),)),
+    replace(a_report(), counts=(("x", 2**44, 0, 0),)),
+    ContestClosed("contest", 0),
+    ContestClosed("contest", 1, ""),
+    ContestReopened("", 1),
     replace(a_cast(), content="short"),
     replace(a_cast(), voter="no base64 at all"),
     replace(a_cast(), choices=(("", 1),)),
@@ -76,13 +100,59 @@ fences = st.builds(
     run=st.none() | st.just("a run"),
 )
 others = st.sampled_from([*POISON, *map(vote_codec.encode, [*UNFOLDABLE, LogCreated("again")])])
-palettes = st.lists(st.one_of(*[casts] * 10, fences, fences, others), min_size=1, max_size=12)
+contests = st.sampled_from(["one", "one", "one", "two:é"])
+removals = st.builds(
+    lambda voter, anonymous, **rest: a_removal(voter=f"{voter}{anonymous}", anonymous=anonymous, **rest),
+    voter=st.sampled_from(["v", "v", "v", "w"]),
+    anonymous=st.booleans(),
+    contest=contests,
+    content=st.integers(0, 3).map(content_hash),
+    source=st.sampled_from(["c-free", "c-paid"]),
+    incarnation=st.sampled_from([0] * 10 + [1, 2]),
+    removed_at=st.integers(NOW, NOW + 10**9),
+)
+figures = st.tuples(st.sampled_from(["x", "y", "é", "1"]), *[st.integers(0, 9) | st.just(2**44 - 1)] * 3)
+reports = st.builds(
+    a_report,
+    contest=contests,
+    source=st.sampled_from(["sms", "tv"]),
+    mode=st.sampled_from(["cumulative", "cumulative", "delta"]),
+    allow_decrease=st.sampled_from([False, False, True]),
+    counts=st.lists(figures, max_size=4).map(tuple),
+)
+marks = st.builds(
+    ContestClosed, contests, st.sampled_from([1, 1, 2, 3]), st.none() | st.sampled_from(["sms", "tv"])
+) | st.builds(ContestReopened, contests, st.sampled_from([1, 2, 2, 3]))
+palettes = st.lists(
+    st.one_of(*[casts] * 10, removals, removals, reports, reports, marks, fences, fences, others),
+    min_size=1,
+    max_size=12,
+)
 
 
 def some_changes(rng: Random, cast: VoteCast) -> dict[str, Any]:
-    """Other limits, sources and participants of the same voter, often; not of what is unfoldable."""
+    """Other limits, sources, forms and participants of the same voter, often; not of what is unfoldable."""
     if cast in UNFOLDABLE or rng.random() < 0.3:
         return {}
+    match rng.choice(["plain", "plain", "rating", "rating", "ballot"]):
+        case "rating":
+            subs = tuple((name, rng.randrange(5) * 500_000) for name in "st" if rng.random() < 0.5)
+            return {
+                "form": "rating",
+                "rating": Rating(rng.randrange(11) * 500_000, subs),
+                "choices": ((rng.choice("abc"), 1),),
+                "max_participant": rng.choice([1, 1, 1, 2, -1]),
+                "max_contest": rng.choice([-1, 2, 15]),
+                "source": rng.choice(["c-free", "c-free", "c-paid"]),
+            }
+        case "ballot":
+            places = rng.sample("abcd", rng.randint(1, 3))
+            return {
+                "form": "ballot",
+                "choices": tuple((name, votes) for name, votes in zip(places, [5, 3, 1], strict=False)),
+                "max_participant": -1,
+                "max_contest": rng.choice([-1, 1, 1, 3]),
+            }
     return {
         "max_participant": rng.choice([-1, 1, 2, 4, 7]),
         "max_contest": rng.choice([-1, 3, 8, 15]),
@@ -91,14 +161,25 @@ def some_changes(rng: Random, cast: VoteCast) -> dict[str, Any]:
     }
 
 
-def a_log(palette: list[VoteCast | Fence | bytes], size: int, seed: int) -> list[LogRecord]:
+def a_log(palette: list[Event | bytes], size: int, seed: int) -> list[LogRecord]:
     """`size` records out of the palette, votes under ever other ids; offsets have gaps, append times go back."""
     rng = Random(seed)
     log = [LogRecord(0, 1_000, vote_codec.encode(LogCreated("log")))]
+    fences = PartitionTally()
     for _ in range(size):
         event = rng.choice(palette)
+        if isinstance(event, ContestClosed) and rng.random() < 0.7:
+            continue
+        if isinstance(event, Fence) and event not in UNFOLDABLE:
+            fences.evolve(event, 0, 0)
+        if isinstance(event, VoteCast | VoteRemoved) and event not in UNFOLDABLE and rng.random() < 0.8:
+            event = replace(event, incarnation=fences.fence)
         if isinstance(event, VoteCast):
             event = replace(event, vote_id=str(rng.randrange(60)), **some_changes(rng, event))
+        elif isinstance(event, VoteRemoved):
+            event = replace(event, vote_id=str(rng.randrange(60)))
+        elif isinstance(event, SourceReported):
+            event = replace(event, report_id=str(rng.randrange(30)))
         value = event if isinstance(event, bytes) else vote_codec.encode(event)
         offset, time_ms = log[-1].offset + rng.choice([1, 1, 1, 2, 9]), log[-1].timestamp_ms + rng.randint(-3, 10)
         log.append(LogRecord(offset, time_ms, value))
@@ -122,7 +203,7 @@ def a_projection(valkey: Coalescer, views: VoteViews) -> VotesProjection:
 
 def is_poison(record: LogRecord) -> bool:
     event = vote_codec.decode(record.value)
-    if isinstance(event, VoteCast):
+    if isinstance(event, VoteCast | VoteRemoved):
         event = replace(event, vote_id="vote")
     return isinstance(event, Undecodable) or event in UNFOLDABLE
 
@@ -179,10 +260,10 @@ async def compare(views: VoteViews, log: list[LogRecord], tally: PartitionTally)
             for vote_id, vote in standing.votes.items():
                 seen = await views.lookup(0, name, voter, vote_id)
                 assert (seen.status, seen.offset, seen.content) == (vote.status, vote.offset, vote.cast.content)
-                assert (seen.participant, seen.count) == vote.cast.choices[0]
+                assert seen.choices == vote.cast.choices
                 assert seen.accepted_at == vote.cast.accepted_at
             assert (await views.lookup(0, name, voter, "never")).status is None
-            rows = await views.allowance(0, name, voter)
+            rows = (await views.allowance(0, name, voter)).used
             used = {(row.participant, row.source, row.epoch): row.votes for row in rows}
             assert used == {key: use.votes for key, use in standing.used.items()}
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from libs.tally.events import VoteCast
 from libs.tally.figures import Figures
+from libs.tally.standing import FoldedVote, VoteStatus
 from libs.tally.tallies import PartitionTally
-from libs.views.packing import SOURCES, digest, raw, unpack
+from libs.views.ledger import _voter_row, read_record
+from libs.views.packing import digest, raw, text, unpack
 from libs.views.votes import VoteViews
 
 Table = dict[tuple[Any, ...], Any]
-
-ROW_SIZE = 54
-FIELDS = (12, 8, 7, 5, 3, 3, 1, 4, 4, 7)
-"""Sizes of a record's fields, as the head of `lua/votes` names them."""
 
 
 def differing(view: Table, fold: Table) -> list[str]:
@@ -41,22 +37,43 @@ def described(tally: PartitionTally) -> Table:
         for participant, total in totals.items():
             overall = contest.figures[participant, ""]
             table["figures", name, participant, ""] = Figures(total, overall.unique, overall.anonymous)
-        table["ids", name] = contest.counted_ids, contest.overruled_ids
+        table["ids", name] = {status: contest.ids[status] for status in VoteStatus}
         table["last", name] = contest.last_offset, contest.last_time_ms
+        table["closing", name] = contest.closed, contest.reopened
+        for participant, sums in contest.ratings.items():
+            table["rating", name, participant] = sums
+        for source, kept in contest.sources.items():
+            table["source", name, source] = kept.closed, kept.updated_ms, kept.figures, kept.held
+            for report_id, report in kept.reports.items():
+                table["report", name, source, report_id] = (
+                    report.content,
+                    report.offset,
+                    report.late,
+                    report.held,
+                )
+        for (voter, vote_id), (_, offset) in contest.waiting.items():
+            table["waiting", name, raw(voter), digest(vote_id)] = offset
         for voter, standing in contest.voters.items():
+            table["voter", name, raw(voter)] = standing.anonymous, standing.epoch, standing.latest
+            for (slot, source), vote_id in standing.slots.items():
+                table["slot", name, raw(voter), slot, source] = digest(vote_id)
             for vote in standing.votes.values():
                 cell = "record", name, raw(voter), digest(vote.cast.vote_id)
-                table[cell] = _record(vote.cast, vote.offset, int(vote.status))
+                table[cell] = _record(vote)
             for (participant, source, epoch), used in standing.used.items():
-                table["used", name, raw(voter), participant, source, epoch] = used.votes, used.limit
+                cell = "used", name, raw(voter), participant, source, epoch
+                table[cell] = used.votes, used.limit, used.active
     return {cell: value for cell, value in table.items() if value != Figures()}
 
 
-def _record(cast: VoteCast, offset: int, status: int) -> tuple[Any, ...]:
+def _record(vote: FoldedVote) -> tuple[Any, ...]:
+    cast = vote.cast
     left = (-1 if n is None else n for n in (cast.remaining_participant, cast.remaining_contest))
-    ((participant, count),) = cast.choices
-    what = participant, count, cast.source, status
-    return raw(cast.content), cast.accepted_at, offset, *what, *left, cast.next_free_vote_at or 0
+    rating = None
+    if cast.rating is not None:
+        rating = cast.rating.value, dict(cast.rating.sub_ratings)
+    what = raw(cast.content), cast.accepted_at, vote.offset, tuple(cast.choices), cast.source, vote.status
+    return *what, *left, cast.next_free_vote_at or 0, vote.epoch, rating
 
 
 async def described_view(views: VoteViews, partition: int, contests: set[str]) -> Table:
@@ -72,49 +89,61 @@ async def described_view(views: VoteViews, partition: int, contests: set[str]) -
             continue
         for (participant, source), figures in counts.figures.items():
             table["figures", contest, participant, source] = figures
-        table["ids", contest] = counts.counted_ids, counts.overruled_ids
+        table["ids", contest] = dict(counts.ids)
         table["last", contest] = counts.changed, counts.updated_ms
+        table["closing", contest] = counts.closed, counts.reopened
+        for participant, sums in counts.ratings.items():
+            table["rating", contest, participant] = sums
+        for source, kept in counts.sources.items():
+            table["source", contest, source] = kept.closed, kept.updated_ms, kept.figures, kept.held
         table.update({cell: value async for cell, value in _ledger(views, partition, contest)})
     return {cell: value for cell, value in table.items() if value != Figures()}
 
 
 async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
     base = views._base(partition)
-    rows = unpack(await views._valkey.call("FCALL", "votes_counts", 1, base, contest, -2))[3]
-    names = {row[0]: name.decode() for name, row in rows if name} | {0: ""}
-    flat = await views._valkey.call("HGETALL", f"{base}:g1:spill:{contest}")
-    spilled = flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
+
+    async def kept(what: str) -> dict[bytes, bytes]:
+        flat = await views._valkey.call("HGETALL", f"{base}:g1:{what}:{contest}")
+        return flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
+
+    names = {int(index): name.decode() for index, name in (await kept("names")).items()} | {0: ""}
+    spilled, details = await kept("spill"), await kept("details")
     found = 0
-    for voter, records, its_spilled, sums in unpack(
-        await views._valkey.call("FCALL", "votes_ledger", 1, base, contest)
-    ):
-        for record in _rows(records):
-            yield ("record", contest, voter, record[0]), _row(record, names)
+    for field, packed in (await kept("waiting")).items():
+        yield ("waiting", contest, field[:-12], field[-12:]), unpack(packed)[0]
+    for field, packed in (await kept("reports")).items():
+        source, _, report_id = field.decode().partition("\0")
+        content, offset, late, held = unpack(packed)
+        report = text(content), offset, late == 1, tuple(name.decode() for name in held)
+        yield ("report", contest, source, report_id), report
+    voters = unpack(await views._valkey.call("FCALL", "votes_ledger", 1, base, contest))
+    for row in (_voter_row(voter, packed) for voter, packed in voters):
+        voter = raw(row.voter)
+        yield ("voter", contest, voter), (row.anonymous, row.epoch, row.latest)
+        for (index, source), held in row.slots.items():
+            yield ("slot", contest, voter, names[index], source), held
         own = [value for key, value in spilled.items() if key[:-12] == voter]
-        assert len(own) == its_spilled, f"{voter!r} has {len(own)} spilled records, not {its_spilled}"
-        found += its_spilled
-        for record in map(_fields, own):
-            yield ("record", contest, voter, record[0]), _row(record, names)
-        for key, used, limit in zip(sums[::3], sums[1::3], sums[2::3], strict=True):
-            index, source, epoch = key // 2 % 2**24, SOURCES[key % 2], key // 2**25
-            yield ("used", contest, voter, names[index], source, epoch), (used, limit)
+        assert len(own) == row.spilled, f"{voter!r} has {len(own)} spilled records, not {row.spilled}"
+        found += row.spilled
+        for record in [*row.records, *own]:
+            its = details.pop(voter + record[:12], None) if record[38] >= 16 else None
+            yield ("record", contest, voter, record[:12]), _row(record, names, its)
+        for (index, source, epoch), used in row.used.items():
+            yield ("used", contest, voter, names[index], source, epoch), used
     assert found == len(spilled), "spilled records of nobody"
+    assert not details, "details of nothing"
 
 
-def _rows(records: bytes) -> Iterator[tuple[Any, ...]]:
-    assert len(records) % ROW_SIZE == 0
-    return (_fields(records[at : at + ROW_SIZE]) for at in range(0, len(records), ROW_SIZE))
-
-
-def _fields(record: bytes) -> tuple[Any, ...]:
-    values: list[Any] = []
-    at = 0
-    for i, size in enumerate(FIELDS):
-        piece, at = record[at : at + size], at + size
-        values.append(piece if i < 2 else int.from_bytes(piece, "big", signed=i in (7, 8)))
-    return tuple(values)
-
-
-def _row(fields: tuple[Any, ...], names: dict[int, str]) -> tuple[Any, ...]:
-    _, content, at, offset, index, count, flags, left_p, left_c, next_at = fields
-    return content, at, offset, names[index], count, SOURCES[flags % 2], flags // 2, left_p, left_c, next_at
+def _row(record: bytes, names: dict[int, str], details: bytes | None) -> tuple[Any, ...]:
+    its = read_record(record)
+    epoch, chosen, rated = unpack(details) if details else (0, False, False)
+    chosen = chosen or ([its.participant, its.count] if its.participant else [])
+    choices = tuple((names[index], votes) for index, votes in zip(chosen[::2], chosen[1::2], strict=True))
+    rating = None
+    if rated:
+        subs = (name.decode() for name in rated[1][::2])
+        rating = rated[0], dict(zip(subs, rated[1][1::2], strict=True))
+    left = its.remaining_participant, its.remaining_contest
+    what = raw(its.content), its.accepted_at, its.offset, choices, its.source, VoteStatus(its.status)
+    return *what, *left, its.next_free_vote_at, epoch, rating

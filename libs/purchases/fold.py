@@ -1,0 +1,91 @@
+"""The fold of one partition of the purchases log, plainly: the reference that `lua/purchases.lua` is held equal to."""
+
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from libs.contracts.purchases import (
+    Purchase,
+    PurchaseCast,
+    PurchaseEvent,
+    PurchaseRecorded,
+    PurchaseRefunded,
+    PurchaseRefused,
+    PurchasesEvent,
+    PurchaseStatus,
+    PurchaseTakenBack,
+    Refusal,
+)
+from libs.tally.events import LogCreated
+
+
+@dataclass(slots=True)
+class PurchaseFold:
+    """`purchases` is keyed by (account, key). `clock` (us) stamps what changes: it never stands still."""
+
+    purchases: dict[tuple[str, str], Purchase] = field(default_factory=dict)
+    time_ms: int = 0
+    clock: int = 0
+
+    def evolve(self, event: PurchasesEvent, offset: int, time_ms: int) -> None:
+        """Fold one event in place; `time_ms` is the broker's append time."""
+        self.time_ms = max(self.time_ms, time_ms)
+        if isinstance(event, LogCreated):
+            return
+        now = max(self.clock + 1, min(event.at, self.time_ms * 1000 + 999))
+        known = self.purchases.get((event.account, event.key))
+        changed = _after(known, event, offset, now)
+        if changed is not None:
+            self.purchases[event.account, event.key] = changed
+            self.clock = now
+
+
+def _after(known: Purchase | None, event: PurchaseEvent, offset: int, now: int) -> Purchase | None:
+    """The purchase as `event` leaves it at `now`; None where it changes nothing."""
+    match event:
+        case PurchaseRecorded():
+            return _recorded(known, event, offset, now)
+        case PurchaseRefunded():
+            return _refunded(known, event, now)
+    if known is None or known.recorded is None or known.recorded.vote is None:
+        return None
+    match event:
+        case PurchaseCast():
+            if known.status is PurchaseStatus.RECORDED:
+                return replace(known, status=PurchaseStatus.CAST, updated=now)
+        case PurchaseRefused():
+            if known.status in (PurchaseStatus.RECORDED, PurchaseStatus.CAST):
+                refusal = Refusal(event.code, event.reason)
+                return replace(known, status=PurchaseStatus.REFUSED, updated=now, refusal=refusal)
+        case PurchaseTakenBack():
+            if known.is_open and known.status is not PurchaseStatus.RECORDED:
+                return replace(known, taken_back=True)
+        case _:
+            assert_never(event)
+    return None
+
+
+def _recorded(known: Purchase | None, event: PurchaseRecorded, offset: int, now: int) -> Purchase | None:
+    """The first one holds. Behind its refund nothing of it is ever cast, so there is nothing to take back."""
+    if known is not None and known.recorded is not None:
+        return None
+    status = PurchaseStatus.RECORDED if known is None else known.status
+    return Purchase(
+        account=event.account,
+        key=event.key,
+        status=status,
+        created=now,
+        updated=now,
+        offset=offset,
+        taken_back=known is not None,
+        recorded=event,
+    )
+
+
+def _refunded(known: Purchase | None, event: PurchaseRefunded, now: int) -> Purchase | None:
+    if known is None:
+        return Purchase(
+            account=event.account, key=event.key, status=PurchaseStatus.REFUNDED, created=now, updated=now
+        )
+    if known.status is PurchaseStatus.REFUNDED:
+        return None
+    return replace(known, status=PurchaseStatus.REFUNDED, updated=now)

@@ -1,0 +1,134 @@
+#!lua name=tally_votes
+-- All that belongs to one partition of the votes log, under one hash tag: KEYS[1] is its base, "<namespace>:{p}".
+--   base:gate       hash  state (open|shut), run (server run and replication id), n (incarnation), asked, asked_after (the fence that
+--                         it shall follow), asked_run, clock (us)
+--   base:config     hash  contest -> configuration version in force
+--   base:floors     hash  contest -> configuration version below which nothing may come into force, while none is
+--   base:pending    hash  contest NUL voter -> packed list of reservations the fold has not confirmed
+--   base:due        zset  contest NUL voter NUL digest, by accepted_at (us)
+--   base:g1:...     the views of generation 1: position, fence, quarantine, stats, and per contest
+--     voters:<contest>   hash  voter -> packed {records, spilled, sums, anonymous, epoch, latest free vote (us), slots}
+--     spill:<contest>    hash  voter digest -> record, of voters with more than INLINE votes
+--     details:<contest>  hash  voter digest -> packed {epoch, choices (index, votes, ...) or false, rating or false}
+--     counts:<contest>   hash  participant -> packed row; "" -> the contest's own row
+--     names:<contest>    hash  index -> participant
+--     ratings:<contest>  hash  participant or "" -> packed {ratings, sum, {sub-rating, ratings, sum, ...}}
+--     waiting:<contest>  hash  voter digest -> packed removal that came behind the close
+--     sources:<contest>  hash  external source -> packed {closed, last report (ms), figures, held figures}, by its ids
+--     reports:<contest>  hash  external source NUL report id -> packed {content hash, offset, late, ids held}
+-- A voter's record is ROW bytes: digest, content hash, accepted_at, offset, participant index, count, flags
+-- (source + 2 * status + 16 where details say more), remaining for participant and contest (-1: no limit),
+-- next_free_vote_at (0: none). Index and count are 0 where the details hold the choices, or there are none.
+-- sums is flat: key, used, largest limit, active, ...; key = ((epoch * 2^24) + participant index) * 2 + source, index
+-- 0 being the contest. slots is flat: index * 2 + source, digest of the vote that a later one of the slot replaces.
+-- Rows: see ROW_* below. Numbers stay below 2^53.
+
+local ROW = '>c12c8I7I5I3I3Bi4i4I7'
+local ROW_SIZE, FLAGS_AT, DIGEST_SIZE = 54, 39, 12
+local INLINE = 8
+local COUNTED, OVERRULED, REMOVED, REPLACED, LATE = 0, 1, 2, 3, 5
+local DETAILED = 16
+local FREE = 0
+local PLAIN, RATING, BALLOT = 0, 1, 2
+local UNLIMITED = -1
+-- a row: {index, then count, unique, anonymous of c-free, the same of c-paid, unique, anonymous over both}
+local ROW_UNIQUE, ROW_ANONYMOUS = 8, 9
+-- the contest's row goes on: last offset, last append time (ms), ids by status (six of them), closing in force, last
+-- one reopened; its index is the last used
+local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
+
+-- while a library is being loaded, none of these is there yet
+local function call(...) return redis.call(...) end
+local function pack(value) return cmsgpack.pack(value) end
+local function unpack_one(packed) return cmsgpack.unpack(packed) end
+
+local function view(base) return base .. ':g1' end
+
+-- This very server, in this very role: a primary that failed over and comes back has its old run id, but another
+-- replication id; it may have missed all that its successor did, and must not take its gate for open.
+local function run_id()
+  local info = call('INFO', 'server', 'replication')
+  return string.match(info, 'run_id:(%w+)') .. '.' .. string.match(info, 'master_replid:(%w+)')
+end
+
+local function microseconds()
+  local time = call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local function load_gate(base)
+  local v = call('HMGET', base .. ':gate', 'state', 'run', 'n', 'asked', 'asked_run', 'clock',
+    'asked_after')
+  local run = run_id()
+  return {
+    open = v[1] == 'open' and v[2] == run, run = run, n = tonumber(v[3] or 0),
+    asked = tonumber(v[4] or 0), asked_run = v[5], clock = tonumber(v[6] or 0),
+    asked_after = tonumber(v[7] or 0),
+  }
+end
+
+local function unpack_voter(packed)
+  if packed then
+    local v = unpack_one(packed)
+    return { records = v[1], spilled = v[2], sums = v[3], anonymous = v[4], epoch = v[5] or 0, latest = v[6] or 0,
+      slots = v[7] or {} }
+  end
+  return { records = '', spilled = 0, sums = {}, epoch = 0, latest = 0, slots = {} }
+end
+
+local function pack_voter(s)
+  if #s.slots > 0 then return pack({ s.records, s.spilled, s.sums, s.anonymous, s.epoch, s.latest, s.slots }) end
+  if s.latest > 0 then return pack({ s.records, s.spilled, s.sums, s.anonymous, s.epoch, s.latest }) end
+  return pack({ s.records, s.spilled, s.sums, s.anonymous })
+end
+
+-- where a vote id stands among the records kept with the voter, or nil
+local function inline_at(records, digest)
+  local from = 1
+  while true do
+    local at = string.find(records, digest, from, true)
+    if not at or (at - 1) % ROW_SIZE == 0 then return at end
+    from = at + 1
+  end
+end
+
+-- the record of a vote id, or nil
+local function find_record(views, contest, voter, standing, digest)
+  local at = inline_at(standing.records, digest)
+  if at then return string.sub(standing.records, at, at + ROW_SIZE - 1) end
+  if standing.spilled > 0 then
+    return call('HGET', views .. ':spill:' .. contest, voter .. digest) or nil
+  end
+end
+
+local function status_of(flags) return math.floor(flags / 2) % 8 end
+
+local function sum_key(epoch, index, source) return (epoch * 16777216 + index) * 2 + source end
+
+-- where a sum of a voter stands: key, used, limit, active; nil while nothing was used
+local function sum_at(sums, key)
+  for i = 1, #sums, 4 do
+    if sums[i] == key then return i end
+  end
+end
+
+local function slot_at(slots, key)
+  for i = 1, #slots, 2 do
+    if slots[i] == key then return i end
+  end
+end
+
+local function largest(a, b)
+  if a == nil then return b end
+  if a == UNLIMITED or b == UNLIMITED then return UNLIMITED end
+  return math.max(a, b)
+end
+
+local function exceeds(votes, limit) return limit ~= UNLIMITED and votes > limit end
+
+local function replaces(form, max_participant) return form == BALLOT or (form == RATING and max_participant == 1) end
+
+-- votes against the contest's limit: a ballot is one
+local function weight_of(form, choices)
+  return form == BALLOT and 1 or choices[1][2]
+end

@@ -1,0 +1,254 @@
+-- Admission: what a voter holds of an allowance between the decision and the fold of the recorded vote.
+
+local P_DIGEST, P_CONTENT, P_SOURCE, P_WEIGHT, P_AT, P_REMAINING_P, P_REMAINING_C, P_EPOCH, P_NEXT, P_ATTEMPTS,
+  P_CONFIG, P_MAX_P, P_MAX_C, P_FORM, P_CHOICES, P_SLOT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
+local REMOVAL = 'R'       -- stands before the digest of a vote whose removal is pending
+local NO_SOURCE = -1      -- of a removal, which holds no allowance
+local DAY_US = 86400000000
+
+local function pending_field(contest, voter) return contest .. '\0' .. voter end
+
+-- the fields of a hash, read at once
+local function read_fields(key, fields)
+  local found = {}
+  if #fields > 0 then
+    local values = call('HMGET', key, unpack(fields))
+    for i = 1, #fields do found[fields[i]] = values[i] or nil end
+  end
+  return found
+end
+
+-- the reservations that one call is about: read at once, and written at once by close
+local function open_pending(base, fields)
+  local packed = read_fields(base .. ':pending', fields)
+  local lists, changed, added, dropped = {}, {}, {}, {}
+  local book = {}
+
+  function book.list(field)
+    if not lists[field] then lists[field] = packed[field] and unpack_one(packed[field]) or {} end
+    return lists[field]
+  end
+
+  function book.touch(field) changed[field] = true end
+
+  function book.add(field, p)
+    local list = book.list(field)
+    list[#list + 1] = p
+    added[#added + 1] = string.format('%.0f', p[P_AT])
+    added[#added + 1] = field .. '\0' .. p[P_DIGEST]
+    changed[field] = true
+  end
+
+  -- with one_attempt, only when no other attempt to record it is left
+  function book.drop(field, digest, one_attempt)
+    local list = book.list(field)
+    for i = 1, #list do
+      if list[i][P_DIGEST] == digest then
+        changed[field] = true
+        if one_attempt and list[i][P_ATTEMPTS] > 1 then
+          list[i][P_ATTEMPTS] = list[i][P_ATTEMPTS] - 1
+          return 0
+        end
+        table.remove(list, i)
+        dropped[#dropped + 1] = field .. '\0' .. digest
+        return 1
+      end
+    end
+    return 0
+  end
+
+  function book.close()
+    local kept, gone = {}, {}
+    for field in pairs(changed) do
+      if #lists[field] == 0 then
+        gone[#gone + 1] = field
+      else
+        kept[#kept + 1] = field
+        kept[#kept + 1] = pack(lists[field])
+      end
+    end
+    if #gone > 0 then call('HDEL', base .. ':pending', unpack(gone)) end
+    if #kept > 0 then call('HSET', base .. ':pending', unpack(kept)) end
+    if #dropped > 0 then call('ZREM', base .. ':due', unpack(dropped)) end
+    if #added > 0 then call('ZADD', base .. ':due', unpack(added)) end
+  end
+
+  return book
+end
+
+local R_RESERVED, R_JOINED, R_KNOWN, R_REUSED, R_SHUT, R_STALE, R_NOT_RUNNING, R_REFUSED, R_PARTICIPANT_LIMIT,
+  R_CONTEST_LIMIT = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+-- every attempt records the same: also the choices, configuration and limits by which the first one was admitted
+local function granted(kind, n, p)
+  return { kind, p[P_AT], n, p[P_REMAINING_P], p[P_REMAINING_C], p[P_NEXT], p[P_EPOCH], p[P_CONFIG], p[P_MAX_P],
+    p[P_MAX_C], p[P_FORM], p[P_CHOICES] }
+end
+
+-- what reserve reads of one contest: its voters, the configuration in force, its own row, the participants' indexes
+local function contest_view(base, views, contest, voters)
+  local c = { voters = read_fields(views .. ':voters:' .. contest, voters), indexes = { [''] = 0 } }
+  c.in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
+  local row = call('HGET', views .. ':counts:' .. contest, '')
+  c.closed = row and unpack_one(row)[ROW_CLOSED] > 0
+  function c.index(participant)
+    if c.indexes[participant] == nil then
+      row = call('HGET', views .. ':counts:' .. contest, participant)
+      c.indexes[participant] = row and unpack_one(row)[1] or false
+    end
+    return c.indexes[participant]
+  end
+  return c
+end
+
+-- when the free allowance of who voted at `latest` starts afresh (us); with both, the later
+local function renewal_after(latest, cooldown, days)
+  local at = latest + cooldown
+  return days > 0 and math.max(at, (math.floor(latest / DAY_US) + days) * DAY_US) or at
+end
+
+-- When the latest free vote was accepted, by the records kept with the voter: for contests that renew only since
+-- then. Where other votes have pushed the free ones out, the oldest that is left: it is no earlier.
+local function latest_free(records)
+  local latest = 0
+  for at = 1, #records, ROW_SIZE do
+    local _, _, accepted, _, _, _, flags = struct.unpack(ROW, string.sub(records, at, at + ROW_SIZE - 1))
+    if flags % 2 == FREE then latest = math.max(latest, accepted) end
+  end
+  if latest == 0 and #records == INLINE * ROW_SIZE then
+    local _, _, accepted = struct.unpack(ROW, string.sub(records, 1, ROW_SIZE))
+    return accepted
+  end
+  return latest
+end
+
+-- the allowance period that a free vote falls into at `now`, and when the next begins (nil: it begins with this vote)
+local function period(standing, list, cooldown, days, now)
+  local epoch, latest = standing.epoch, standing.latest
+  for i = 1, #list do
+    if list[i][P_SOURCE] == FREE then
+      epoch, latest = math.max(epoch, list[i][P_EPOCH]), math.max(latest, list[i][P_AT])
+    end
+  end
+  if cooldown + days == 0 then return epoch end
+  if latest == 0 then latest = latest_free(standing.records) end
+  if latest == 0 then return epoch end
+  local renews_at = renewal_after(latest, cooldown, days)
+  if now >= renews_at then return epoch + 1 end
+  return epoch, renews_at
+end
+
+-- What a voter has used, folded and pending, of participant and contest, and whether a slot is held. A pending vote
+-- holds what it would take now: nothing where it replaces, or where another pending one of its slot comes first.
+local function used_up(c, standing, list, source, epoch, participant, slot)
+  local function holds(name)
+    local index = c.index(name)
+    return index and slot_at(standing.slots, index * 2 + source) ~= nil
+  end
+  local function folded(name)
+    local index = c.index(name)
+    local at = index and sum_at(standing.sums, sum_key(epoch, index, source))
+    return at and standing.sums[at + 1] or 0
+  end
+  local used_p, used_c, taken = folded(participant), folded(''), {}
+  for i = 1, #list do
+    local p = list[i]
+    if p[P_SOURCE] == source and p[P_EPOCH] == epoch then
+      local weight, its_slot = p[P_WEIGHT], p[P_SLOT]
+      if its_slot then
+        if taken[its_slot] or holds(its_slot) then weight = 0 end
+        taken[its_slot] = true
+      end
+      used_c = used_c + weight
+      if p[P_CHOICES][1][1] == participant then used_p = used_p + weight end
+    end
+  end
+  return used_p, used_c, slot and (taken[slot] or holds(slot))
+end
+
+local function reserve_one(gate, now, r, c, pending, views)
+  local contest, voter, digest, content, version, from, till, refused, source, form, choices, max_p, max_c, cooldown,
+    days = r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]
+  local standing = unpack_voter(c.voters[voter])
+  local record = find_record(views, contest, voter, standing, digest)
+  if record then
+    local _, hash, at, offset, _, _, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
+    if hash ~= content then return { R_REUSED } end
+    return { R_KNOWN, at, gate.n, rem_p, rem_c, next_at, offset, status_of(flags) }
+  end
+  local field = pending_field(contest, voter)
+  local list = pending.list(field)
+  for i = 1, #list do
+    local p = list[i]
+    if p[P_DIGEST] == digest then
+      if p[P_CONTENT] ~= content then return { R_REUSED } end
+      p[P_ATTEMPTS] = p[P_ATTEMPTS] + 1
+      pending.touch(field)
+      return granted(R_JOINED, gate.n, p)
+    end
+  end
+  if c.in_force ~= version then return { R_STALE, c.in_force, gate.n } end
+  if from == UNLIMITED or now < from or (till ~= UNLIMITED and now >= till) then return { R_NOT_RUNNING, now } end
+  if c.closed then return { R_SHUT } end  -- reopened, but the mark of that is still to be folded here
+  if refused then return { R_REFUSED, now } end
+  local epoch, renews_at = 0, nil
+  if source == FREE then epoch, renews_at = period(standing, list, cooldown, days, now) end
+  local participant, weight = choices[1][1], weight_of(form, choices)
+  local slot = false
+  if replaces(form, max_p) then slot = form == RATING and participant or '' end
+  local used_p, used_c, held = used_up(c, standing, list, source, epoch, participant, slot)
+  if held then
+    weight = 0
+  elseif form ~= BALLOT and exceeds(used_p + weight, max_p) then
+    return { R_PARTICIPANT_LIMIT, max_p, used_p, not exceeds(weight, max_p) and renews_at or 0, now }
+  elseif exceeds(used_c + weight, max_c) then
+    return { R_CONTEST_LIMIT, max_c, used_c, not exceeds(weight, max_c) and renews_at or 0, now }
+  end
+  local rem_p = max_p == UNLIMITED and UNLIMITED or math.max(0, max_p - used_p - weight)
+  local rem_c = max_c == UNLIMITED and UNLIMITED or math.max(0, max_c - used_c - weight)
+  local next_at = source == FREE and cooldown + days > 0 and renewal_after(now, cooldown, days) or 0
+  local p = { digest, content, source, weight_of(form, choices), now, rem_p, rem_c, epoch, next_at, 1, version, max_p,
+    max_c, form, choices, slot }
+  pending.add(field, p)
+  return granted(R_RESERVED, gate.n, p)
+end
+
+-- ARGV[1]: packed list of requests; the packed list of replies, in order. Each is decided after those before it.
+redis.register_function('votes_reserve', function(keys, args)
+  local base = keys[1]
+  local gate = load_gate(base)
+  local requests, replies = unpack_one(args[1]), {}
+  if not gate.open then
+    for i = 1, #requests do replies[i] = { R_SHUT } end
+    return pack(replies)
+  end
+  local now = math.max(microseconds(), gate.clock)
+  local views = view(base)
+  local fields, voters, contests = {}, {}, {}
+  for i = 1, #requests do
+    local contest, voter = requests[i][1], requests[i][2]
+    fields[i] = pending_field(contest, voter)
+    voters[contest] = voters[contest] or {}
+    table.insert(voters[contest], voter)
+  end
+  for contest, list in pairs(voters) do contests[contest] = contest_view(base, views, contest, list) end
+  local pending = open_pending(base, fields)
+  for i = 1, #requests do
+    replies[i] = reserve_one(gate, now, requests[i], contests[requests[i][1]], pending, views)
+  end
+  pending.close()
+  call('HSET', base .. ':gate', 'clock', string.format('%.0f', now))
+  return pack(replies)
+end)
+
+-- ARGV: contest, voter, digest, incarnation. Takes back one attempt that the log definitely refused; the
+-- reservation goes with its last attempt. Under another incarnation it is gone already: that one is another's.
+redis.register_function('votes_release', function(keys, args)
+  local gate = load_gate(keys[1])
+  if not gate.open or gate.n ~= tonumber(args[4]) then return 0 end
+  local field = pending_field(args[1], args[2])
+  local pending = open_pending(keys[1], { field })
+  local dropped = pending.drop(field, args[3], true)
+  pending.close()
+  return dropped
+end)

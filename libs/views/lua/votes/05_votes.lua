@@ -1,0 +1,241 @@
+-- The fold of votes, the judge of every one: libs/tally/tallies.py says the same in Python.
+
+-- whether a voter has a vote that counts for a participant (index 0: in the contest): from the source, from any
+local function present(sums, source, index)
+  local here, anywhere = false, false
+  for i = 1, #sums, 4 do
+    if sums[i + 3] > 0 and math.floor(sums[i] / 2) % 16777216 == index then
+      anywhere = true
+      if sums[i] % 2 == source then here = true end
+    end
+  end
+  return here, anywhere
+end
+
+-- adds to what a voter has used, which counts, or takes it back
+local function shift(sums, key, votes, limit)
+  local at = sum_at(sums, key)
+  if not at then
+    at = #sums + 1
+    sums[at], sums[at + 1], sums[at + 2], sums[at + 3] = key, 0, limit, 0
+  end
+  sums[at + 1], sums[at + 3] = sums[at + 1] + votes, sums[at + 3] + votes
+  if votes > 0 then sums[at + 2] = largest(sums[at + 2], limit) end
+end
+
+-- the voter comes to a row, or leaves it: `here` and `anywhere` as of `present` on the side without the vote
+local function count_voter(row, source, here, anywhere, anonymous, by)
+  local at = 3 + source * 3
+  if not here then row[at], row[at + 1] = row[at] + by, row[at + 1] + by * anonymous end
+  if not anywhere then
+    row[ROW_UNIQUE], row[ROW_ANONYMOUS] = row[ROW_UNIQUE] + by, row[ROW_ANONYMOUS] + by * anonymous
+  end
+end
+
+local function enter(row, standing, source, epoch, votes, limit)
+  local here, anywhere = present(standing.sums, source, row.index)
+  shift(standing.sums, sum_key(epoch, row.index, source), votes, limit)
+  count_voter(row.cells, source, here, anywhere, standing.anonymous, 1)
+end
+
+local function leave(row, standing, source, epoch, votes)
+  shift(standing.sums, sum_key(epoch, row.index, source), -votes)
+  local here, anywhere = present(standing.sums, source, row.index)
+  count_voter(row.cells, source, here, anywhere, standing.anonymous, -1)
+end
+
+local function rate(c, participant, rating, by)
+  local sums = c.rating(participant)
+  sums[1], sums[2] = sums[1] + by, sums[2] + by * rating[1]
+  local subs, given = sums[3], rating[2]
+  for i = 1, #given, 2 do
+    local at
+    for k = 1, #subs, 3 do
+      if subs[k] == given[i] then at = k end
+    end
+    if not at then
+      at = #subs + 1
+      subs[at], subs[at + 1], subs[at + 2] = given[i], 0, 0
+    end
+    subs[at + 1], subs[at + 2] = subs[at + 1] + by, subs[at + 2] + by * given[i + 1]
+  end
+end
+
+-- vote: {source, epoch, form or nil, choices {participant, votes}, rating, weight, max_p, max_c}
+local function enter_choices(c, standing, vote)
+  local top = c.row('').cells
+  local base = 2 + vote.source * 3
+  for i = 1, #vote.choices do
+    local name, votes = vote.choices[i][1], vote.choices[i][2]
+    local row = c.row(name)
+    enter(row, standing, vote.source, vote.epoch, votes, vote.max_p)
+    row.cells[base], top[base] = row.cells[base] + votes, top[base] + votes
+    if vote.rating then rate(c, name, vote.rating, 1) end
+  end
+  if vote.rating then rate(c, '', vote.rating, 1) end
+end
+
+local function leave_choices(c, standing, vote)
+  local top = c.row('').cells
+  local base = 2 + vote.source * 3
+  for i = 1, #vote.choices do
+    local name, votes = vote.choices[i][1], vote.choices[i][2]
+    local row = c.row(name)
+    leave(row, standing, vote.source, vote.epoch, votes)
+    row.cells[base], top[base] = row.cells[base] - votes, top[base] - votes
+    if vote.rating then rate(c, name, vote.rating, -1) end
+  end
+  if vote.rating then rate(c, '', vote.rating, -1) end
+end
+
+local function set_status(c, voter, standing, record, status)
+  local flags = string.byte(record, FLAGS_AT)
+  local before = status_of(flags)
+  local ids = c.row('').cells
+  ids[ROW_IDS + before], ids[ROW_IDS + status] = ids[ROW_IDS + before] - 1, ids[ROW_IDS + status] + 1
+  local changed = string.sub(record, 1, FLAGS_AT - 1) .. string.char(flags + 2 * (status - before))
+    .. string.sub(record, FLAGS_AT + 1)
+  local digest = string.sub(record, 1, DIGEST_SIZE)
+  local at = inline_at(standing.records, digest)
+  if at then
+    standing.records = string.sub(standing.records, 1, at - 1) .. changed .. string.sub(standing.records, at + ROW_SIZE)
+  else
+    c.spilling[voter .. digest] = changed
+  end
+end
+
+-- keeps a new record with the voter, and lets the oldest spill
+local function keep(c, voter, standing, record)
+  local status = status_of(string.byte(record, FLAGS_AT))
+  local ids = c.row('').cells
+  ids[ROW_IDS + status] = ids[ROW_IDS + status] + 1
+  standing.records = standing.records .. record
+  if #standing.records > INLINE * ROW_SIZE then
+    local oldest = string.sub(standing.records, 1, ROW_SIZE)
+    c.spilling[voter .. string.sub(oldest, 1, DIGEST_SIZE)] = oldest
+    standing.records = string.sub(standing.records, ROW_SIZE + 1)
+    standing.spilled = standing.spilled + 1
+  end
+end
+
+local function touch(c, offset, time)
+  local top = c.row('').cells
+  top[ROW_OFFSET], top[ROW_TIME] = offset, math.max(top[ROW_TIME], time)
+end
+
+local function is_admitted(c, standing, vote)
+  local function used(index)
+    local at = sum_at(standing.sums, sum_key(vote.epoch, index, vote.source))
+    if at then return standing.sums[at + 1], standing.sums[at + 2] end
+    return 0, nil
+  end
+  local votes, limit = used(0)
+  if exceeds(votes + vote.weight, largest(limit, vote.max_c)) then return false end
+  for i = 1, #vote.choices do
+    votes, limit = used(c.row(vote.choices[i][1]).index)
+    if exceeds(votes + vote.choices[i][2], largest(limit, vote.max_p)) then return false end
+  end
+  return true
+end
+
+local function fold_cast(state, item)
+  local offset, time, contest, voter, anonymous, digest, content, source, choices, at, n, max_p, max_c, epoch, rem_p,
+    rem_c, next_at, form, rating = item[2], item[3], item[4], item[5], item[6], item[7], item[8], item[9], item[10],
+    item[11], item[12], item[13], item[14], item[15], item[16], item[17], item[18], item[19], item[20]
+  if n ~= state.fence then
+    state.stats.fenced = state.stats.fenced + 1
+    return
+  end
+  local c = state.contest(contest)
+  state.confirmed[#state.confirmed + 1] = { pending_field(contest, voter), digest }
+  local standing = c.voter(voter, anonymous)
+  if c.find(voter, standing, digest) then
+    state.stats.duplicates = state.stats.duplicates + 1
+    return
+  end
+  if source == FREE and next_at > 0 then
+    standing.epoch, standing.latest = math.max(standing.epoch, epoch), math.max(standing.latest, at)
+  end
+  for i = 1, #choices do c.row(choices[i][1]) end
+  local vote = { source = source, epoch = epoch, choices = choices, rating = rating, weight = weight_of(form, choices),
+    max_p = max_p, max_c = max_c }
+  local slot = form ~= PLAIN and (form == RATING and c.row(choices[1][1]).index or 0) * 2 + source
+  local held = slot and slot_at(standing.slots, slot)
+  local status = COUNTED
+  if c.row('').cells[ROW_CLOSED] > 0 then
+    status = LATE
+  elseif held and replaces(form, max_p) then
+    local former = c.find(voter, standing, standing.slots[held + 1])
+    local replaced = c.vote(voter, former)
+    vote.epoch = replaced.epoch
+    leave_choices(c, standing, replaced)
+    set_status(c, voter, standing, former, REPLACED)
+    enter_choices(c, standing, vote)
+  elseif is_admitted(c, standing, vote) then
+    enter_choices(c, standing, vote)
+    enter(c.row(''), standing, source, epoch, vote.weight, max_c)
+  else
+    status = OVERRULED
+    state.stats.overruled = state.stats.overruled + 1
+  end
+  if slot and status == COUNTED then
+    held = held or #standing.slots + 1
+    standing.slots[held], standing.slots[held + 1] = slot, digest
+  end
+  local index, count, detailed = c.row(choices[1][1]).index, choices[1][2], 0
+  if form == BALLOT then index, count = 0, 0 end
+  if form ~= PLAIN or vote.epoch > 0 then
+    detailed = DETAILED
+    c.keep_details(voter .. digest, vote.epoch, form == BALLOT and choices, rating)
+  end
+  keep(c, voter, standing, struct.pack(ROW, digest, content, at, offset, index, count, source + 2 * status + detailed,
+    rem_p, rem_c, next_at))
+  touch(c, offset, time)
+end
+
+-- takes a vote back; false where nothing changes. An id that never came is used up.
+local function remove_vote(c, voter, digest, removal)
+  local offset, anonymous, content, source, at = removal[1], removal[2], removal[3], removal[4], removal[5]
+  local standing = c.voter(voter, anonymous)
+  local record = c.find(voter, standing, digest)
+  if not record then
+    keep(c, voter, standing, struct.pack(ROW, digest, content, at, offset, 0, 0, source + 2 * REMOVED,
+      UNLIMITED, UNLIMITED, 0))
+    return true
+  end
+  if status_of(string.byte(record, FLAGS_AT)) ~= COUNTED then return false end
+  local vote = c.vote(voter, record)
+  leave_choices(c, standing, vote)
+  leave(c.row(''), standing, vote.source, vote.epoch, vote.weight)
+  set_status(c, voter, standing, record, REMOVED)
+  for i = 2, #standing.slots, 2 do
+    if standing.slots[i] == digest then
+      table.remove(standing.slots, i)
+      table.remove(standing.slots, i - 1)
+      break
+    end
+  end
+  return true
+end
+
+local function fold_removal(state, item)
+  local offset, time, contest, voter, digest, n = item[2], item[3], item[4], item[5], item[6], item[7]
+  local removal = { offset, item[8], item[9], item[10], item[11] }
+  if n ~= state.fence then
+    state.stats.fenced = state.stats.fenced + 1
+    return
+  end
+  local c = state.contest(contest)
+  state.confirmed[#state.confirmed + 1] = { pending_field(contest, voter), REMOVAL .. digest }
+  local changes
+  if c.row('').cells[ROW_CLOSED] > 0 then
+    changes = c.wait(voter .. digest, removal)
+  else
+    changes = remove_vote(c, voter, digest, removal)
+  end
+  if changes then
+    touch(c, offset, time)
+  else
+    state.stats.duplicates = state.stats.duplicates + 1
+  end
+end

@@ -1,0 +1,149 @@
+-- One contest as a batch is folded into it: read when first asked for, written when the whole batch is folded.
+
+local function empty_row(index) return { index, 0, 0, 0, 0, 0, 0, 0, 0 } end
+
+local function contest_state(views, contest, prefetch)
+  local voters, rows, names, details, ratings, waiting = {}, {}, {}, {}, {}, {}
+  local c = { spilling = {}, sources = {}, reports = {} }
+  if prefetch then
+    local packed = call('HMGET', views .. ':voters:' .. contest, unpack(prefetch))
+    for i = 1, #prefetch do voters[prefetch[i]] = unpack_voter(packed[i]) end
+  end
+
+  local function at(what) return views .. ':' .. what .. ':' .. contest end
+
+  function c.voter(voter, anonymous)
+    local standing = voters[voter]
+    if not standing then
+      standing = unpack_voter(call('HGET', at('voters'), voter))
+      voters[voter] = standing
+    end
+    if standing.anonymous == nil then standing.anonymous = anonymous end
+    return standing
+  end
+
+  function c.row(participant)
+    local row = rows[participant]
+    if row then return row end
+    local packed = call('HGET', at('counts'), participant)
+    local cells
+    if packed then
+      cells = unpack_one(packed)
+    elseif participant == '' then
+      cells = empty_row(0)
+      for i = ROW_OFFSET, ROW_REOPENED do cells[i] = 0 end
+      cells[ROW_OFFSET] = UNLIMITED
+    else
+      local top = c.row('').cells
+      top[1] = top[1] + 1
+      cells = empty_row(top[1])
+      names[cells[1]] = participant
+    end
+    row = { cells = cells, index = participant == '' and 0 or cells[1] }
+    rows[participant] = row
+    return row
+  end
+
+  local function name_of(index)
+    if not names[index] then names[index] = call('HGET', at('names'), string.format('%.0f', index)) end
+    return names[index]
+  end
+
+  function c.find(voter, standing, digest)
+    return c.spilling[voter .. digest] or find_record(views, contest, voter, standing, digest)
+  end
+
+  function c.keep_details(field, epoch, choices, rating)
+    local flat = {}
+    for i = 1, choices and #choices or 0 do
+      flat[2 * i - 1], flat[2 * i] = c.row(choices[i][1]).index, choices[i][2]
+    end
+    details[field] = { epoch, choices and flat, rating }
+  end
+
+  -- a vote that counts, as it was entered
+  function c.vote(voter, record)
+    local digest, _, _, _, index, count, flags = struct.unpack(ROW, record)
+    local vote = { source = flags % 2, epoch = 0, choices = { { name_of(index), count } }, weight = count }
+    if flags >= DETAILED then
+      local kept = details[voter .. digest] or unpack_one(call('HGET', at('details'), voter .. digest))
+      vote.epoch, vote.rating = kept[1], kept[3]
+      if kept[2] then
+        vote.choices, vote.weight = {}, 1
+        for i = 1, #kept[2], 2 do
+          vote.choices[(i + 1) / 2] = { name_of(kept[2][i]), kept[2][i + 1] }
+        end
+      end
+    end
+    return vote
+  end
+
+  function c.rating(participant)
+    if not ratings[participant] then
+      local packed = call('HGET', at('ratings'), participant)
+      ratings[participant] = packed and unpack_one(packed) or { 0, 0, {} }
+    end
+    return ratings[participant]
+  end
+
+  -- keeps a removal that came behind the close; false where one waits already
+  function c.wait(field, removal)
+    if waiting[field] or call('HEXISTS', at('waiting'), field) == 1 then return false end
+    waiting[field] = removal
+    return true
+  end
+
+  -- all that waited, in the order of the log; it waits no more
+  function c.no_longer_waiting()
+    local flat, list = call('HGETALL', at('waiting')), {}
+    for i = 1, #flat, 2 do list[#list + 1] = { flat[i], unpack_one(flat[i + 1]) } end
+    for field, removal in pairs(waiting) do list[#list + 1] = { field, removal } end
+    table.sort(list, function(a, b) return a[2][1] < b[2][1] end)
+    waiting, c.waits_no_more = {}, true
+    return list
+  end
+
+  function c.source(name)
+    if not c.sources[name] then
+      local packed = call('HGET', at('sources'), name)
+      c.sources[name] = packed and unpack_one(packed) or { 0, 0, {}, {} }
+    end
+    return c.sources[name]
+  end
+
+  function c.source_names() return call('HKEYS', at('sources')) end
+
+  function c.has_report(field) return c.reports[field] ~= nil or call('HEXISTS', at('reports'), field) == 1 end
+
+  local function write_packed(what, values, packing)
+    local flat = {}
+    for field, value in pairs(values) do
+      flat[#flat + 1] = field
+      flat[#flat + 1] = packing(value)
+    end
+    for from = 1, #flat, 4000 do call('HSET', at(what), unpack(flat, from, math.min(from + 3999, #flat))) end
+  end
+
+  function c.write()
+    local standings, counts, indexes = {}, {}, {}
+    for voter, s in pairs(voters) do
+      if s.records ~= '' then standings[voter] = s end
+    end
+    for participant, row in pairs(rows) do
+      counts[participant] = row.cells
+      if participant ~= '' and names[row.index] then indexes[string.format('%.0f', row.index)] = participant end
+    end
+    write_packed('voters', standings, pack_voter)
+    write_packed('counts', counts, pack)
+    write_packed('names', indexes, tostring)
+    write_packed('spill', c.spilling, tostring)
+    write_packed('details', details, pack)
+    write_packed('ratings', ratings, pack)
+    if c.waits_no_more then call('DEL', at('waiting')) end
+    write_packed('waiting', waiting, pack)
+    write_packed('sources', c.sources, pack)
+    write_packed('reports', c.reports, pack)
+  end
+
+  return c
+end

@@ -1,0 +1,67 @@
+-- External sources, and the marks of a contest's closing and reopening.
+
+-- a source is {closed, last report (ms), figures by id, held figures by id}
+local S_CLOSED, S_TIME, S_FIGURES, S_HELD = 1, 2, 3, 4
+
+local function report(c, item)
+  local offset, time, source, id, content, delta, decreases, counts = item[2], item[3], item[5], item[6], item[7],
+    item[8], item[9], item[10]
+  local field = source .. '\0' .. id
+  if c.has_report(field) then return false end
+  local s, held = c.source(source), {}
+  if s[S_CLOSED] > 0 then
+    c.reports[field] = { content, offset, 1, held }
+    return true
+  end
+  if decreases then
+    for mapped, figures in pairs(s[S_HELD]) do s[S_FIGURES][mapped] = figures end
+    s[S_HELD] = {}
+  end
+  for i = 1, #counts do
+    local mapped, figures = counts[i][1], { counts[i][2], counts[i][3], counts[i][4] }
+    local known = s[S_FIGURES][mapped]
+    if delta then
+      for k = 1, 3 do figures[k] = figures[k] + (known and known[k] or 0) end
+      s[S_FIGURES][mapped] = figures
+    elseif known and figures[1] < known[1] and not decreases then
+      s[S_HELD][mapped] = figures
+      held[#held + 1] = mapped
+    else
+      s[S_FIGURES][mapped], s[S_HELD][mapped] = figures, nil
+    end
+  end
+  s[S_TIME] = math.max(s[S_TIME], time)
+  c.reports[field] = { content, offset, 0, held }
+  return true
+end
+
+-- the first mark of a closing counts; one that was voided before it came, does not
+local function close(c, item)
+  local seq, source, top = item[5], item[6], c.row('').cells
+  if seq <= top[ROW_REOPENED] then return false end
+  local where, at = top, ROW_CLOSED
+  if source ~= '' then where, at = c.source(source), S_CLOSED end
+  if where[at] >= seq then return false end
+  where[at] = seq
+  return true
+end
+
+local function reopen(c, item)
+  local seq, top = item[5], c.row('').cells
+  if seq <= top[ROW_REOPENED] then return false end
+  top[ROW_REOPENED] = seq
+  local names = c.source_names()
+  for i = 1, #names do c.source(names[i]) end
+  for _, s in pairs(c.sources) do
+    if s[S_CLOSED] <= seq then s[S_CLOSED] = 0 end
+  end
+  if top[ROW_CLOSED] <= seq then
+    top[ROW_CLOSED] = 0
+    local waited = c.no_longer_waiting()
+    for i = 1, #waited do
+      local field = waited[i][1]
+      remove_vote(c, string.sub(field, 1, -DIGEST_SIZE - 1), string.sub(field, -DIGEST_SIZE), waited[i][2])
+    end
+  end
+  return true
+end

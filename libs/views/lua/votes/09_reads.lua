@@ -1,0 +1,157 @@
+-- Reads; each names the position at which it is so.
+
+local function read(name, callback)
+  redis.register_function({ function_name = name, callback = callback, flags = { 'no-writes' } })
+end
+
+local function position(views)
+  local p = call('HMGET', views .. ':position', 'log', 'offset')
+  return p[1] or '', tonumber(p[2] or 0)
+end
+
+-- The gate, the position and what is in doubt: {log, offset, open, n, now (us), fence, reservations pending, oldest
+-- of them (us, 0: none), fenced, duplicates, quarantined, overruled}.
+read('votes_state', function(keys)
+  local base = keys[1]
+  local views, gate = view(base), load_gate(base)
+  local log, offset = position(views)
+  local oldest = call('ZRANGE', base .. ':due', 0, 0, 'WITHSCORES')
+  local stats = call('HMGET', views .. ':stats', 'fenced', 'duplicates', 'quarantined', 'overruled')
+  return pack({ log, offset, gate.open and 1 or 0, gate.n, microseconds(), tonumber(call('GET', views .. ':fence') or 0),
+    call('ZCARD', base .. ':due'), tonumber(oldest[2] or 0), tonumber(stats[1] or 0), tonumber(stats[2] or 0),
+    tonumber(stats[3] or 0), tonumber(stats[4] or 0) })
+end)
+
+local function pairs_of(key, unpacking)
+  local flat, list = call('HGETALL', key), {}
+  for i = 1, #flat, 2 do list[#list + 1] = { flat[i], unpacking(flat[i + 1]) } end
+  return list
+end
+
+-- ARGV: contest, offset of the last change that the caller holds (-1: none).
+-- {log, offset, last change, rows, ratings, sources}: rows, and packed ratings and sources, as pairs with their names,
+-- or 0 instead of the rows when nothing changed since.
+read('votes_counts', function(keys, args)
+  local views, contest = view(keys[1]), args[1]
+  local log, offset = position(views)
+  local top = call('HGET', views .. ':counts:' .. contest, '')
+  local changed = top and unpack_one(top)[ROW_OFFSET] or UNLIMITED
+  if changed == tonumber(args[2]) then return pack({ log, offset, changed, 0, {}, {} }) end
+  local rows = pairs_of(views .. ':counts:' .. contest, unpack_one)
+  local ratings = pairs_of(views .. ':ratings:' .. contest, tostring)
+  return pack({ log, offset, changed, rows, ratings, pairs_of(views .. ':sources:' .. contest, tostring) })
+end)
+
+-- the names of participants by their indexes
+local function names_of(views, contest, indexes)
+  local names = { [0] = '' }
+  if #indexes > 0 then
+    local found = call('HMGET', views .. ':names:' .. contest, unpack(indexes))
+    for i = 1, #indexes do names[indexes[i]] = found[i] or '' end
+  end
+  return names
+end
+
+-- ARGV: contest, voter, digest. {log, offset, open, n, state, ...}: 0 unknown; 1 pending; 2 folded, then status,
+-- accepted_at, offset, source, content hash, remaining for participant and contest, next_free_vote_at, choices as
+-- participant, votes, ..., and 1 where a removal waits for a reopening.
+read('votes_lookup', function(keys, args)
+  local base = keys[1]
+  local views, gate = view(base), load_gate(base)
+  local log, offset = position(views)
+  local head = { log, offset, gate.open and 1 or 0, gate.n }
+  local contest, voter, digest = args[1], args[2], args[3]
+  local standing = unpack_voter(call('HGET', views .. ':voters:' .. contest, voter))
+  local record = find_record(views, contest, voter, standing, digest)
+  if record then
+    local _, content, at, where, index, count, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
+    local chosen, indexes, choices = index > 0 and { index, count } or {}, {}, {}
+    if flags >= DETAILED then
+      chosen = unpack_one(call('HGET', views .. ':details:' .. contest, voter .. digest))[2] or chosen
+    end
+    for i = 1, #chosen, 2 do indexes[#indexes + 1] = chosen[i] end
+    local names = names_of(views, contest, indexes)
+    for i = 1, #chosen, 2 do choices[i], choices[i + 1] = names[chosen[i]], chosen[i + 1] end
+    head[5], head[6], head[7], head[8], head[9], head[10] = 2, status_of(flags), at, where, flags % 2, content
+    head[11], head[12], head[13], head[14] = rem_p, rem_c, next_at, choices
+    head[15] = call('HEXISTS', views .. ':waiting:' .. contest, voter .. digest)
+    return pack(head)
+  end
+  head[5] = 0
+  local field = pending_field(contest, voter)
+  local list = open_pending(base, { field }).list(field)
+  for i = 1, #list do
+    if list[i][P_DIGEST] == digest then head[5], head[6] = 1, list[i][P_AT] end
+  end
+  return pack(head)
+end)
+
+-- ARGV: contest, voter. {now (us), epoch, latest free vote (us, 0: none), rows}, counted and pending; rows are what
+-- the voter has used: {participant ('' contest), source, epoch, used}. A replacement that is pending uses nothing.
+read('votes_allowance', function(keys, args)
+  local base = keys[1]
+  local views, contest, voter = view(base), args[1], args[2]
+  local standing = unpack_voter(call('HGET', views .. ':voters:' .. contest, voter))
+  local field = pending_field(contest, voter)
+  local list, indexes, rows = open_pending(base, { field }).list(field), {}, {}
+  for i = 1, #standing.sums, 4 do
+    local index = math.floor(standing.sums[i] / 2) % 16777216
+    if index > 0 then indexes[#indexes + 1] = index end
+  end
+  local names = names_of(views, contest, indexes)
+  for i = 1, #standing.sums, 4 do
+    local key = standing.sums[i]
+    local rest = math.floor(key / 2)
+    rows[#rows + 1] = { names[rest % 16777216], key % 2, math.floor(rest / 16777216), standing.sums[i + 1] }
+  end
+  local epoch, latest, taken = standing.epoch, standing.latest, {}
+  if latest == 0 then latest = latest_free(standing.records) end
+  local c = contest_view(base, views, contest, {})
+  for i = 1, #list do
+    local p = list[i]
+    local source, slot = p[P_SOURCE], p[P_SLOT]
+    if source == FREE then epoch, latest = math.max(epoch, p[P_EPOCH]), math.max(latest, p[P_AT]) end
+    local index = slot and c.index(slot)
+    local held = slot and (taken[slot] or (index and slot_at(standing.slots, index * 2 + source)))
+    if slot then taken[slot] = true end
+    if source ~= NO_SOURCE and not held then
+      for k = 1, #p[P_CHOICES] do rows[#rows + 1] = { p[P_CHOICES][k][1], source, p[P_EPOCH], p[P_CHOICES][k][2] } end
+      rows[#rows + 1] = { '', source, p[P_EPOCH], p[P_WEIGHT] }
+    end
+  end
+  return pack({ math.max(microseconds(), load_gate(base).clock), epoch, latest, rows })
+end)
+
+-- ARGV: contest, source, report id. {log, offset, content hash, offset of the report, late, ids held}; only the first
+-- two while it was not folded.
+read('votes_report', function(keys, args)
+  local views = view(keys[1])
+  local log, offset = position(views)
+  local packed = call('HGET', views .. ':reports:' .. args[1], args[2] .. '\0' .. args[3])
+  if not packed then return pack({ log, offset }) end
+  local found = unpack_one(packed)
+  return pack({ log, offset, found[1], found[2], found[3], found[4] })
+end)
+
+-- ARGV: contest. How its closing stands here: {open, configuration version in force (-1: none), reservations pending
+-- for it, now (us), closing in force, last one reopened, source, closing in force for it, ...}.
+read('votes_closing', function(keys, args)
+  local base, contest = keys[1], args[1]
+  local views, gate = view(base), load_gate(base)
+  local fields, prefix, pending = call('HKEYS', base .. ':pending'), contest .. '\0', 0
+  for i = 1, #fields do
+    if string.sub(fields[i], 1, #prefix) == prefix then pending = pending + 1 end
+  end
+  local row = call('HGET', views .. ':counts:' .. contest, '')
+  local top = row and unpack_one(row) or {}
+  local reply = { gate.open and 1 or 0, tonumber(call('HGET', base .. ':config', contest) or UNLIMITED), pending,
+    math.max(microseconds(), gate.clock), top[ROW_CLOSED] or 0, top[ROW_REOPENED] or 0 }
+  local sources = call('HGETALL', views .. ':sources:' .. contest)
+  for i = 1, #sources, 2 do
+    reply[#reply + 1], reply[#reply + 2] = sources[i], unpack_one(sources[i + 1])[S_CLOSED]
+  end
+  return pack(reply)
+end)
+
+-- ARGV: contest. Every voter of the contest: {voter, packed standing}, for comparing with another fold.
+read('votes_ledger', function(keys, args) return pack(pairs_of(view(keys[1]) .. ':voters:' .. args[1], tostring)) end)

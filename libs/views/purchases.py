@@ -1,0 +1,160 @@
+"""The views of the purchases: written by one atomic function, read with one call a partition."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple, assert_never
+
+import msgpack
+
+from libs.contracts.codec import Undecodable
+from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.purchases import (
+    Place,
+    Purchase,
+    PurchaseCast,
+    PurchaseRecorded,
+    PurchaseRefunded,
+    PurchaseRefused,
+    PurchasesEvent,
+    PurchaseStatus,
+    PurchaseTakenBack,
+    Refusal,
+    purchases_codec,
+)
+from libs.contracts.topics import Topic
+from libs.tally.events import LogCreated
+from libs.views.client import Valkey
+
+Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
+
+REASON_SIZE = 500
+MOST_LISTED = 1_000
+
+
+class Todo(NamedTuple):
+    """A purchase whose votes are to be cast or taken back, since the event at `offset`."""
+
+    offset: int
+    purchase: Purchase
+
+
+class PurchaseViews:
+    """The purchases of a namespace. A purchase lies in the partition of its key, a user's in all of them.
+
+    Every method raises `ViewsUnavailable` when Valkey is away.
+    """
+
+    def __init__(self, valkey: Valkey, namespace: str, topic: Topic) -> None:
+        self._valkey = valkey
+        self._namespace = namespace
+        self._topic = topic
+
+    async def position(self, partition: int) -> Position | None:
+        """How far `partition` has been folded; None when nothing was."""
+        log, offset, _ = await self._read("purchases_position", partition)
+        return _position(log, offset)
+
+    async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
+        """Fold `entries`, and store `end` as the position: all of it or, raising `Behind`, nothing.
+
+        Repeating what was folded before is silently done.
+        """
+        items = msgpack.packb([_item(record, event) for record, event in entries])
+        reply = await self._valkey.call(
+            "FCALL", "purchases_apply", 1, self._base(partition), start.log_id, start.offset, end, items
+        )
+        if reply[0] == 0:
+            raise Behind(_position(reply[1], reply[2]))
+
+    async def get(self, account: str, key: str) -> Purchase | None:
+        packed = await self._read("purchases_get", self._topic.partition_of(key), account, key)
+        return None if packed is None else _purchase(account, key, packed)
+
+    async def of_user(self, account: str, user: str, before: Place | None, limit: int) -> list[Purchase]:
+        """Up to `limit` (at most 1,000) purchases of a user's pseudonym, by creation, older than `before`."""
+        found = await self._list(f"users:{account}:{user}", account, before, limit)
+        return _newest([(Place(one.created, one.key), one) for one in found], before, limit)
+
+    async def refused(self, account: str, before: Place | None, limit: int) -> list[Purchase]:
+        """Up to `limit` (at most 1,000) purchases of the refund list, by refusal, older than `before`."""
+        found = await self._list(f"refused:{account}", account, before, limit)
+        return _newest([(Place(one.updated, one.key), one) for one in found], before, limit)
+
+    async def todo(self, partition: int, after: int, limit: int) -> list[Todo]:
+        """Up to `limit` open purchases since offsets greater than `after`, in the order of the log."""
+        flat = await self._read("purchases_todo", partition, after, limit)
+        return [
+            Todo(int(offset), _purchase(account.decode(), key.decode(), packed))
+            for offset, account, key, packed in zip(*(flat[at::4] for at in range(4)), strict=True)
+        ]
+
+    async def quarantine(self, partition: int) -> dict[int, str]:
+        """Offset and reason of every record that could not be folded."""
+        flat = await self._read("purchases_quarantine", partition)
+        return {int(offset): reason.decode() for offset, reason in zip(flat[::2], flat[1::2], strict=True)}
+
+    async def _list(self, name: str, account: str, before: Place | None, limit: int) -> list[Purchase]:
+        """Enough of every partition; in one of them no two have the same moment."""
+        latest: int | str = "+inf" if before is None else before.at
+        pages = await asyncio.gather(
+            *(
+                self._read("purchases_page", partition, name, account, latest, min(limit, MOST_LISTED) + 1)
+                for partition in range(self._topic.partitions)
+            )
+        )
+        return [
+            _purchase(account, key.decode(), packed)
+            for flat in pages
+            for key, packed in zip(flat[::2], flat[1::2], strict=True)
+        ]
+
+    def _base(self, partition: int) -> str:
+        return f"{self._namespace}:{{q{partition}}}"
+
+    async def _read(self, function: str, partition: int, *args: Any) -> Any:
+        return await self._valkey.call("FCALL_RO", function, 1, self._base(partition), *args)
+
+
+def _newest(placed: list[tuple[Place, Purchase]], before: Place | None, limit: int) -> list[Purchase]:
+    older = [one for one in placed if before is None or one[0] < before]
+    return [purchase for _, purchase in sorted(older, key=lambda one: one[0], reverse=True)[:limit]]
+
+
+def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:
+    """An event as the function takes it: the order of `event_of` in purchases.lua."""
+    where = [record.offset, record.timestamp_ms]
+    match event:
+        case Undecodable():
+            return ["poison", *where, event.reason[:REASON_SIZE]]
+        case LogCreated():
+            return ["nothing", *where]
+    item = [event.type, *where, event.at, event.account, event.key]
+    match event:
+        case PurchaseRecorded():
+            return [*item, event.user, int(event.vote is not None), purchases_codec.encode(event).decode()]
+        case PurchaseRefused():
+            return [*item, event.code, event.reason]
+        case PurchaseRefunded() | PurchaseCast() | PurchaseTakenBack():
+            return item
+    assert_never(event)
+
+
+def _position(log: bytes, offset: bytes) -> Position | None:
+    return Position(log.decode(), int(offset)) if log else None
+
+
+def _purchase(account: str, key: str, packed: bytes) -> Purchase:
+    status, created, updated, offset, code, reason, taken_back, _, event = msgpack.unpackb(packed)
+    recorded = purchases_codec.decode(event.encode()) if event else None
+    assert recorded is None or isinstance(recorded, PurchaseRecorded), "only these are stored"
+    return Purchase(
+        account=account,
+        key=key,
+        status=PurchaseStatus(status),
+        created=created,
+        updated=updated,
+        offset=offset,
+        refusal=Refusal(code, reason) if code else None,
+        taken_back=bool(taken_back),
+        recorded=recorded,
+    )
