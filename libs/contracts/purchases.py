@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from libs.contracts.catalogue import Account
 from libs.contracts.codec import Codec
@@ -18,6 +18,7 @@ from libs.tally.events import LogCreated
 
 PurchaseKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{22}$")]
 """HMAC of the purchase token under the account's secret: the same token is the same purchase."""
+Moment = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class OfPurchase:
 
     account: Account
     key: PurchaseKey
-    at: int
+    at: Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

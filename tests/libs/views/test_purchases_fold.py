@@ -1,0 +1,196 @@
+"""The purchases' Lua fold equals the plain one, however the log is cut, doubled, or begun again."""
+
+import uuid
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from libs.contracts.codec import Undecodable
+from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.purchases import (
+    Place,
+    PurchaseCast,
+    PurchaseRefunded,
+    PurchaseRefused,
+    PurchasesEvent,
+    PurchaseStatus,
+    PurchaseTakenBack,
+)
+from libs.contracts.topics import Topic
+from libs.purchases.fold import PurchaseFold
+from libs.tally.events import LogCreated
+from libs.views.client import Coalescer
+from libs.views.functions import load_functions, open_valkey
+from libs.views.purchases import Entry, PurchaseViews
+from tests.support.purchases import NOW_US, a_purchase, purchase_key
+
+LOG = "the-log"
+NOW_MS = NOW_US // 1000
+ACCOUNTS, USERS, NAMES = ["a1", "a2"], ["u1", "u2"], ["x", "y", "z"]
+
+step = st.fixed_dictionaries(
+    {
+        "do": st.sampled_from(["record"] * 4 + ["refund"] * 3 + ["cast", "refuse", "take_back"] * 2 + ["poison"]),
+        "account": st.sampled_from(["a1", "a1", "a1", "a2"]),
+        "name": st.sampled_from(NAMES),
+        "user": st.sampled_from(USERS),
+        "votes": st.sampled_from([True, True, True, False]),
+        "content": st.sampled_from(["one", "other"]),
+        "after_ms": st.sampled_from([0, 0, 1, 7, -5]),
+        "skew_us": st.sampled_from([0, -3_000_000, 5_000_000]),
+    }
+)
+
+
+def event_of(step: dict[str, Any], time_ms: int) -> PurchasesEvent | Undecodable:
+    at = time_ms * 1000 + step["skew_us"]
+    of: dict[str, Any] = {"account": step["account"], "key": purchase_key(step["name"]), "at": at}
+    match step["do"]:
+        case "record":
+            kind: dict[str, Any] = {} if step["votes"] else {"vote": None, "kind": "subscription"}
+            return a_purchase(**of, **kind, user=step["user"], content=step["content"])
+        case "refund":
+            return PurchaseRefunded(**of)
+        case "cast":
+            return PurchaseCast(**of, accepted_at=at)
+        case "refuse":
+            return PurchaseRefused(**of, code="contest_not_running", reason="over")
+        case "take_back":
+            return PurchaseTakenBack(**of)
+    return Undecodable("no event")
+
+
+def folded(entries: list[Entry]) -> PurchaseFold:
+    fold = PurchaseFold()
+    for record, event in entries:
+        if isinstance(event, Undecodable):
+            fold.time_ms = max(fold.time_ms, record.timestamp_ms)
+        else:
+            fold.evolve(event, record.offset, record.timestamp_ms)
+    return fold
+
+
+@pytest.fixture(scope="module")
+async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
+    valkey = open_valkey(servers.addresses.valkey)
+    await load_functions(valkey)
+    yield valkey
+    await valkey.close()
+
+
+def views_of(valkey: Coalescer, partitions: int = 1) -> PurchaseViews:
+    return PurchaseViews(valkey, namespace := f"t{uuid.uuid4().hex[:8]}", Topic(f"{namespace}.p", partitions))
+
+
+async def assert_equal(views: PurchaseViews, entries: list[Entry]) -> None:
+    fold = folded(entries)
+    assert await views.position(0) == Position(LOG, len(entries))
+    for account in ACCOUNTS:
+        mine = [one for (owner, _), one in fold.purchases.items() if owner == account]
+        for name in NAMES:
+            key = purchase_key(name)
+            assert await views.get(account, key) == fold.purchases.get((account, key))
+        for user in USERS:
+            bought = [one for one in mine if one.recorded is not None and one.recorded.user == user]
+            newest = sorted(bought, key=lambda one: one.created, reverse=True)
+            assert await views.of_user(account, user, None, 10) == newest
+        refused = [one for one in mine if one.status is PurchaseStatus.REFUSED]
+        newest = sorted(refused, key=lambda one: one.updated, reverse=True)
+        assert await views.refused(account, None, 10) == newest
+    todo = await views.todo(0, -1, 10)
+    assert {(one.purchase.account, one.purchase.key) for one in todo} == {
+        name for name, one in fold.purchases.items() if one.is_open
+    }
+    assert [one.offset for one in todo] == sorted(one.offset for one in todo)
+    assert await views.quarantine(0) == {
+        record.offset: event.reason for record, event in entries if isinstance(event, Undecodable)
+    }
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    steps=st.lists(step, min_size=10, max_size=40),
+    cuts=st.lists(st.integers(0, 1000), max_size=6),
+    again=st.lists(st.booleans(), min_size=8, max_size=8),
+)
+async def test_any_log_cut_anyhow_and_partly_folded_twice_gives_the_plain_fold(
+    valkey: Coalescer, steps: list[dict[str, Any]], cuts: list[int], again: list[bool]
+) -> None:
+    views, time_ms = views_of(valkey), NOW_MS
+    entries: list[Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
+    for offset, one in enumerate(steps, start=1):
+        time_ms += one["after_ms"]
+        entries.append((LogRecord(offset, time_ms, b""), event_of(one, time_ms)))
+    edges = sorted({0, len(entries), *(c % len(entries) for c in cuts)})
+    for index, (first, after) in enumerate(pairwise(edges)):
+        await views.apply(0, Position(LOG, first), entries[first:after], after)
+        if again[index]:
+            await views.apply(0, Position(LOG, first), entries[first:after], after)
+    await assert_equal(views, entries)
+
+
+async def fold_all(views: PurchaseViews, *events: PurchasesEvent, partition: int = 0) -> None:
+    start = await views.position(partition) or Position(LOG, 0)
+    entries: list[Entry] = [
+        (LogRecord(offset, NOW_MS, b""), event) for offset, event in enumerate(events, start.offset)
+    ]
+    await views.apply(partition, start, entries, start.offset + len(entries))
+
+
+async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Coalescer) -> None:
+    views = views_of(valkey)
+    first: list[Entry] = [(LogRecord(0, NOW_MS, b""), LogCreated(LOG))]
+    with pytest.raises(Behind) as empty:
+        await views.apply(0, Position(LOG, 5), first, 6)
+    assert empty.value.stored is None
+    await views.apply(0, Position(LOG, 0), first, 1)
+    for start in (Position(LOG, 3), Position("another-log", 1)):
+        with pytest.raises(Behind) as caught:
+            await views.apply(0, start, first, 4)
+        assert caught.value.stored == Position(LOG, 1)
+
+
+async def test_a_refused_purchase_is_taken_back_whatever_a_slow_cast_says_of_it(valkey: Coalescer) -> None:
+    views, of = views_of(valkey), {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
+    cast = PurchaseCast(**of, accepted_at=NOW_US)
+    refused = PurchaseRefused(**of, code="contest_limit_reached", reason="full")
+    await fold_all(views, a_purchase("x"), cast, refused, cast)
+    [todo] = await views.todo(0, -1, 10)
+    assert todo.purchase.status is PurchaseStatus.REFUSED
+    await fold_all(views, PurchaseTakenBack(**of))
+    assert await views.todo(0, -1, 10) == []
+    await fold_all(views, PurchaseRefunded(**of))
+    assert await views.todo(0, -1, 10) == []
+    assert await views.refused("a1", None, 10) == []
+
+
+async def test_nothing_is_to_be_done_of_a_purchase_behind_its_refund(valkey: Coalescer) -> None:
+    views = views_of(valkey)
+    await fold_all(views, PurchaseRefunded(account="a1", key=purchase_key("x"), at=NOW_US), a_purchase("x"))
+    found = await views.get("a1", purchase_key("x"))
+    assert found is not None
+    assert (found.status, found.recorded) == (PurchaseStatus.REFUNDED, a_purchase("x"))
+    assert await views.todo(0, -1, 10) == []
+
+
+async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(valkey: Coalescer) -> None:
+    views = views_of(valkey, partitions=3)
+    topic = Topic("t", 3)
+    names = [f"n{number}" for number in range(30)]
+    for partition in range(3):
+        mine = [name for name in names if topic.partition_of(purchase_key(name)) == partition]
+        await fold_all(views, *(a_purchase(name) for name in mine), partition=partition)
+    seen: list[Place] = []
+    while page := await views.of_user("a1", "u1", seen[-1] if seen else None, 7):
+        seen += [Place(one.created, one.key) for one in page]
+    assert sorted(seen, reverse=True) == seen
+    assert {place.key for place in seen} == {purchase_key(name) for name in names}
+    assert len(seen) == len(names)
