@@ -1,11 +1,13 @@
-"""One vote on its way through the service, and how it ends."""
+"""One vote on its way into the log, and how it ends."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from libs.contracts.pseudonyms import receipt
 from libs.tally.admission import Granted, Known
 from libs.tally.commands import CastVote
 from libs.tally.errors import TallyError
+from libs.tally.events import Choices
+from libs.tally.rules import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +15,7 @@ class Accepted:
     """A vote in the log that counts. `replayed`: an earlier request was the first to be told so."""
 
     command: CastVote
+    choices: Choices
     replayed: bool
     accepted_at: int
     remaining_participant: int | None
@@ -28,18 +31,23 @@ Outcome = Accepted | TallyError
 
 @dataclass(slots=True)
 class Attempt:
-    """`outcome` is None until it is decided; `doubted` when an earlier record of it was fenced off."""
+    """`outcome` is None until it is decided; `doubted` when an earlier record of it was fenced off.
+
+    `judged` is what the contest's configuration says of it, `taken` are the participants for whom it took votes
+    from the address's limit.
+    """
 
     command: CastVote
     partition: int
     doubted: bool = False
-    refusal: TallyError | None = None
-    took_address: bool = False
+    judged: Selection | TallyError | None = None
+    taken: list[str] = field(default_factory=list)
     outcome: Outcome | None = None
 
     def accept(self, granted: Granted, proof: str, offset: int) -> None:
         self.outcome = Accepted(
             self.command,
+            granted.choices,
             granted.joined,
             granted.accepted_at,
             granted.remaining_participant,
@@ -54,6 +62,7 @@ class Attempt:
         command = self.command
         self.outcome = Accepted(
             command,
+            known.choices or ((command.participant or "", command.count),),
             replayed,
             known.accepted_at,
             known.remaining_participant,
@@ -63,3 +72,9 @@ class Attempt:
             self.partition,
             known.offset,
         )
+
+    @property
+    def address_taker(self) -> str:
+        """In whose name the address's limit is used: a replacement takes nothing that the replaced had not."""
+        replaces = isinstance(self.judged, Selection) and self.judged.slot is not None
+        return self.command.voter if replaces else self.command.vote_id

@@ -1,15 +1,16 @@
 """Votes from their form to their answer, in rounds: judge, reserve, record; what is left open goes again."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
 from libs.casting.attempts import Attempt, Outcome
-from libs.casting.contests import Contests
-from libs.casting.recording import POLL_S, Recorder, reused
+from libs.casting.contests import Contests, refresh
+from libs.casting.recording import Recorder, reused
 from libs.casting.reserver import Reserver
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.casting.waiting import GATE_WAIT_S, POLL_S, SETTLE_WAIT_S
 from libs.contracts.topics import Topic
 from libs.tally.admission import (
     Answer,
@@ -32,16 +33,10 @@ from libs.tally.errors import (
     LimitScope,
     LogUnavailable,
     TallyError,
-    ViewsUnavailable,
 )
-from libs.tally.rules import own_refusal
-from libs.views.addresses import AddressCounters, Taken
+from libs.tally.rules import Selection, judge
+from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Taken
 from libs.views.votes import VoteViews
-
-GATE_WAIT_S = 2.0
-"""How long a vote waits for a shut gate, or for a fresh configuration, before it is told so."""
-SETTLE_WAIT_S = 8.0
-"""How long a vote in doubt waits for the fold: a send's deadline, a fence, and the fold up to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +69,6 @@ class Caster:
         self, account: str, attempts: Sequence[Attempt], settle_deadline: float, gate_deadline: float
     ) -> None:
         contest = await self.contests.get(account, attempts[0].command.contest)
-        if contest.contest_type not in ("voteonly", "participation"):
-            problem = f"contests of type {contest.contest_type} take no plain votes"
-            raise ValidationFailed([Problem("/participant_key", problem)])
         answers = await self._reserve(contest, attempts)
         granted = [
             (attempt, answer)
@@ -89,8 +81,8 @@ class Caster:
         for attempt, answer in zip(attempts, answers, strict=True):
             if isinstance(answer, Granted):
                 continue
-            if attempt.took_address and not isinstance(answer, TallyError):
-                await self.recorder.give_address(attempt.command)
+            if attempt.taken and not isinstance(answer, TallyError):
+                await self.recorder.give_address(attempt)
             if isinstance(answer, Known):
                 attempt.answer_again(answer, self.recorder.server_key, replayed=not attempt.doubted)
             elif isinstance(answer, Stale):
@@ -103,21 +95,18 @@ class Caster:
         await _wait(doubted, settle_deadline, LogUnavailable("The vote was not recorded.", retry_after_s=1))
         await _wait(shut, gate_deadline, LedgerCatchingUp("Earlier votes are being settled.", retry_after_s=1))
         if stale:
-            await self._refresh(account, contest, stale, gate_deadline)
+            await refresh(self.views, self.contests, account, contest, stale, gate_deadline)
 
     async def _reserve(self, contest: Contest, attempts: Sequence[Attempt]) -> list[Answer | TallyError]:
         """Judge by the contest's configuration, take from the addresses, then ask the ledger, in order."""
-        from_addresses: list[Attempt] = []
+        from_addresses: list[tuple[Attempt, Selection]] = []
         for attempt in attempts:
-            attempt.refusal, attempt.took_address = own_refusal(contest, attempt.command), False
-            if attempt.refusal is None and _counts_address(contest, attempt.command):
-                from_addresses.append(attempt)
+            attempt.judged, attempt.taken = judge(contest, attempt.command), []
+            if isinstance(attempt.judged, Selection) and _counts_address(contest, attempt.command):
+                from_addresses.append((attempt, attempt.judged))
         if from_addresses:
-            await asyncio.gather(*(self._take_address(contest, attempt) for attempt in from_addresses))
-        futures = [
-            self.reserver.reserve(attempt.partition, _request(contest, attempt.command, attempt.refusal))
-            for attempt in attempts
-        ]
+            await asyncio.gather(*(self._take_address(contest, *each) for each in from_addresses))
+        futures = [self.reserver.reserve(attempt.partition, _request(contest, attempt)) for attempt in attempts]
         answers: list[Answer | TallyError] = []
         for future in futures:
             try:
@@ -126,44 +115,35 @@ class Caster:
                 answers.append(error)
         return answers
 
-    async def _take_address(self, contest: Contest, attempt: Attempt) -> None:
-        command, limit = attempt.command, contest.ip_restriction_per_participant
-        participant, count = command.choices[0]
-        expires = None if contest.end is None else contest.end // 1_000_000 + 86_400
-        answer = await self.addresses.take(
-            command.contest, participant, command.address or "", command.vote_id, count, limit, expires
-        )
-        attempt.took_address = answer.taken is Taken.TAKEN
-        if answer.taken is Taken.FULL:
-            attempt.refusal = LimitReached(LimitScope.IP, limit, answer.used)
-
-    async def _refresh(self, account: str, before: Contest, stale: dict[int, Stale], deadline: float) -> None:
-        """Load the contest again, and put its version in force where none is."""
-        if asyncio.get_running_loop().time() > deadline:
-            raise ViewsUnavailable("The contest's configuration keeps changing.", retry_after_s=1)
-        fresh = await self.contests.reload(account, before.key)
-        older = [
-            self.views.raise_config(partition, before.key, fresh.version, answer.incarnation)
-            for partition, answer in stale.items()
-            if answer.in_force is None or answer.in_force < fresh.version
-        ]
-        if older:
-            await asyncio.gather(*older)
-        if fresh.version == before.version or len(older) < len(stale):
-            await asyncio.sleep(POLL_S)  # the projector is about to fold what is in force already
+    async def _take_address(self, contest: Contest, attempt: Attempt, selection: Selection) -> None:
+        """Take from the address's limit for each choice; where one is full, the attempt is refused."""
+        command, limit, taker = attempt.command, contest.ip_restriction_per_participant, attempt.address_taker
+        for participant, count in selection.choices:
+            answer = await self.addresses.take(
+                command.contest, participant, command.address or "", taker, count, limit, _expiry(contest)
+            )
+            if answer.taken is Taken.TAKEN:
+                attempt.taken.append(participant)
+            elif answer.taken is Taken.FULL:
+                attempt.judged = LimitReached(LimitScope.IP, limit, answer.used)
 
 
-def _request(contest: Contest, command: CastVote, refusal: TallyError | None) -> Request:
-    participant, count = command.choices[0]
+def _expiry(contest: Contest) -> int:
+    """When an address's counter may go (s): no vote of the contest can be counted by it then."""
+    if contest.end is not None:
+        return contest.end // 1_000_000 + 86_400
+    return int(time.time()) + ADDRESS_LIFE_S
+
+
+def _request(contest: Contest, attempt: Attempt) -> Request:
+    command = attempt.command
     return Request(
         contest=contest,
         voter=command.voter,
         vote_id=command.vote_id,
         content=command.content,
         source=command.source,
-        participant=participant,
-        count=count,
-        declined=refusal is not None,
+        selection=attempt.judged if isinstance(attempt.judged, Selection) else None,
     )
 
 
@@ -178,10 +158,10 @@ def _refused(
         case NotRunning(now):
             return ContestNotRunning(contest.phase(now), contest.start, contest.end)
         case Declined():
-            assert attempt.refusal is not None
-            return attempt.refusal
-        case OverLimit(scope, limit, used, next_free_vote_at):
-            return LimitReached(scope, limit, used, next_free_vote_at)
+            assert isinstance(attempt.judged, TallyError)
+            return attempt.judged
+        case OverLimit(scope, limit, used, next_free_vote_at, at):
+            return LimitReached(scope, limit, used, next_free_vote_at, at)
         case _:
             assert_never(answer)
 

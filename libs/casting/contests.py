@@ -1,11 +1,14 @@
-"""Contests held in memory by the ingestion worker; `reserve` proves that what it judged by is fresh."""
+"""Contests held in memory by a worker that casts votes; `reserve` proves that what it judged by is fresh."""
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
+from libs.casting.waiting import POLL_S
+from libs.tally.admission import Stale
 from libs.tally.contest import Contest
-from libs.tally.errors import NotFound
+from libs.tally.errors import NotFound, ViewsUnavailable
+from libs.views.votes import VoteViews
 
 MOST_CONTESTS = 10_000
 
@@ -59,3 +62,26 @@ class Contests:
             (_, oldest), _ = self._contests.popitem(last=False)
             self._secrets.pop(oldest, None)
         return contest
+
+
+async def refresh(
+    views: VoteViews,
+    contests: Contests,
+    account: str,
+    before: Contest,
+    stale: Mapping[int, Stale],
+    deadline: float,
+) -> None:
+    """Load the contest again, and put its version in force where none is. `stale` are answers by partition."""
+    if asyncio.get_running_loop().time() > deadline:
+        raise ViewsUnavailable("The contest's configuration keeps changing.", retry_after_s=1)
+    fresh = await contests.reload(account, before.key)
+    older = [
+        views.raise_config(partition, before.key, fresh.version, answer.incarnation)
+        for partition, answer in stale.items()
+        if answer.in_force is None or answer.in_force < fresh.version
+    ]
+    if older:
+        await asyncio.gather(*older)
+    if fresh.version == before.version or len(older) < len(stale):
+        await asyncio.sleep(POLL_S)  # the projector is about to fold what is in force already

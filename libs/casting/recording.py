@@ -8,6 +8,7 @@ from typing import Protocol
 
 from libs.casting.attempts import Attempt
 from libs.casting.reserver import Confirmer
+from libs.casting.waiting import POLL_S
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
 from libs.contracts.pseudonyms import receipt
@@ -19,8 +20,6 @@ from libs.tally.errors import IdempotencyKeyReused, LogUnavailable, TallyError, 
 from libs.tally.events import VoteCast
 from libs.views.addresses import AddressCounters
 from libs.views.votes import VoteViews
-
-POLL_S = 0.02
 
 
 class Log(Protocol):
@@ -71,11 +70,15 @@ class Recorder:
         if in_doubt:
             await asyncio.gather(*(self._settle(attempt, grant, deadline) for attempt, grant in in_doubt))
 
-    async def give_address(self, command: CastVote) -> None:
+    async def give_address(self, attempt: Attempt) -> None:
         """Nothing of the vote is in the log, nor will be. Advisory: a counter has a life of its own."""
-        if command.address is not None:
+        command = attempt.command
+        for participant in attempt.taken:
             with suppress(ViewsUnavailable):
-                await self.addresses.give(command.contest, command.choices[0][0], command.address, command.vote_id)
+                await self.addresses.give(
+                    command.contest, participant, command.address or "", attempt.address_taker
+                )
+        attempt.taken.clear()
 
     def _send(
         self, command: CastVote, partition: int, granted: Granted
@@ -93,7 +96,7 @@ class Recorder:
             await self.views.release(
                 attempt.partition, command.contest, command.voter, command.vote_id, granted.incarnation
             )
-        await self.give_address(command)
+        await self.give_address(attempt)
 
     async def _settle(self, attempt: Attempt, granted: Granted, deadline: float) -> None:
         """Wait until the fold shows the vote, or a fence without it.

@@ -47,10 +47,13 @@ class LogReader:
     consumer of its own.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, fetch_bytes: int = FETCH_BYTES) -> None:
+        """`fetch_bytes` is what `record` fetches at once, at least the one that it wants."""
         self._settings = settings
+        self._fetch_bytes = fetch_bytes
         self._consumer: AIOKafkaConsumer | None = None
         self._starting = asyncio.Lock()
+        self._reading = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,6 +106,21 @@ class LogReader:
                     )
                 ids[partition] = first.log_id
         return ids
+
+    async def record(self, topic: str, partition: int, offset: int) -> LogRecord:
+        """The one record at `offset`, which must be in the log; one such call at a time is under way."""
+        tp = TopicPartition(topic, partition)
+
+        async def fetch(consumer: AIOKafkaConsumer) -> LogRecord:
+            consumer.assign([tp])
+            consumer.seek(tp, offset)
+            try:
+                return as_record(await consumer.getone(tp))
+            finally:
+                consumer.unsubscribe()
+
+        async with self._reading:
+            return await self._ask(fetch)
 
     async def records(
         self, topic: str, ranges: dict[int, Extent], *, fetch_bytes: int = FETCH_BYTES
@@ -157,7 +175,7 @@ class LogReader:
     async def _started(self) -> AIOKafkaConsumer:
         async with self._starting:
             if self._consumer is None:
-                consumer = self._new_consumer()
+                consumer = self._new_consumer(self._fetch_bytes)
                 try:
                     await consumer.start()
                 except BaseException:
@@ -166,7 +184,7 @@ class LogReader:
                 self._consumer = consumer
             return self._consumer
 
-    def _new_consumer(self, fetch_bytes: int = FETCH_BYTES) -> AIOKafkaConsumer:
+    def _new_consumer(self, fetch_bytes: int) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
             bootstrap_servers=self._settings.kafka_bootstrap_servers,
             request_timeout_ms=self._settings.kafka_request_timeout_ms,

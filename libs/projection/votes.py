@@ -2,18 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED
-from libs.tally.events import VoteCast
-from libs.views.addresses import AddressCounters
+from libs.tally.events import VoteCast, VoteRemoved
+from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, give_back
 from libs.views.votes import APPLY_ITEMS, FoldInput, VoteViews
 
-ADDRESS_LIFE_S = 30 * 86_400
-"""How long a rebuilt address counter lives."""
 FRESH_S = 0.5
 """Records folded within this time of their append were counted for their address just before, by ingestion."""
 IN_FLIGHT = 2
@@ -53,21 +51,19 @@ class VotesProjection:
     async def _rebuild_addresses(self, items: Sequence[FoldInput]) -> None:
         """Take again what votes took from their addresses' limits, where Valkey may have lost it."""
         oldest = (time.time() - ADDRESS_LIFE_S) * 1_000_000
-        casts = (item.event for item in items if isinstance(item.event, VoteCast))
-        calls = [
-            self._addresses.take(
-                cast.contest,
-                participant,
-                cast.address,
-                cast.vote_id,
-                count,
-                UNLIMITED,
-                cast.accepted_at // 1_000_000 + ADDRESS_LIFE_S,
-            )
-            for cast in casts
-            if cast.address is not None and cast.source == "c-free" and cast.accepted_at > oldest
-            for participant, count in cast.choices
-        ]
+        calls: list[Awaitable[object]] = []
+        for item in items:
+            match item.event:
+                case VoteCast(source="c-free", address=str() as address) as cast if cast.accepted_at > oldest:
+                    taker = cast.voter if cast.replaces else cast.vote_id
+                    expires_at_s = cast.accepted_at // 1_000_000 + ADDRESS_LIFE_S
+                    calls += [
+                        self._addresses.take(cast.contest, name, address, taker, count, UNLIMITED, expires_at_s)
+                        for name, count in cast.choices
+                    ]
+                case VoteRemoved(address=str()) as removal:
+                    calls.append(give_back(self._addresses, removal))
+        # started in one tick, they arrive in the order of the log
         await asyncio.gather(*calls)
 
 

@@ -38,7 +38,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The id was folded before, with the same content: its first answer."""
+    """The id was folded before, with the same content: its first answer. `choices` are those of a ballot."""
 
     accepted_at: int
     remaining_participant: int | None
@@ -46,6 +46,7 @@ class Known:
     next_free_vote_at: int | None
     offset: int
     status: VoteStatus
+    choices: Choices = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,8 @@ class VoteRemoved:
     removed_at: int
     reason: Literal["voter", "refund"] = "voter"
     address: str | None = None
-    """The address that the vote counted for, whose limit has room again."""
+    """The address whose limit has room again, for `participants`."""
+    participants: tuple[str, ...] = ()
     type: Literal["VoteRemoved"] = "VoteRemoved"
 
 

@@ -1,10 +1,15 @@
 """How many free votes an address has given a participant: counters of their own, advisory to the fold."""
 
+import asyncio
 from enum import Enum
 from typing import NamedTuple
 
+from libs.tally.events import VoteRemoved
 from libs.views.client import Valkey
 from libs.views.packing import digest
+
+ADDRESS_LIFE_S = 30 * 86_400
+"""How long a counter lives where the contest's end does not say."""
 
 
 class Taken(Enum):
@@ -21,7 +26,8 @@ class AddressAnswer(NamedTuple):
 
 
 class AddressCounters:
-    """Exact in fair weather. `address` is a pseudonym; a vote id takes its count once, however often it asks."""
+    """Exact in fair weather. `address` is a pseudonym; a taker (a vote id, or the voter of a vote that replaces
+    others) takes its count once, however often it asks."""
 
     def __init__(self, valkey: Valkey, namespace: str) -> None:
         self._valkey = valkey
@@ -35,18 +41,30 @@ class AddressCounters:
         contest: str,
         participant: str,
         address: str,
-        vote_id: str,
+        taker: str,
         count: int,
         limit: int,
         expires_at_s: int | None = None,
     ) -> AddressAnswer:
         """Take `count` votes unless that exceeds `limit` (-1: none). The counter lives until `expires_at_s`."""
         key = self._key(contest, participant, address)
-        args = digest(vote_id), count, limit, expires_at_s or 0
+        args = digest(taker), count, limit, expires_at_s or 0
         taken, used = await self._valkey.call("FCALL", "address_take", 1, key, *args)
         return AddressAnswer(Taken(taken), used)
 
-    async def give(self, contest: str, participant: str, address: str, vote_id: str) -> None:
-        """Give back what a refused vote took."""
+    async def give(self, contest: str, participant: str, address: str, taker: str) -> None:
+        """Give back what a vote took that was refused, or removed."""
         key = self._key(contest, participant, address)
-        await self._valkey.call("FCALL", "address_give", 1, key, digest(vote_id))
+        await self._valkey.call("FCALL", "address_give", 1, key, digest(taker))
+
+
+async def give_back(addresses: AddressCounters, removal: VoteRemoved) -> None:
+    """Make room again where the removed vote had taken it, in its own name or its voter's."""
+    if removal.address is not None:
+        await asyncio.gather(
+            *(
+                addresses.give(removal.contest, participant, removal.address, taker)
+                for participant in removal.participants
+                for taker in (removal.vote_id, removal.voter)
+            )
+        )

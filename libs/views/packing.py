@@ -115,8 +115,11 @@ def answer(reply: Sequence[Any]) -> Answer:
                 form=FORMS[form],
                 choices=tuple([(participant.decode(), votes) for participant, votes in choices]),
             )
-        case [2, at, _, left_p, left_c, next_at, offset, status]:
-            return Known(at, limited(left_p), limited(left_c), next_at or None, offset, VoteStatus(status))
+        case [2, at, _, left_p, left_c, next_at, offset, status, *chosen]:
+            left = limited(left_p), limited(left_c)
+            names = [name.decode() for name in chosen[::2]]
+            choices = tuple(zip(names, chosen[1::2], strict=True))
+            return Known(at, *left, next_at or None, offset, VoteStatus(status), choices)
         case [3]:
             return Reused()
         case [4]:

@@ -86,7 +86,7 @@ class VoteState:
         if self.status is None or self.accepted_at is None or self.offset is None:
             return None
         left = self.remaining_participant, self.remaining_contest
-        return Known(self.accepted_at, *left, self.next_free_vote_at, self.offset, self.status)
+        return Known(self.accepted_at, *left, self.next_free_vote_at, self.offset, self.status, self.choices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,28 @@ local function granted(kind, n, p)
     p[P_MAX_C], p[P_FORM], p[P_CHOICES] }
 end
 
+-- the names of participants by their indexes
+local function names_of(views, contest, indexes)
+  local names = { [0] = '' }
+  if #indexes > 0 then
+    local found = call('HMGET', views .. ':names:' .. contest, unpack(indexes))
+    for i = 1, #indexes do names[indexes[i]] = found[i] or '' end
+  end
+  return names
+end
+
+-- adds the choices of a ballot, as participant, votes, ...
+local function with_choices(reply, views, contest, field)
+  local chosen, indexes = unpack_one(call('HGET', views .. ':details:' .. contest, field))[2] or {}, {}
+  for i = 1, #chosen, 2 do indexes[#indexes + 1] = chosen[i] end
+  local names = names_of(views, contest, indexes)
+  for i = 1, #chosen, 2 do
+    reply[#reply + 1] = names[chosen[i]]
+    reply[#reply + 1] = chosen[i + 1]
+  end
+  return reply
+end
+
 -- what reserve reads of one contest: its voters, the configuration in force, its own row, the participants' indexes
 local function contest_view(base, views, contest, voters)
   local c = { voters = read_fields(views .. ':voters:' .. contest, voters), indexes = { [''] = 0 } }
@@ -174,7 +196,8 @@ local function reserve_one(gate, now, r, c, pending, views)
   if record then
     local _, hash, at, offset, _, _, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
     if hash ~= content then return { R_REUSED } end
-    return { R_KNOWN, at, gate.n, rem_p, rem_c, next_at, offset, status_of(flags) }
+    local known = { R_KNOWN, at, gate.n, rem_p, rem_c, next_at, offset, status_of(flags) }
+    return flags < DETAILED and known or with_choices(known, views, contest, voter .. digest)
   end
   local field = pending_field(contest, voter)
   local list = pending.list(field)

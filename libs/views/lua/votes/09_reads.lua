@@ -42,16 +42,6 @@ read('votes_counts', function(keys, args)
   return pack({ log, offset, changed, rows, ratings, pairs_of(views .. ':sources:' .. contest, tostring) })
 end)
 
--- the names of participants by their indexes
-local function names_of(views, contest, indexes)
-  local names = { [0] = '' }
-  if #indexes > 0 then
-    local found = call('HMGET', views .. ':names:' .. contest, unpack(indexes))
-    for i = 1, #indexes do names[indexes[i]] = found[i] or '' end
-  end
-  return names
-end
-
 -- ARGV: contest, voter, digest. {log, offset, open, n, state, ...}: 0 unknown; 1 pending; 2 folded, then status,
 -- accepted_at, offset, source, content hash, remaining for participant and contest, next_free_vote_at, choices as
 -- participant, votes, ..., and 1 where a removal waits for a reopening.
@@ -65,13 +55,12 @@ read('votes_lookup', function(keys, args)
   local record = find_record(views, contest, voter, standing, digest)
   if record then
     local _, content, at, where, index, count, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
-    local chosen, indexes, choices = index > 0 and { index, count } or {}, {}, {}
-    if flags >= DETAILED then
-      chosen = unpack_one(call('HGET', views .. ':details:' .. contest, voter .. digest))[2] or chosen
+    local choices = {}
+    if index > 0 then
+      choices = { names_of(views, contest, { index })[index], count }
+    elseif flags >= DETAILED then
+      choices = with_choices(choices, views, contest, voter .. digest)
     end
-    for i = 1, #chosen, 2 do indexes[#indexes + 1] = chosen[i] end
-    local names = names_of(views, contest, indexes)
-    for i = 1, #chosen, 2 do choices[i], choices[i + 1] = names[chosen[i]], chosen[i + 1] end
     head[5], head[6], head[7], head[8], head[9], head[10] = 2, status_of(flags), at, where, flags % 2, content
     head[11], head[12], head[13], head[14] = rem_p, rem_c, next_at, choices
     head[15] = call('HEXISTS', views .. ':waiting:' .. contest, voter .. digest)
