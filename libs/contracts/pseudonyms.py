@@ -12,14 +12,15 @@ from hmac import digest as hmac
 from ipaddress import IPv6Address, ip_address
 from typing import Literal
 
-Kind = Literal["voter", "anonymous", "address"]
+Kind = Literal["voter", "anonymous", "address", "purchase", "user", "content"]
+"""Voters, addresses and purchases by a contest's secret; purchases, users and their content by an account's."""
 
 SIZE = 16
 TAG_SIZE = 12
 
 
 def pseudonym(secret: bytes, kind: Kind, identity: str) -> str:
-    """22 characters that stand for `identity` in one contest."""
+    """22 characters that stand for `identity` under one secret."""
     return _text(hmac(secret, f"{kind}\0{identity}".encode(), "sha256")[:SIZE])
 
 

@@ -2,8 +2,8 @@
 
 Of one purchase the first PurchaseRecorded in log order holds. PurchaseRefused is final: once it is in the log the
 purchase's votes do not count, or are about to be taken back. Who bought, and the token, are in the log only
-encrypted. Times are microseconds since 1970 UTC. A class never changes its meaning: a new shape is a new class with
-a type name of its own.
+encrypted. Times are microseconds since 1970 UTC. A class never changes its meaning: a new shape is a new class
+with a type name of its own.
 """
 
 from dataclasses import dataclass
@@ -53,8 +53,8 @@ class OfPurchase:
 class PurchaseRecorded(OfPurchase):
     """A payment platform sold something. With `vote` its votes are to be cast, exactly once.
 
-    `content` is a keyed hash of what was sent, `user` the buyer's pseudonym within the account, `sealed` user id and
-    purchase token under the account's secret. `kind` is the purchase's `type` in the API.
+    `content` is a keyed hash of what was sent, `user` the buyer's pseudonym within the account, `sealed` user id
+    and purchase token under the account's secret. `kind` is the purchase's `type` in the API.
     """
 
     content: str
@@ -127,8 +127,8 @@ class Refusal(NamedTuple):
 class Purchase:
     """One purchase as the view holds it.
 
-    `recorded` is None where only its refund has come so far; `offset` is where the event that holds lies. `updated`
-    is when `status` changed last. `taken_back`: its vote id is used up, or was never to be used.
+    `recorded` is None where only its refund has come so far; `offset` is where it lies in the log. `updated` is
+    when `status` changed last. `taken_back`: its vote id is used up, or was never to be used.
     """
 
     account: str

@@ -1,4 +1,4 @@
-"""The fold of one partition of the purchases log, plainly: the reference that `lua/purchases.lua` is held equal to."""
+"""The fold of one partition of the purchases log, plainly: `lua/purchases.lua` is held equal to it."""
 
 from dataclasses import dataclass, field, replace
 from typing import assert_never

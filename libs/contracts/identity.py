@@ -1,0 +1,20 @@
+"""How callers may name a person."""
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+MAX_IDENTITY_BYTES: Final = 256
+
+
+def _check(value: str) -> str:
+    if not 1 <= len(value.encode()) <= MAX_IDENTITY_BYTES:
+        raise PydanticCustomError("identity", "must be 1 to 256 bytes of UTF-8")
+    if not value.isprintable() and any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):
+        raise PydanticCustomError("identity", "must not contain control characters")
+    return value
+
+
+Identity = Annotated[str, AfterValidator(_check)]
+"""The caller's own id of a voter or user."""

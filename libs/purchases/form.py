@@ -1,0 +1,120 @@
+"""What a payment platform's purchase looks like on its way in, over HTTP and from files."""
+
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from libs.catalogue.schemas.base import Members, Timestamp, microseconds, problems_of
+from libs.contracts.identity import Identity
+from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded, Subscription
+from libs.purchases.vault import Identity as Sealed
+from libs.purchases.vault import Vault
+
+MAX_VOTES = 1_000_000
+MAX_PRICE = 2**53 - 1
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Key = Annotated[str, Field(min_length=1, max_length=64)]
+Token = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class VotesForm(Members):
+    """The votes that a purchase is for."""
+
+    contest_key: Key
+    participant_key: Key
+    count: int = Field(ge=1, le=MAX_VOTES, description="Cast whole or not at all.")
+
+
+class SubscriptionForm(Members):
+    is_auto_renew: bool | None = None
+    grace_end: Timestamp | None = None
+    expiration: Timestamp | None = None
+    access: bool | None = None
+
+
+class PurchaseForm(Members):
+    """One purchase. The same `purchase_token` is the same purchase."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "user_id": "user-1",
+                    "purchase_token": "GPA.3345-1",
+                    "purchase_platform": "google_play",
+                    "package_key": "votes-50",
+                    "shop_key": "shop-1",
+                    "price": 499,
+                    "type": "vote",
+                    "vote": {"contest_key": "c1", "participant_key": "p1", "count": 50},
+                }
+            ]
+        }
+    )
+    ignored: ClassVar[frozenset[str]] = Members.ignored | {"status", "refusal"}
+
+    user_id: Identity = Field(description="Who bought; the signed-in voter whose votes they are.")
+    purchase_token: Token = Field(description="The payment platform's name of this purchase.")
+    type: Name = Field(description="`vote` casts votes; others are kept.")
+    vote: VotesForm | None = Field(None, description="With the type `vote`, and only with it.")
+    subscription: SubscriptionForm | None = None
+    package_key: Name | None = Field(None, description="Not checked.")
+    shop_key: Name | None = Field(None, description="Not checked.")
+    price: int | None = Field(None, ge=0, le=MAX_PRICE)
+    purchase_platform: Name | None = Field(None, examples=["google_play"])
+
+    @model_validator(mode="after")
+    def _votes_of_votes(self) -> Self:
+        if (self.type == "vote") != (self.vote is not None):
+            raise PydanticCustomError("votes", "a purchase has vote if, and only if, its type is vote")
+        return self
+
+    def recorded(self, account: str, vault: Vault, at: int) -> PurchaseRecorded:
+        """The event, `at` microseconds since 1970 UTC."""
+        given = self.subscription
+        return PurchaseRecorded(
+            account=account,
+            key=vault.key(self.purchase_token),
+            at=at,
+            content=vault.content(self.model_dump(mode="json")),
+            user=vault.user(self.user_id),
+            sealed=vault.seal(Sealed(self.user_id, self.purchase_token)),
+            kind=self.type,
+            vote=None if self.vote is None else PurchasedVotes(**self.vote.model_dump()),
+            package_key=self.package_key,
+            shop_key=self.shop_key,
+            price=self.price,
+            purchase_platform=self.purchase_platform,
+            subscription=None
+            if given is None
+            else Subscription(
+                is_auto_renew=given.is_auto_renew,
+                grace_end=None if given.grace_end is None else microseconds(given.grace_end),
+                expiration=None if given.expiration is None else microseconds(given.expiration),
+                access=given.access,
+            ),
+        )
+
+
+class RefundForm(Members):
+    """Which purchase was refunded."""
+
+    purchase_token: Token
+
+
+def parse_purchase(body: dict[str, Any]) -> PurchaseForm:
+    """Raises `ValidationFailed`, naming every member that is wrong."""
+    try:
+        return PurchaseForm.model_validate(body)
+    except ValidationError as error:
+        raise problems_of(error) from error
+
+
+def parse_refund(body: dict[str, Any]) -> RefundForm:
+    """Raises `ValidationFailed`."""
+    try:
+        return RefundForm.model_validate(body)
+    except ValidationError as error:
+        raise problems_of(error) from error

@@ -1,0 +1,88 @@
+"""What is personal in purchases: named by keyed hashes, and sealed under the account's secret.
+
+Without the secret nobody can tell who bought, nor with which token. Each purpose has a key of its own.
+"""
+
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable
+from hmac import digest as hmac
+from typing import Any, Final, NamedTuple
+
+import orjson
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from libs.contracts.pseudonyms import pseudonym
+from libs.tally.errors import TallyError
+
+NONCE_BYTES: Final = 12
+
+
+class SecretLost(TallyError):
+    """The account's secret is not the one that this purchase was recorded under."""
+
+    code = "gone"
+
+
+class Identity(NamedTuple):
+    """Who bought, and the payment platform's name of the purchase."""
+
+    user_id: str
+    purchase_token: str
+
+
+class Vault:
+    """The secret of one account, put to use."""
+
+    def __init__(self, account: str, secret: bytes) -> None:
+        self._account = account
+        self._secret = secret
+        self._cipher = AESGCM(hmac(secret, b"sealing", "sha256"))
+
+    def key(self, purchase_token: str) -> str:
+        """The purchase's key."""
+        return pseudonym(self._secret, "purchase", purchase_token)
+
+    def user(self, user_id: str) -> str:
+        """The user's pseudonym in the account's purchases."""
+        return pseudonym(self._secret, "user", user_id)
+
+    def content(self, members: dict[str, Any]) -> str:
+        """Tells purchases with the same token but other members apart; says nothing of them to others."""
+        return pseudonym(self._secret, "content", orjson.dumps(members, option=orjson.OPT_SORT_KEYS).decode())
+
+    def seal(self, identity: Identity) -> str:
+        """Base64url that only the secret opens, and only as the same purchase."""
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        purpose = self._purpose(self.key(identity.purchase_token))
+        sealed = self._cipher.encrypt(nonce, orjson.dumps(list(identity)), purpose)
+        return urlsafe_b64encode(nonce + sealed).decode()
+
+    def unseal(self, key: str, sealed: str) -> Identity:
+        """Raises `SecretLost`."""
+        raw = urlsafe_b64decode(sealed)
+        try:
+            text = self._cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], self._purpose(key))
+        except InvalidTag:
+            raise SecretLost(f"Purchase {key} was recorded under another secret of its account.") from None
+        return Identity(*orjson.loads(text))
+
+    def _purpose(self, key: str) -> bytes:
+        return f"{self._account}\0{key}".encode()
+
+
+class Vaults:
+    """The vaults of all accounts, each secret loaded once."""
+
+    def __init__(self, load_secret: Callable[[str], Awaitable[bytes]]) -> None:
+        """`load_secret` gives an account's secret, made when there is none yet."""
+        self._load_secret = load_secret
+        self._vaults: dict[str, Vault] = {}
+
+    async def of(self, account: str) -> Vault:
+        """Raises what loading the secret raises."""
+        vault = self._vaults.get(account)
+        if vault is None:
+            vault = self._vaults[account] = Vault(account, await self._load_secret(account))
+        return vault
