@@ -4,8 +4,9 @@ from typing import Protocol
 
 from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.catalogue.schemas.contest import Ordering, Rating, RenewFreeVote
 from libs.contracts.catalogue import ContestConfig, Stored
-from libs.tally.contest import Contest, Limits, ParticipantStatus
+from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, RatingScale, Renewal
 
 
 class ContestReader(Protocol):
@@ -45,6 +46,9 @@ def contest_of(account: str, config: ContestConfig) -> Contest | None:
         is_vote_removal_allowed=rules.is_vote_removal_allowed,
         ip_restriction_per_participant=rules.ip_restriction_per_participant,
         participants={stored.key: status_of(stored) for stored in config.participants},
+        renewal=_renewal(rules.renew_free_vote),
+        rating=_scale(rules.rating),
+        positions=_positions(rules.ordering),
     )
 
 
@@ -52,3 +56,32 @@ def status_of(participant: Stored) -> ParticipantStatus:
     """The status that a participant's record holds."""
     status: ParticipantStatus = participant.document.get("status", "approved")
     return status
+
+
+def _renewal(rules: RenewFreeVote | None) -> Renewal:
+    if rules is None:
+        return Renewal()
+    return Renewal(max(0, rules.cooldown or 0) * MILLION, max(0, rules.days_between or 0))
+
+
+def _scale(rules: Rating | None) -> RatingScale:
+    if rules is None:
+        return RatingScale()
+    highest = {
+        sub.sub_rating_id: rules.max_rating if sub.max_votes is None else sub.max_votes
+        for sub in rules.sub_rating_configs
+    }
+    return RatingScale(
+        highest=rules.max_rating * MILLION,
+        fractions=rules.step_size == "fraction",
+        max_per_participant=rules.max_per_participant,
+        sub_ratings={name: value * MILLION for name, value in highest.items()},
+    )
+
+
+def _positions(rules: Ordering | None) -> dict[str, int]:
+    """In the order of their indexes; those without one follow."""
+    if rules is None:
+        return {}
+    ordered = sorted(rules.positions, key=lambda position: (position.index is None, position.index or 0))
+    return {position.id: position.votes for position in ordered}

@@ -72,7 +72,7 @@ def not_running(contest: Contest, now: int) -> TallyError | None:
 
 def judge(contest: Contest, command: CastVote) -> Selection | TallyError:
     """What the contest's configuration alone says: the kind of vote, then participant, then kind of voter."""
-    limits = limits_of(contest, command.source)
+    limits = voting_limits(contest, command.source)
     match contest.contest_type:
         case "rating":
             selection = _rated(contest.rating, command, limits)
@@ -96,8 +96,15 @@ def judge(contest: Contest, command: CastVote) -> Selection | TallyError:
     return selection
 
 
-def limits_of(contest: Contest, source: str) -> Limits:
-    return contest.paid if source == "c-paid" else contest.free
+def voting_limits(contest: Contest, source: str) -> Limits:
+    """What bounds one voter's votes from `source` in a contest of its type."""
+    limits = contest.paid if source == "c-paid" else contest.free
+    match contest.contest_type:
+        case "rating":
+            return Limits(contest.rating.max_per_participant, limits.max_contest)
+        case "ordering":
+            return Limits(UNLIMITED, limits.max_contest)
+    return limits
 
 
 def over_limit(selection: Selection, used: UsedVotes, holds: Holds = holds_nothing) -> TallyError | None:
@@ -140,7 +147,7 @@ def _rated(scale: RatingScale, command: CastVote, limits: Limits) -> Selection |
         return VoteDoesNotFit("/count", "a rating is one vote")
     if (wrong := _off_scale(scale, command.rating)) is not None:
         return wrong
-    return Selection("rating", ((command.participant, 1),), scale.max_per_participant, limits.max_contest)
+    return _selection("rating", ((command.participant, 1),), limits)
 
 
 def _off_scale(scale: RatingScale, rating: Rating) -> TallyError | None:
@@ -175,7 +182,11 @@ def _ordered(contest: Contest, command: CastVote, limits: Limits) -> Selection |
     choices = tuple((given[name], votes) for name, votes in contest.positions.items() if name in given and votes)
     if not choices:
         return VoteDoesNotFit("/positions", "gives no votes to anybody")
-    return Selection("ballot", choices, UNLIMITED, limits.max_contest)
+    return _selection("ballot", choices, limits)
+
+
+def _selection(form: Form, choices: Choices, limits: Limits) -> Selection:
+    return Selection(form, choices, limits.max_participant, limits.max_contest)
 
 
 def _exceeds(votes: int, limit: int) -> bool:

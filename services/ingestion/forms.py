@@ -12,6 +12,8 @@ from libs.tally.events import Platform, Source
 from libs.web.errors import MalformedJson
 
 MAX_COUNT = 1_000_000
+MAX_RATING = 1_000
+"""The highest that a contest's scale may go to."""
 MAX_IDENTITY_BYTES = 256
 VOTE_ID = r"^[A-Za-z0-9_.:\-]{1,64}$"
 
@@ -33,6 +35,19 @@ def _address(value: str) -> str:
 
 
 Identity = Annotated[str, AfterValidator(_identity)]
+ParticipantKey = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+Value = Annotated[float, Field(ge=0, le=MAX_RATING)]
+
+
+class RatingForm(BaseModel):
+    """A rating, on the scale of the contest; it is kept to the millionth."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    value: Value
+    sub_ratings: dict[str, Value] = Field({}, description="By the ids of the contest's `sub_rating_configs`.")
 
 
 class VoteForm(BaseModel):
@@ -41,14 +56,20 @@ class VoteForm(BaseModel):
     model_config = ConfigDict(
         strict=True,
         extra="forbid",
-        json_schema_extra={"examples": [{"participant_key": "p1", "voter_id": "voter-1", "platform": "ios"}]},
+        json_schema_extra={
+            "examples": [
+                {"participant_key": "p1", "voter_id": "voter-1", "platform": "ios"},
+                {"participant_key": "p1", "voter_id": "voter-1", "rating": {"value": 4.5}},
+                {"voter_id": "voter-1", "positions": {"first": "p2", "second": "p1"}},
+            ]
+        },
     )
 
     vote_id: Annotated[str, Field(pattern=VOTE_ID)] | None = Field(
         None, description="Unique per contest and voter; a UUIDv7 is made when absent. Same as Idempotency-Key."
     )
-    participant_key: Annotated[str, Field(min_length=1, max_length=64)] = Field(
-        description="The participant voted for."
+    participant_key: ParticipantKey | None = Field(
+        None, description="The participant voted for, or rated. Not in ordering contests."
     )
     voter_id: Identity | None = Field(None, description="A signed-in voter; exactly one of this and anonymous_id.")
     anonymous_id: Identity | None = Field(None, description="An anonymous voter, for example a device.")
@@ -57,6 +78,11 @@ class VoteForm(BaseModel):
     platform: Platform | None = Field(None, description="Where the voter is.")
     ip: Annotated[str, AfterValidator(_address)] | None = Field(
         None, description="The end user's address; absent: no address limit, unless a trusted proxy tells it."
+    )
+
+    rating: RatingForm | None = Field(None, description="In rating contests, and there only.")
+    positions: dict[str, ParticipantKey] | None = Field(
+        None, description="In ordering contests, and there only: the participant at each position, by position id."
     )
 
     @model_validator(mode="after")
@@ -114,11 +140,11 @@ class BatchResult(BaseModel):
 
 
 class VoteStatusAnswer(BaseModel):
-    """What became of an accepted vote: `accepted` until it is folded, then `counted`, or `overruled`."""
+    """What became of an accepted vote: `accepted` until it is folded, then `counted` or what the reason explains."""
 
     vote_id: str
     contest_key: str
-    status: Literal["accepted", "counted", "overruled"]
+    status: Literal["accepted", "counted", "overruled", "removed", "replaced", "voided", "late"]
     reason: str | None
     accepted_at: str | None
     source: Source | None
@@ -149,7 +175,7 @@ class AllowanceAnswer(BaseModel):
 
     contest_key: str
     sources: list[SourceAllowance]
-    next_free_vote_at: str | None
+    next_free_vote_at: str | None = Field(description="When the free allowance starts afresh; null: not, or now.")
 
 
 def parse_vote(body: bytes) -> VoteForm:

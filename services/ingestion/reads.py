@@ -6,9 +6,10 @@ from libs.casting.contests import Contests
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.tokens import encode_positions
 from libs.contracts.topics import Topic
-from libs.tally.contest import UNLIMITED, Contest, Limits
+from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import NotFound, TallyError, timestamp
-from libs.tally.rules import remaining
+from libs.tally.events import Source
+from libs.tally.rules import remaining, voting_limits
 from libs.tally.standing import VoteStatus
 from libs.views.votes import VoteViews
 from services.ingestion.forms import (
@@ -22,7 +23,14 @@ from services.ingestion.forms import (
 )
 from services.ingestion.voters import voter_pseudonym
 
-REASONS = {VoteStatus.OVERRULED: "It exceeded the limits that it was judged by."}
+SOURCES: tuple[Source, ...] = "c-free", "c-paid"
+REASONS = {
+    VoteStatus.OVERRULED: "It exceeded the limits that it was judged by.",
+    VoteStatus.REMOVED: "It was taken back, by its voter or with its purchase.",
+    VoteStatus.REPLACED: "A later vote of the same voter took its place.",
+    VoteStatus.VOIDED: "It was taken out by an operator.",
+    VoteStatus.LATE: "It came behind the contest's close.",
+}
 
 
 class VoterReads:
@@ -56,11 +64,11 @@ class VoterReads:
         return VoteStatusAnswer(
             vote_id=vote_id,
             contest_key=contest,
-            status="counted" if state.status is VoteStatus.COUNTED else "overruled",
+            status=state.status.name.lower(),
             reason=REASONS.get(state.status),
             accepted_at=timestamp(state.accepted_at),
             source=state.source,
-            choices=[Choice(participant_key=state.participant or "", count=state.count)],
+            choices=[Choice(participant_key=participant, count=count) for participant, count in state.choices],
             position=encode_positions({partition: (state.offset or 0) + 1}),
         )
 
@@ -70,17 +78,18 @@ class VoterReads:
         """A voter who never voted has used nothing."""
         voter = await self._voter(account, contest_key, voter_id, anonymous_id)
         contest = await self._contests.reload(account, contest_key)
-        rows = await self._views.allowance(self._topic.partition_of(voter), contest_key, voter)
+        found = await self._views.allowance(self._topic.partition_of(voter), contest_key, voter)
+        renews_at = None if found.latest is None else contest.renewal.after(found.latest)
+        renewed = renews_at is not None and renews_at <= found.now
+        periods = {"c-free": found.epoch + renewed, "c-paid": 0}
         used: dict[tuple[str, str], int] = defaultdict(int)
-        for row in rows:
-            used[row.source, row.participant] += row.votes
+        for row in found.used:
+            if row.epoch == periods[row.source]:
+                used[row.source, row.participant] += row.votes
         return AllowanceAnswer(
             contest_key=contest_key,
-            sources=[
-                _of_source(contest, "c-free", contest.free, used),
-                _of_source(contest, "c-paid", contest.paid, used),
-            ],
-            next_free_vote_at=None,
+            sources=[_of_source(contest, source, used) for source in SOURCES],
+            next_free_vote_at=None if renewed else timestamp(renews_at),
         )
 
     async def _voter(self, account: str, contest: str, voter_id: str | None, anonymous_id: str | None) -> str:
@@ -92,27 +101,18 @@ class VoterReads:
         return voter_pseudonym(await self._contests.secret(account, contest), voter_id, anonymous_id)
 
 
-def _of_source(contest: Contest, source: str, limits: Limits, used: dict[tuple[str, str], int]) -> SourceAllowance:
-    return SourceAllowance.model_validate(
-        {
-            "source": source,
-            "contest": _allowance(limits.max_contest, used[source, ""]),
-            "participants": [
-                ParticipantAllowance(
-                    participant_key=key,
-                    **_allowance(limits.max_participant, used[source, key]).model_dump(),
-                )
-                for key, status in contest.participants.items()
-                if status == "approved"
-            ],
-        }
+def _of_source(contest: Contest, source: Source, used: dict[tuple[str, str], int]) -> SourceAllowance:
+    limits = voting_limits(contest, source)
+    return SourceAllowance(
+        source=source,
+        contest=Allowance(**_bounded(limits.max_contest, used[source, ""])),
+        participants=[
+            ParticipantAllowance(participant_key=key, **_bounded(limits.max_participant, used[source, key]))
+            for key, status in contest.participants.items()
+            if status == "approved"
+        ],
     )
 
 
-def _allowance(limit: int, used: int) -> Allowance:
-    left = remaining(limit, used)
-    return Allowance(
-        used=used,
-        limit=None if limit == UNLIMITED else limit,
-        remaining=None if left is None else max(0, left),
-    )
+def _bounded(limit: int, used: int) -> dict[str, int | None]:
+    return {"used": used, "limit": None if limit == UNLIMITED else limit, "remaining": remaining(limit, used)}

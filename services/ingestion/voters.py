@@ -4,9 +4,12 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from uuid_utils import uuid7
 
-from libs.contracts.pseudonyms import content_hash, network_of, pseudonym
+from libs.casting.content import content_of
+from libs.contracts.pseudonyms import network_of, pseudonym
 from libs.tally.commands import CastVote
-from services.ingestion.forms import VoteForm
+from libs.tally.contest import MILLION
+from libs.tally.events import Rating
+from services.ingestion.forms import RatingForm, VoteForm
 
 Network = IPv4Network | IPv6Network
 
@@ -41,17 +44,28 @@ def command(contest: str, secret: bytes, form: VoteForm, vote_id: str, forwarded
     """The command that a form asks for; `forwarded` is the address to take where the form names none."""
     voter = voter_pseudonym(secret, form.voter_id, form.anonymous_id)
     address = form.ip or forwarded
+    rating = None if form.rating is None else _rating(form.rating)
+    positions = None if form.positions is None else tuple(sorted(form.positions.items()))
     return CastVote(
         contest=contest,
         voter=voter,
         anonymous=form.anonymous_id is not None,
         vote_id=vote_id,
-        content=content_hash(voter, form.source, form.participant_key, form.count),
+        content=content_of(voter, form.source, form.participant_key, form.count, rating, positions),
         source=form.source,
-        choices=((form.participant_key, form.count),),
+        participant=form.participant_key,
+        count=form.count,
+        rating=rating,
+        positions=positions,
         platform=form.platform,
         address=None if address is None else pseudonym(secret, "address", network_of(address)),
     )
+
+
+def _rating(form: RatingForm) -> Rating:
+    """In millionths, the nearest."""
+    subs = sorted((name, round(value * MILLION)) for name, value in form.sub_ratings.items())
+    return Rating(round(form.value * MILLION), tuple(subs))
 
 
 def _within(address: str, networks: list[Network]) -> bool:

@@ -149,7 +149,7 @@ def _body(accepted: Accepted) -> dict[str, Any]:
         "status": "accepted",
         "accepted_at": timestamp(accepted.accepted_at),
         "source": vote.source,
-        "choices": [{"participant_key": key, "count": count} for key, count in vote.choices],
+        "choices": [{"participant_key": key, "count": count} for key, count in accepted.choices],
         "remaining": {
             "participant": accepted.remaining_participant,
             "contest": accepted.remaining_contest,

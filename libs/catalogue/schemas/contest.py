@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from libs.catalogue.schemas.base import Count, FreeForm, Items, Limit, Members, Record, Timestamp
+from libs.catalogue.schemas.base import FreeForm, Items, Limit, Members, Record, Timestamp
 
 VoteVisibility = Literal["shown", "hidden_until_vote", "hidden_until_end", "hidden"]
 ParticipantVisibility = Literal["shown", "owner_only"]
@@ -24,6 +24,11 @@ AddressLimit = Annotated[
     AfterValidator(_not_zero),
     Field(description="Free votes for one participant from one address; -1 is unlimited, 0 is refused."),
 ]
+
+
+Scale = Annotated[int, Field(ge=0, le=1_000)]
+PositionVotes = Annotated[int, Field(ge=0, le=1_000_000)]
+Days = Annotated[int, Field(ge=-1, le=36_500)]
 
 
 class Free(Members):
@@ -52,15 +57,17 @@ class Silver(Members):
 class SubRating(Members):
     sub_rating_id: str
     title: str = ""
-    max_votes: Count | None = None
+    max_votes: Scale | None = Field(None, description="The highest value; unset: as `max_rating`.")
     style: FreeForm = Field({})
 
 
 class Rating(Members):
     """How a rating contest is rated."""
 
-    max_per_participant: Limit = 1
-    max_rating: Count | None = None
+    max_per_participant: Limit = Field(
+        1, description="Ratings of one participant by one voter. With 1 a new one replaces the old."
+    )
+    max_rating: Scale = 5
     step_size: str | None = Field(None, description="Ratings are whole unless this is `fraction`.")
     style: FreeForm = Field({})
     sub_rating_configs: list[SubRating] = Field([])
@@ -74,7 +81,7 @@ class Rating(Members):
 class OrderingPosition(Members):
     id: str
     index: int | None = None
-    votes: Count | None = None
+    votes: PositionVotes = Field(1, description="What the participant at this position gets.")
     title: str = ""
     style: FreeForm = Field({})
     icon: FreeForm = Field({})
@@ -98,9 +105,7 @@ class RenewFreeVote(Members):
     """When a voter's free allowance starts afresh; values above 0 take effect."""
 
     cooldown: Limit | None = Field(None, description="Seconds after the voter's latest free vote.")
-    days_between: Limit | None = Field(
-        None, description="At 00:00 UTC, this many days after the latest free vote."
-    )
+    days_between: Days | None = Field(None, description="At 00:00 UTC, this many days after the latest free vote.")
 
 
 class ContestConfig(Members):
