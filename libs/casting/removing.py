@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from libs.casting.contests import Contests, refresh
 from libs.casting.recording import Log
 from libs.casting.reserver import Confirmer
 from libs.casting.waiting import GATE_WAIT_S, POLL_S, SETTLE_WAIT_S
 from libs.contracts.codec import vote_codec
+from libs.contracts.log import LogRecord
 from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.tally.admission import (
@@ -41,8 +42,23 @@ from libs.tally.standing import VoteStatus
 from libs.views.addresses import AddressCounters, give_back
 from libs.views.votes import Refund, VoteViews
 
-CastReader = Callable[[int, int], Awaitable[VoteCast]]
-"""Reads the record of a vote from the log, at a partition and offset. Raises `LogUnavailable`."""
+CastReader = Callable[[int, int], Awaitable[VoteCast | None]]
+"""Reads the vote at a partition and offset of the log. Raises `LogUnavailable`."""
+
+
+class RecordReader(Protocol):
+    """What is needed of the log to read single records."""
+
+    async def record(self, topic: str, partition: int, offset: int) -> LogRecord: ...
+
+
+def cast_reader(reader: RecordReader, topic: Topic) -> CastReader:
+    async def read(partition: int, offset: int) -> VoteCast | None:
+        record = await reader.record(topic.name, partition, offset)
+        event = vote_codec.decode(record.value)
+        return event if isinstance(event, VoteCast) else None
+
+    return read
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from libs.casting.casting import Caster
 from libs.casting.contests import Contests
 from libs.casting.recording import Recorder
+from libs.casting.removing import Remover, cast_reader
 from libs.casting.reserver import Confirmer, Reserver
 from libs.catalogue.contests import load_contest
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import votes_topic
+from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter
 from libs.storage.secrets import contest_secret, server_secret
 from libs.storage.store import open_store
@@ -27,6 +29,9 @@ from services.ingestion.routes import hot_routes, voter_router
 from services.ingestion.settings import Settings
 from services.ingestion.voters import parse_networks
 from services.ingestion.voting import Voting
+
+SINGLE_RECORD_BYTES = 4_000
+"""What is fetched of the log to read one vote again."""
 
 
 @asynccontextmanager
@@ -47,15 +52,17 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
         return await contest_secret(store, contest)
 
     contests = Contests(load, load_secret)
-    addresses = AddressCounters(valkey, settings.namespace)
+    addresses, confirmer = AddressCounters(valkey, settings.namespace), Confirmer(views)
     caster = Caster(
         topic=topic,
         views=views,
         addresses=addresses,
         contests=contests,
         reserver=Reserver(views),
-        recorder=Recorder(topic, views, addresses, log, Confirmer(views), await server_secret(store, "receipts")),
+        recorder=Recorder(topic, views, addresses, log, confirmer, await server_secret(store, "receipts")),
     )
+    reader = LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
+    remover = Remover(topic, views, addresses, contests, log, confirmer, cast_reader(reader, topic))
     keys = KeyRing(catalogue)
     auth = Authenticator(keys)
     proxies = parse_networks(settings.trusted_proxies)
@@ -69,9 +76,10 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
         async with keys.kept_fresh():
             yield Surface(
                 hot=hot_routes(Voting(auth, caster, settings.ingest_max_in_flight, proxies)),
-                routers=[voter_router(auth, VoterReads(topic, views, contests))],
+                routers=[voter_router(auth, VoterReads(topic, views, contests), remover)],
                 checks={"log": log.check, "ledger": ledger_is_there},
             )
     finally:
         await log.stop()
+        await reader.close()
         await valkey.close()

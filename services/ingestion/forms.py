@@ -140,7 +140,7 @@ class BatchResult(BaseModel):
 
 
 class VoteStatusAnswer(BaseModel):
-    """What became of an accepted vote: `accepted` until it is folded, then `counted` or what the reason explains."""
+    """What became of an accepted vote: `accepted` until it is folded, then `counted`, or what the reason says."""
 
     vote_id: str
     contest_key: str

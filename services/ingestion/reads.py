@@ -3,11 +3,10 @@
 from collections import defaultdict
 
 from libs.casting.contests import Contests
-from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.tokens import encode_positions
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.errors import NotFound, TallyError, timestamp
+from libs.tally.errors import NotFound, timestamp
 from libs.tally.events import Source
 from libs.tally.rules import remaining, voting_limits
 from libs.tally.standing import VoteStatus
@@ -19,9 +18,8 @@ from services.ingestion.forms import (
     ParticipantAllowance,
     SourceAllowance,
     VoteStatusAnswer,
-    check_vote,
 )
-from services.ingestion.voters import voter_pseudonym
+from services.ingestion.voters import find_voter
 
 SOURCES: tuple[Source, ...] = "c-free", "c-paid"
 REASONS = {
@@ -45,7 +43,7 @@ class VoterReads:
         self, account: str, contest: str, vote_id: str, voter_id: str | None, anonymous_id: str | None
     ) -> VoteStatusAnswer:
         """Raises `NotFound` for an id that was never accepted from this voter."""
-        voter = await self._voter(account, contest, voter_id, anonymous_id)
+        voter = await find_voter(self._contests, account, contest, voter_id, anonymous_id)
         partition = self._topic.partition_of(voter)
         state = await self._views.lookup(partition, contest, voter, vote_id)
         if state.status is None:
@@ -76,7 +74,7 @@ class VoterReads:
         self, account: str, contest_key: str, voter_id: str | None, anonymous_id: str | None
     ) -> AllowanceAnswer:
         """A voter who never voted has used nothing."""
-        voter = await self._voter(account, contest_key, voter_id, anonymous_id)
+        voter = await find_voter(self._contests, account, contest_key, voter_id, anonymous_id)
         contest = await self._contests.reload(account, contest_key)
         found = await self._views.allowance(self._topic.partition_of(voter), contest_key, voter)
         renews_at = None if found.latest is None else contest.renewal.after(found.latest)
@@ -91,14 +89,6 @@ class VoterReads:
             sources=[_of_source(contest, source, used) for source in SOURCES],
             next_free_vote_at=None if renewed else timestamp(renews_at),
         )
-
-    async def _voter(self, account: str, contest: str, voter_id: str | None, anonymous_id: str | None) -> str:
-        form = {"participant_key": "p", "voter_id": voter_id, "anonymous_id": anonymous_id}
-        checked = check_vote(form)
-        if isinstance(checked, TallyError):
-            message = "give voter_id or anonymous_id, exactly one, of 1 to 256 bytes without control characters"
-            raise ValidationFailed([Problem("", message)])
-        return voter_pseudonym(await self._contests.secret(account, contest), voter_id, anonymous_id)
 
 
 def _of_source(contest: Contest, source: Source, used: dict[tuple[str, str], int]) -> SourceAllowance:

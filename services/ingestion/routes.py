@@ -3,7 +3,11 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request
+from starlette.responses import Response
 
+from libs.casting.removing import Remover
+from libs.contracts.tokens import encode_positions
+from libs.tally.commands import RemoveVote
 from libs.web.auth import ApiKey, Authenticator, headers_of, require
 from libs.web.hot import HotRoute
 from services.ingestion.forms import (
@@ -15,18 +19,20 @@ from services.ingestion.forms import (
     VoteStatusAnswer,
 )
 from services.ingestion.reads import VoterReads
+from services.ingestion.voters import find_voter
 from services.ingestion.voting import Voting
 
 TAG = "votes"
 VOTER = "A signed-in voter's id; exactly one of this and anonymous_id."
 ANONYMOUS = "An anonymous voter's id."
-POSITION = {"description": "Where the vote stands in the log; give it as min_position to read it counted."}
+POSITION = {"description": "Where this stands in the log; give it as min_position to read it counted."}
+POSITION_HEADER = POSITION | {"schema": {"type": "string"}}
 
 
 def _accepted(description: str) -> dict[str, Any]:
     return {
         "description": description,
-        "headers": {"Tally-Position": POSITION | {"schema": {"type": "string"}}},
+        "headers": {"Tally-Position": POSITION_HEADER},
         "model": AcceptedVote,
     }
 
@@ -77,7 +83,7 @@ def cast_votes(contest_key: str, batch: Annotated[BatchForm, Body()]) -> BatchRe
     """
 
 
-def voter_router(auth: Authenticator, reads: VoterReads) -> APIRouter:
+def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> APIRouter:
     async def votes_key(request: Request) -> ApiKey:
         key = await auth.authenticate(headers_of(request.scope))
         require(key, "votes:write")
@@ -94,6 +100,31 @@ def voter_router(auth: Authenticator, reads: VoterReads) -> APIRouter:
     ) -> VoteStatusAnswer:
         """What became of a vote."""
         return await reads.status(key.account, contest_key, vote_id, voter_id, anonymous_id)
+
+    @router.delete(
+        "/contests/{contest_key}/votes/{vote_id}",
+        status_code=204,
+        response_class=Response,
+        responses={
+            204: {"description": "The vote counts no more.", "headers": {"Tally-Position": POSITION_HEADER}},
+            403: {"description": "The contest does not allow it, or the vote is a paid one."},
+            409: {"description": "The contest does not run."},
+            503: {"description": "Not decided, or not known: ask again."},
+        },
+    )
+    async def remove_vote(
+        key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
+    ) -> Response:
+        """Take a free vote back.
+
+        The allowance is free again once the removal is folded (read with its Tally-Position); the id stays used.
+        """
+        voter = await find_voter(remover.contests, key.account, contest_key, voter_id, anonymous_id)
+        removed = await remover.remove(key.account, RemoveVote(contest_key, voter, vote_id))
+        headers = {}
+        if removed.offset is not None:
+            headers["Tally-Position"] = encode_positions({removed.partition: removed.offset + 1})
+        return Response(status_code=204, headers=headers)
 
     @router.get("/contests/{contest_key}/allowance")
     async def read_allowance(

@@ -5,11 +5,14 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from uuid_utils import uuid7
 
 from libs.casting.content import content_of
+from libs.casting.contests import Contests
+from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.pseudonyms import network_of, pseudonym
 from libs.tally.commands import CastVote
 from libs.tally.contest import MILLION
+from libs.tally.errors import TallyError
 from libs.tally.events import Rating
-from services.ingestion.forms import RatingForm, VoteForm
+from services.ingestion.forms import RatingForm, VoteForm, check_vote
 
 Network = IPv4Network | IPv6Network
 
@@ -38,6 +41,17 @@ def voter_pseudonym(secret: bytes, voter_id: str | None, anonymous_id: str | Non
     if voter_id is not None:
         return pseudonym(secret, "voter", voter_id)
     return pseudonym(secret, "anonymous", anonymous_id or "")
+
+
+async def find_voter(
+    contests: Contests, account: str, contest: str, voter_id: str | None, anonymous_id: str | None
+) -> str:
+    """The voter that query parameters name. Raises `ValidationFailed`, and `NotFound` for the contest."""
+    form = {"participant_key": "p", "voter_id": voter_id, "anonymous_id": anonymous_id}
+    if isinstance(check_vote(form), TallyError):
+        message = "give voter_id or anonymous_id, exactly one, of 1 to 256 bytes without control characters"
+        raise ValidationFailed([Problem("", message)])
+    return voter_pseudonym(await contests.secret(account, contest), voter_id, anonymous_id)
 
 
 def command(contest: str, secret: bytes, form: VoteForm, vote_id: str, forwarded: str | None) -> CastVote:
