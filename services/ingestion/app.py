@@ -4,21 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from libs.casting.casting import Caster
-from libs.casting.contests import Contests
-from libs.casting.recording import Recorder
-from libs.casting.removing import Remover, cast_reader
-from libs.casting.reserver import Confirmer, Reserver
-from libs.catalogue.contests import load_contest
+from libs.casting.assembly import SINGLE_RECORD_BYTES, assemble
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import votes_topic
 from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter
-from libs.storage.secrets import contest_secret, server_secret
 from libs.storage.store import open_store
-from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp
-from libs.views.addresses import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
@@ -30,9 +22,6 @@ from services.ingestion.settings import Settings
 from services.ingestion.voters import parse_networks
 from services.ingestion.voting import Voting
 
-SINGLE_RECORD_BYTES = 4_000
-"""What is fetched of the log to read one vote again."""
-
 
 @asynccontextmanager
 async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
@@ -42,27 +31,9 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
     views = VoteViews(valkey, settings.namespace)
     topic = votes_topic(settings.namespace, settings.partitions)
     store = open_store(settings.storage_url)
-    log = LogWriter(settings)
+    log, reader = LogWriter(settings), LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
     await log.start()
-
-    async def load(account: str, key: str) -> Contest | None:
-        return await load_contest(catalogue, account, key)
-
-    async def load_secret(contest: str) -> bytes:
-        return await contest_secret(store, contest)
-
-    contests = Contests(load, load_secret)
-    addresses, confirmer = AddressCounters(valkey, settings.namespace), Confirmer(views)
-    caster = Caster(
-        topic=topic,
-        views=views,
-        addresses=addresses,
-        contests=contests,
-        reserver=Reserver(views),
-        recorder=Recorder(topic, views, addresses, log, confirmer, await server_secret(store, "receipts")),
-    )
-    reader = LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
-    remover = Remover(topic, views, addresses, contests, log, confirmer, cast_reader(reader, topic))
+    casting = await assemble(settings.namespace, settings.partitions, valkey, log, reader, store)
     keys = KeyRing(catalogue)
     auth = Authenticator(keys)
     proxies = parse_networks(settings.trusted_proxies)
@@ -75,8 +46,8 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
     try:
         async with keys.kept_fresh():
             yield Surface(
-                hot=hot_routes(Voting(auth, caster, settings.ingest_max_in_flight, proxies)),
-                routers=[voter_router(auth, VoterReads(topic, views, contests), remover)],
+                hot=hot_routes(Voting(auth, casting.caster, settings.ingest_max_in_flight, proxies)),
+                routers=[voter_router(auth, VoterReads(topic, views, casting.contests), casting.remover)],
                 checks={"log": log.check, "ledger": ledger_is_there},
             )
     finally:

@@ -1,0 +1,53 @@
+"""What a process needs to cast votes and to take them back, put together."""
+
+from dataclasses import dataclass
+
+from libs.casting.casting import Caster
+from libs.casting.contests import Contests
+from libs.casting.recording import Recorder
+from libs.casting.removing import Remover, cast_reader
+from libs.casting.reserver import Confirmer, Reserver
+from libs.catalogue.contests import load_contest
+from libs.contracts.topics import votes_topic
+from libs.kafka.log import LogReader
+from libs.kafka.writer import LogWriter
+from libs.storage.secrets import contest_secret, server_secret
+from libs.storage.store import Store
+from libs.tally.contest import Contest
+from libs.views.addresses import AddressCounters
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Valkey
+from libs.views.votes import VoteViews
+
+SINGLE_RECORD_BYTES = 4_000
+"""What a reader needs to fetch of the log to read one vote again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Casting:
+    contests: Contests
+    caster: Caster
+    remover: Remover
+
+
+async def assemble(
+    namespace: str, partitions: int, valkey: Valkey, log: LogWriter, reader: LogReader, store: Store
+) -> Casting:
+    """Over connections that the caller opened and closes. Raises `StorageUnavailable`."""
+    topic, views = votes_topic(namespace, partitions), VoteViews(valkey, namespace)
+    catalogue = CatalogueViews(valkey, namespace)
+
+    async def load(account: str, key: str) -> Contest | None:
+        return await load_contest(catalogue, account, key)
+
+    async def load_secret(contest: str) -> bytes:
+        return await contest_secret(store, contest)
+
+    contests = Contests(load, load_secret)
+    addresses, confirmer = AddressCounters(valkey, namespace), Confirmer(views)
+    recorder = Recorder(topic, views, addresses, log, confirmer, await server_secret(store, "receipts"))
+    return Casting(
+        contests=contests,
+        caster=Caster(topic, views, addresses, contests, Reserver(views), recorder),
+        remover=Remover(topic, views, addresses, contests, log, confirmer, cast_reader(reader, topic)),
+    )
