@@ -40,6 +40,37 @@ class Contest:
             body["voter_id"] = voter
         return await self.client.post(f"{self.path}/votes", json=body | members, headers=headers)
 
+    async def rate(self, participant: int, value: float, voter: str = "v1", **members: Any) -> httpx.Response:
+        """A rating; `sub_ratings` and `vote_id` among the members."""
+        rating = {"value": value, "sub_ratings": members.pop("sub_ratings", {})}
+        return await self.vote(participant, voter, rating=rating, **members)
+
+    async def ballot(self, *places: int, voter: str = "v1", **members: Any) -> httpx.Response:
+        """A ballot that gives the first of `places` the position "1", and so on."""
+        positions = {str(at): self.participants[number] for at, number in enumerate(places, 1)}
+        body = {"voter_id": voter, "positions": positions}
+        return await self.client.post(f"{self.path}/votes", json=body | members)
+
+    async def remove(self, vote: httpx.Response | str, voter: str = "v1", **query: str) -> httpx.Response:
+        """DELETE of a vote, by its answer or its id."""
+        vote_id = vote if isinstance(vote, str) else vote.json()["vote_id"]
+        return await self.client.delete(f"{self.path}/votes/{vote_id}", params=query or {"voter_id": voter})
+
+    async def status(self, vote: httpx.Response | str, voter: str = "v1", **query: str) -> dict[str, Any]:
+        vote_id = vote if isinstance(vote, str) else vote.json()["vote_id"]
+        answer = await self.client.get(f"{self.path}/votes/{vote_id}", params=query or {"voter_id": voter})
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def allowance(self, voter: str = "v1", source: str = "c-free") -> dict[str, Any]:
+        """What the voter has of one source, with `next_free_vote_at` beside it."""
+        answer = await self.client.get(f"{self.path}/allowance", params={"voter_id": voter})
+        assert answer.status_code == 200, answer.text
+        body = answer.json()
+        its: dict[str, Any] = next(each for each in body["sources"] if each["source"] == source)
+        return its | {"next_free_vote_at": body["next_free_vote_at"]}
+
     async def counts(self, position: str | None = None) -> dict[str, Any]:
         """The vote count record, with everything up to the `Tally-Position` in it."""
         query = {"sources": "true"} | ({"min_position": position} if position else {})
@@ -71,6 +102,11 @@ class Api:
         assert answer.status_code == 201, answer.text
         key: str = answer.json()["key"]
         return key
+
+
+def moment(text: str) -> datetime:
+    """A timestamp of an answer."""
+    return datetime.fromisoformat(text)
 
 
 def new_id() -> str:

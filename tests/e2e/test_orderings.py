@@ -1,0 +1,117 @@
+"""Ordering contests over HTTP: a ballot is one vote, one event, and replaces the voter's former one whole."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.voting import Api, Contest, code, running
+
+POSITIONS = [
+    {"id": "2", "index": 2, "votes": 3},
+    {"id": "1", "index": 1, "votes": 5},
+    {"id": "3", "index": 3, "votes": 1},
+    {"id": "none", "index": 4, "votes": 0},
+]
+
+
+async def an_ordering_contest(api: Api, **config: Any) -> Contest:
+    body = running(ordering={"positions": POSITIONS}, **config) | {"contest_type": "ordering"}
+    return await api.contest(4, body)
+
+
+def by_participant(contest: Contest, counts: dict[str, Any], member: str = "count") -> list[int]:
+    return [counts["participants"][key][member] for key in contest.participants]
+
+
+async def test_a_ballot_gives_each_position_its_votes_and_is_one_vote(api: Api) -> None:
+    contest = await an_ordering_contest(api, free={"max_contest": 3})
+    answer = await contest.ballot(2, 0, 1)
+    assert answer.status_code == 201, answer.text
+    keys = contest.participants
+    assert answer.json()["choices"] == [
+        {"participant_key": keys[2], "count": 5},
+        {"participant_key": keys[0], "count": 3},
+        {"participant_key": keys[1], "count": 1},
+    ]
+    assert answer.json()["remaining"] == {"participant": None, "contest": 2}
+    counts = await contest.counts(answer.headers["tally-position"])
+    assert by_participant(contest, counts) == [3, 1, 5, 0]
+    assert by_participant(contest, counts, "unique_voter_count") == [1, 1, 1, 0]
+    assert (counts["count"], counts["unique_voter_count"]) == (9, 1)
+    assert (await contest.status(answer))["choices"] == answer.json()["choices"]
+
+
+async def test_a_new_ballot_replaces_the_old_and_uses_no_allowance(api: Api) -> None:
+    contest = await an_ordering_contest(api, free={"max_contest": 1})
+    old = await contest.ballot(0, 1, 2)
+    new = await contest.ballot(3, 0)
+    assert (new.status_code, new.json()["remaining"]["contest"]) == (201, 0)
+    counts = await contest.counts(new.headers["tally-position"])
+    assert by_participant(contest, counts) == [3, 0, 0, 5]
+    assert by_participant(contest, counts, "unique_voter_count") == [1, 0, 0, 1]
+    assert (counts["count"], counts["unique_voter_count"]) == (8, 1)
+    assert (await contest.status(old))["status"] == "replaced"
+    again = await contest.ballot(0, 1, 2, vote_id=old.json()["vote_id"])
+    assert (again.status_code, again.json()) == (200, old.json())
+
+
+async def test_ballots_at_once_leave_exactly_one(api: Api) -> None:
+    contest = await an_ordering_contest(api, free={"max_contest": 1})
+    answers = await asyncio.gather(*(contest.ballot(number % 4) for number in range(20)))
+    assert {answer.status_code for answer in answers} == {201}
+    for answer in answers:
+        counts = await contest.counts(answer.headers["tally-position"])
+    assert (counts["count"], counts["unique_voter_count"]) == (5, 1)
+    statuses = [(await contest.status(answer))["status"] for answer in answers]
+    assert sorted(statuses) == ["counted"] + ["replaced"] * 19
+
+
+async def test_a_removed_ballot_leaves_no_trace(api: Api) -> None:
+    contest = await an_ordering_contest(api)
+    removed = await contest.remove(await contest.ballot(0, 1, 2))
+    assert removed.status_code == 204
+    counts = await contest.counts(removed.headers["tally-position"])
+    assert by_participant(contest, counts) == by_participant(contest, counts, "unique_voter_count") == [0] * 4
+    assert (counts["count"], counts["unique_voter_count"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/positions"),
+        ({"positions": {}}, "/positions"),
+        ({"positions": {"9": "A"}}, "/positions/9"),
+        ({"positions": {"1": "A", "2": "A"}}, "/positions"),
+        ({"positions": {"none": "A"}}, "/positions"),
+        ({"positions": {"1": 5}}, "/positions/1"),
+        ({"positions": {"1": "A"}, "participant_key": "A"}, "/participant_key"),
+        ({"positions": {"1": "A"}, "count": 2}, "/count"),
+        ({"positions": {"1": "A"}, "rating": {"value": 1}}, "/rating"),
+    ],
+)
+async def test_a_bad_ballot_is_refused_whole(api: Api, body: dict[str, Any], pointer: str) -> None:
+    contest = await an_ordering_contest(api)
+    key = contest.participants[0]
+    given = {name: key if value == "A" else value for name, value in body.get("positions", {}).items()}
+    body = body | ({"positions": given} if "positions" in body else {})
+    body = {name: key if value == "A" else value for name, value in body.items()}
+    answer = await contest.client.post(f"{contest.path}/votes", json={"voter_id": "v1"} | body)
+    assert code(answer) == (422, "validation_failed")
+    assert [problem["pointer"] for problem in answer.json()["errors"]] == [pointer]
+    assert (await contest.counts())["count"] == 0
+
+
+async def test_a_participant_that_takes_no_votes_spoils_the_ballot(api: Api) -> None:
+    contest = await an_ordering_contest(api)
+    await contest.client.patch(f"/participants/{contest.participants[1]}", json={"status": "rejected"})
+    assert code(await contest.ballot(0, 1)) == (409, "participant_not_votable")
+    body = {"voter_id": "v1", "positions": {"1": "nobody"}}
+    assert code(await contest.client.post(f"{contest.path}/votes", json=body)) == (404, "not_found")
+
+
+async def test_plain_contests_take_no_ballots(api: Api) -> None:
+    contest = await api.contest()
+    assert code(await contest.ballot(0)) == (422, "validation_failed")
+    answer = await contest.client.post(f"{contest.path}/votes", json={"voter_id": "v1"})
+    assert code(answer) == (422, "validation_failed")
