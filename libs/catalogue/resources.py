@@ -8,6 +8,7 @@ from typing import Final
 from libs.catalogue.errors import StatusTransition
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
+from libs.catalogue.schemas.vote_source import StoredVoteSource
 from libs.catalogue.table import Document, Reference, Resource, Table
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
@@ -82,5 +83,15 @@ PARTICIPANTS: Final = Resource(
     },
 )
 
+VOTE_SOURCES: Final = Resource(
+    name="vote_sources",
+    singular="vote_source",
+    schema=StoredVoteSource,
+    example={"title": "Text messages", "mode": "cumulative", "mapping": {"A": "5f0c7d1e2b3a49586776a5b4"}},
+    parent="contests",
+    contest="parent",
+    has_routes=False,
+)
 
-RESOURCES: Final = Table(CONTESTS, PARTICIPANTS)
+
+RESOURCES: Final = Table(CONTESTS, PARTICIPANTS, VOTE_SOURCES)

@@ -58,6 +58,8 @@ class Resource:
     computed: Callable[[Stored], Document] | None = None
     computed_members: Mapping[str, Document] = field(default_factory=dict)
     """The JSON schemas of what `computed` gives, for the documentation."""
+    has_routes: bool = True
+    """Whether the routes of all rows serve it; one without has a router of its own."""
 
     def show(self, stored: Stored) -> Document:
         """The record as a read of the current API answers it."""

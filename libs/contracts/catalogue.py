@@ -17,7 +17,8 @@ from libs.contracts.log import Position
 from libs.tally.events import LogCreated
 
 ACCOUNT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-KEY_PATTERN: Final = r"^[A-Za-z0-9_.~-]{1,64}$"
+KEY_PATTERN: Final = r"^[A-Za-z0-9_.~-]{1,130}$"
+"""A key of 64 characters, or two of them joined by "~"."""
 
 Account = Annotated[str, StringConstraints(pattern=ACCOUNT_PATTERN)]
 Resource = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z_/]{0,63}$")]
@@ -157,7 +158,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ContestConfig:
-    """A contest with its participants and the configuration version they stand at, read in one step.
+    """A contest with its participants, vote sources and the configuration version they stand at, read in one step.
 
     `version` is None when the view has seen no event that names the contest.
     """
@@ -165,6 +166,7 @@ class ContestConfig:
     version: int | None
     contest: Stored | None
     participants: tuple[Stored, ...]
+    sources: tuple[Stored, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

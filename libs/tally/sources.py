@@ -20,7 +20,8 @@ class FoldedReport:
 class SourceTally:
     """`figures` count, by the source's id of a participant; `held` went down and wait for a permission.
 
-    A decrease is permitted by a report that says so: for the ids in it, and for all that are held.
+    A decrease is permitted by a report that says so: for the ids in it, and for all that are held. A delta adds to
+    what is held, too.
     """
 
     figures: dict[str, Figures] = field(default_factory=dict)
@@ -45,6 +46,8 @@ class SourceTally:
             known = self.figures.get(mapped_id)
             if event.mode == "delta":
                 self.figures[mapped_id] = figures if known is None else known + figures
+                if mapped_id in self.held:
+                    self.held[mapped_id] += figures
             elif known is not None and figures.count < known.count and not event.allow_decrease:
                 self.held[mapped_id] = figures
                 held.append(mapped_id)

@@ -91,12 +91,14 @@ class CatalogueViews:
         return _many(flat)
 
     async def contest_config(self, account: str, contest: str) -> ContestConfig:
-        """The contest, all its participants by running number, and their configuration version, in one step."""
-        version, envelope, flat = await self._read("catalogue_contest", self._partition(account), account, contest)
+        """The contest, all its participants and vote sources in the order of their making, and their version."""
+        reply = await self._read("catalogue_contest", self._partition(account), account, contest)
+        version, envelope, participants, sources = reply
         return ContestConfig(
             version=int(version) if version else None,
             contest=_stored(contest.encode(), envelope) if envelope else None,
-            participants=tuple(_many(flat)),
+            participants=tuple(_many(participants)),
+            sources=tuple(_many(sources)),
         )
 
     async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]:

@@ -27,10 +27,11 @@ Complete = Callable[[str, list[Document]], Awaitable[None]]
 
 
 def build_router(engine: Engine, auth: Authenticator, completes: Mapping[str, Complete]) -> APIRouter:
-    """All routes of all rows; `completes` by resource name."""
+    """All routes of all rows that have them; `completes` by resource name."""
     router = APIRouter(dependencies=[Depends(openapi.BEARER)])
     for row in engine.table.values():
-        _Routes(row, engine, auth, completes.get(row.name)).add_to(router)
+        if row.has_routes:
+            _Routes(row, engine, auth, completes.get(row.name)).add_to(router)
     return router
 
 

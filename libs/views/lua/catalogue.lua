@@ -334,14 +334,18 @@ read('catalogue_page', function(keys, args)
   return envelopes(records_of(keys[1], args[1], args[2]), found)
 end)
 
--- ARGV: account, contest. {version or '', envelope or '', {participant, envelope, ...}}, by running number.
+-- ARGV: account, contest. {version or '', envelope or '', {participant, envelope, ...}, {source, envelope, ...}}, both
+-- by running number.
 read('catalogue_contest', function(keys, args)
   local base, account, contest = keys[1], args[1], args[2]
   local version = call('HGET', base .. ':config', contest) or ''
   local envelope = call('HGET', records_of(base, account, 'contests'), contest)
-  if not envelope then return { version, '', {} } end
-  local participants = call('ZRANGE', list_of(base, 'created', account, 'participants', contest), 0, -1)
-  return { version, envelope, envelopes(records_of(base, account, 'participants'), participants) }
+  if not envelope then return { version, '', {}, {} } end
+  local function of(resource)
+    local keys_of = call('ZRANGE', list_of(base, 'created', account, resource, contest), 0, -1)
+    return envelopes(records_of(base, account, resource), keys_of)
+  end
+  return { version, envelope, of('participants'), of('vote_sources') }
 end)
 
 -- ARGV: version that the caller holds. {log id, offset, version, changed (1|0), key id, packed row, ...}

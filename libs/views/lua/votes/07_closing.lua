@@ -21,7 +21,11 @@ local function report(c, item)
     local mapped, figures = counts[i][1], { counts[i][2], counts[i][3], counts[i][4] }
     local known = s[S_FIGURES][mapped]
     if delta then
-      for k = 1, 3 do figures[k] = figures[k] + (known and known[k] or 0) end
+      local waits = s[S_HELD][mapped]
+      for k = 1, 3 do
+        if waits then waits[k] = waits[k] + figures[k] end
+        figures[k] = figures[k] + (known and known[k] or 0)
+      end
       s[S_FIGURES][mapped] = figures
     elseif known and figures[1] < known[1] and not decreases then
       s[S_HELD][mapped] = figures

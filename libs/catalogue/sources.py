@@ -1,0 +1,86 @@
+"""External vote sources as their readers see them: what was reported, joined with the registrations.
+
+The fold keeps figures by a source's own ids of participants. What an id means is said by the registration, at each
+read: so an id that is not mapped is held until it is, and a changed mapping moves what was counted.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Literal, NamedTuple, Protocol
+
+from libs.catalogue.schemas.vote_source import Mode
+from libs.tally.figures import Figures
+
+Reason = Literal["unmapped", "decrease"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConfig:
+    """A registration. `mapping` gives the participant's key by the source's id; `registered` is when (us)."""
+
+    title: str
+    is_in_total: bool
+    mode: Mode
+    mapping: Mapping[str, str]
+    retired: bool
+    registered: int
+
+
+class Reported(Protocol):
+    """What the vote views hold of one source, by its own ids."""
+
+    @property
+    def figures(self) -> Mapping[str, Figures]: ...
+    @property
+    def held(self) -> Mapping[str, Figures]: ...
+
+
+class Held(NamedTuple):
+    """The latest report of an id that is not taken over: `counted` still counts instead of `reported`.
+
+    An id that is mapped to no participant counts nothing; it may have gone down, too.
+    """
+
+    mapped_id: str
+    reason: Reason
+    reported: Figures
+    counted: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalCounts:
+    """One source of one contest. `counted` is by (participant, mapped id), zero for a mapped id without a report.
+
+    Participants that are not approved are in it: what results show is the reader's to say. Latest reported =
+    counted + held, where `held` adds what each reported less what counts instead.
+    """
+
+    config: SourceConfig
+    counted: Mapping[tuple[str, str], Figures]
+    held: tuple[Held, ...]
+
+
+def split(config: SourceConfig, reported: Reported | None, participants: Collection[str]) -> ExternalCounts:
+    """What of a source's figures counts, for whom, and what is held; `participants` are all of the contest's."""
+    mapping = {mapped: key for mapped, key in config.mapping.items() if key in participants}
+    figures, waiting = (reported.figures, reported.held) if reported is not None else ({}, {})
+    counted = {(key, mapped): figures.get(mapped, Figures()) for mapped, key in sorted(mapping.items())}
+    held = []
+    for mapped, latest in sorted({**figures, **waiting}.items(), key=itemgetter(0)):
+        if mapped not in mapping:
+            held.append(Held(mapped, "unmapped", latest, Figures()))
+        elif mapped in waiting:
+            held.append(Held(mapped, "decrease", latest, figures[mapped]))
+    return ExternalCounts(config, counted, tuple(held))
+
+
+def external_counts(
+    sources: Mapping[str, SourceConfig], reported: Mapping[str, Reported], participants: Collection[str]
+) -> dict[str, ExternalCounts]:
+    """Every source that a reader shows: those in use, and retired ones that reported something."""
+    return {
+        name: split(config, reported.get(name), participants)
+        for name, config in sorted(sources.items())
+        if not config.retired or ((found := reported.get(name)) is not None and found.figures)
+    }
