@@ -26,9 +26,8 @@ redis.register_function('votes_remove', function(keys, args)
   if not record and not refund then return pack({ M_UNKNOWN }) end
   local anonymous, content, source, offset = standing.anonymous, nil, nil, UNLIMITED
   if record then
-    local flags
-    _, content, _, offset, _, _, flags = struct.unpack(ROW, record)
-    source = flags % 2
+    local _, hash, _, where, _, _, flags = struct.unpack(ROW, record)
+    content, source, offset = hash, flags % 2, where
     if status_of(flags) ~= COUNTED then return pack({ M_NOT_COUNTED, status_of(flags), offset }) end
   else
     anonymous, content, source = refund[1], refund[2], refund[3]
