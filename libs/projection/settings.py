@@ -42,3 +42,4 @@ VOTES = Pace(wait_ms=10, max_records=4_000, busy_records=8, gather_ms=20)
 """4,000 records hold the event loop for some 10 ms."""
 CATALOGUE = Pace(wait_ms=5, max_records=500)
 """A writer waits for its record's fold, so it is looked for more often."""
+PURCHASES = Pace(wait_ms=20, max_records=1_000)

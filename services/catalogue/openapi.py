@@ -1,15 +1,14 @@
 """What the documentation says of a row's routes: generated from the row, never written by hand."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from fastapi.security import HTTPBearer
 
 from libs.catalogue.keys import PERMISSIONS
 from libs.catalogue.table import Resource
-from libs.web.errors import PROBLEM_JSON, TABLE
+from libs.web.openapi import Schema, answers, inlined, parameter
 
-Schema = dict[str, Any]
+__all__ = ["answers", "parameter"]
 
 BEARER: Final = HTTPBearer(
     auto_error=False,
@@ -19,36 +18,16 @@ BEARER: Final = HTTPBearer(
 TIME: Final[Schema] = {"type": "string", "format": "date-time"}
 EXAMPLE_KEY: Final = "8c1f0e5a7b2d4c6e9f3a1b50"
 EXAMPLE_TIME: Final = "2026-05-01T18:00:00.000000Z"
-PROBLEM: Final[Schema] = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail", "instance", "code", "request_id"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "instance": {"type": "string"},
-        "code": {"type": "string", "enum": sorted(TABLE)},
-        "request_id": {"type": "string"},
-        "errors": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"pointer": {"type": "string"}, "message": {"type": "string"}},
-            },
-        },
-    },
-}
 
 
 def written(row: Resource) -> Schema:
     """What a body may hold."""
-    return _inlined(row.schema.model_json_schema(mode="validation"))
+    return inlined(row.schema.model_json_schema(mode="validation"))
 
 
 def read(row: Resource) -> Schema:
     """What a read answers."""
-    schema = _inlined(row.schema.model_json_schema(mode="serialization"))
+    schema = inlined(row.schema.model_json_schema(mode="serialization"))
     schema.pop("additionalProperties", None)
     own: Schema = {"key": {"type": "string"}}
     times: Schema = {"created": TIME, "updated": TIME}
@@ -79,20 +58,6 @@ def patch_body(row: Resource) -> Schema:
     return {"required": True, "content": {"application/merge-patch+json": content, "application/json": content}}
 
 
-def answers(*codes: str, success: Mapping[int | str, Schema]) -> dict[int | str, Schema]:
-    """The answers of an operation: the good ones, and a problem for each of `codes`."""
-    found: dict[int | str, Schema] = dict(success)
-    by_status: dict[int, list[str]] = {}
-    for code in ("unauthorized", "forbidden", *codes, "views_unavailable"):
-        by_status.setdefault(TABLE[code].status, []).append(code)
-    for status, names in by_status.items():
-        found[status] = {
-            "description": "; ".join(f"{TABLE[name].title} (`{name}`)" for name in names) + ".",
-            "content": {PROBLEM_JSON: {"schema": PROBLEM}},
-        }
-    return found
-
-
 def record_answer(row: Resource, description: str) -> Schema:
     example = {"key": EXAMPLE_KEY} | row.example | {"created": EXAMPLE_TIME, "updated": EXAMPLE_TIME}
     return {
@@ -104,30 +69,3 @@ def record_answer(row: Resource, description: str) -> Schema:
 
 def list_answer(row: Resource) -> Schema:
     return {"description": "A page, newest first.", "content": {"application/json": {"schema": listed(row)}}}
-
-
-def parameter(name: str, where: str, description: str, schema: Schema | None = None) -> Schema:
-    return {
-        "name": name,
-        "in": where,
-        "required": where == "path",
-        "description": description,
-        "schema": schema or {"type": "string"},
-    }
-
-
-def _inlined(schema: Schema) -> Schema:
-    """The schema with its definitions in place: rows share no components."""
-    definitions = schema.pop("$defs", {})
-
-    def walk(value: Any) -> Any:
-        if isinstance(value, dict):
-            if "$ref" in value:
-                name = value["$ref"].rsplit("/", 1)[1]
-                rest = {key: item for key, item in value.items() if key != "$ref"}
-                return walk(definitions[name]) | rest
-            return {key: walk(item) for key, item in value.items()}
-        return [walk(item) for item in value] if isinstance(value, list) else value
-
-    inlined: Schema = walk(schema)
-    return inlined

@@ -3,19 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from libs.casting.assembly import SINGLE_RECORD_BYTES, assemble
 from libs.catalogue.keyring import KeyRing
-from libs.contracts.topics import votes_topic
+from libs.contracts.topics import purchases_topic, votes_topic
 from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter
+from libs.purchases.register import Register
+from libs.purchases.vault import Vaults
+from libs.storage.secrets import account_secret
 from libs.storage.store import open_store
 from libs.tally.errors import LedgerCatchingUp
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
+from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Surface
+from services.ingestion.purchases import purchase_router
 from services.ingestion.reads import VoterReads
 from services.ingestion.routes import hot_routes, voter_router
 from services.ingestion.settings import Settings
@@ -34,6 +40,13 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
     log, reader = LogWriter(settings), LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
     await log.start()
     casting = await assemble(settings.namespace, settings.partitions, valkey, log, reader, store)
+    purchases = purchases_topic(settings.namespace, settings.partitions)
+    register = Register(
+        purchases,
+        log,
+        PurchaseViews(valkey, settings.namespace, purchases),
+        Vaults(partial(account_secret, store)),
+    )
     keys = KeyRing(catalogue)
     auth = Authenticator(keys)
     proxies = parse_networks(settings.trusted_proxies)
@@ -47,7 +60,10 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
         async with keys.kept_fresh():
             yield Surface(
                 hot=hot_routes(Voting(auth, casting.caster, settings.ingest_max_in_flight, proxies)),
-                routers=[voter_router(auth, VoterReads(topic, views, casting.contests), casting.remover)],
+                routers=[
+                    voter_router(auth, VoterReads(topic, views, casting.contests), casting.remover),
+                    purchase_router(auth, register),
+                ],
                 checks={"log": log.check, "ledger": ledger_is_there},
             )
     finally:

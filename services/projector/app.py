@@ -3,8 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
-from libs.contracts.topics import Topic, catalogue_topic, test_world, votes_topic
+from libs.casting.assembly import assemble
+from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
 from libs.kafka.log import LogReader
 from libs.kafka.topics import check_topics
 from libs.kafka.writer import LogWriter
@@ -12,18 +15,26 @@ from libs.projection.catalogue import CatalogueProjection, no_votes
 from libs.projection.fencing import Fencer
 from libs.projection.projection import Projection
 from libs.projection.projector import Projector
-from libs.projection.settings import CATALOGUE, VOTES, Pace
+from libs.projection.purchases import PurchasesProjection
+from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes import VotesProjection
+from libs.purchases.vault import Vaults
+from libs.storage.secrets import account_secret
+from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.addresses import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
+from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
+from services.projector.purchases import PurchaseManager, Steps
 from services.projector.settings import Settings
 
 RETRY_S = 0.5
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 async def run(settings: Settings) -> None:
@@ -32,12 +43,15 @@ async def run(settings: Settings) -> None:
     Kafka and Valkey are waited for. Raises `WrongTopic` or `LogChanged`, alone or in an `ExceptionGroup`: then
     a person has to decide, and starting again does not help.
     """
+    store = open_store(settings.storage_url)
     valkey = open_valkey(settings.valkey_url)
     reader, writer = LogReader(settings), LogWriter(settings)
     votes = votes_topic(settings.namespace, settings.partitions)
+    purchases = purchases_topic(settings.namespace, settings.partitions)
     catalogue, test = catalogue_topic(settings.namespace), catalogue_topic(test_world(settings.namespace))
     vote_views = VoteViews(valkey, settings.namespace)
     catalogue_views = CatalogueViews(valkey, settings.namespace)
+    purchase_views = PurchaseViews(valkey, settings.namespace, purchases)
     test_views = CatalogueViews(valkey, test_world(settings.namespace))
 
     def projector(projection: Projection, pace: Pace) -> Projector:
@@ -48,23 +62,37 @@ async def run(settings: Settings) -> None:
     raise_config = config_raiser(vote_views, votes)
     catalogue_projector = projector(CatalogueProjection(catalogue, catalogue_views, raise_config), CATALOGUE)
     test_projector = projector(CatalogueProjection(test, test_views, no_votes), CATALOGUE)
+    purchases_projector = projector(PurchasesProjection(purchases, purchase_views), PURCHASES)
+    catalogue_is_folded = has_reached_the_end(reader, catalogue, catalogue_views.position)
     fencer = Fencer(
         votes,
         vote_views,
         writer,
         assigned=lambda: votes_projector.assigned,
         end_offset=end_of(reader, votes),
-        catalogue_is_folded=has_reached_the_end(reader, catalogue, catalogue_views.position),
+        catalogue_is_folded=catalogue_is_folded,
         send_deadline_s=settings.produce_deadline_ms / 1000,
     )
+
+    async def manage_purchases() -> None:
+        place = settings.namespace, settings.partitions
+        casting = await _when_there(lambda: assemble(*place, valkey, writer, reader, store))
+        vaults = Vaults(partial(account_secret, store))
+        steps = Steps(casting.caster, casting.remover, vaults, catalogue_is_folded)
+        await PurchaseManager(
+            purchases, purchase_views, writer, steps.take, lambda: purchases_projector.assigned
+        ).run()
+
+    topics = [votes, catalogue, test, purchases]
     try:
-        await _when_there(lambda: check_topics(settings, [votes, catalogue, test]))
+        await _when_there(lambda: check_topics(settings, topics))
         await _when_there(lambda: load_functions(valkey))
         await writer.start()
-        logger.info("folding %s, %s and %s", votes.name, catalogue.name, test.name)
+        logger.info("folding %s", ", ".join(topic.name for topic in topics))
         async with asyncio.TaskGroup() as group:
-            for part in (votes_projector, catalogue_projector, test_projector, fencer):
+            for part in (votes_projector, catalogue_projector, test_projector, purchases_projector, fencer):
                 group.create_task(part.run())
+            group.create_task(manage_purchases())
     finally:
         await writer.stop()
         await reader.close()
@@ -106,13 +134,13 @@ def has_reached_the_end(
     return reached
 
 
-async def _when_there(step: Callable[[], Awaitable[None]]) -> None:
-    """Take `step` once Kafka and Valkey answer."""
+async def _when_there(step: Callable[[], Awaitable[T]]) -> T:
+    """Take `step` once Kafka, Valkey and the object store answer."""
     said = False
     while True:
         try:
             return await step()
-        except (LogUnavailable, ViewsUnavailable) as error:
+        except (LogUnavailable, StorageUnavailable, ViewsUnavailable) as error:
             if not said:
                 logger.warning("waiting: %s", error)
             said = True

@@ -8,7 +8,8 @@ from faststream.specification import AsyncAPI
 from pydantic import Field
 
 from libs.contracts.catalogue import CatalogueEvent
-from libs.contracts.topics import Topic, catalogue_topic, votes_topic
+from libs.contracts.purchases import PurchasesEvent
+from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
 from libs.tally.events import Event
 
 TITLE: Final = "Tallykeeper's log"
@@ -26,9 +27,13 @@ def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str
 
     async def catalogue(event: Annotated[CatalogueEvent, Field(discriminator="type")]) -> None: ...
 
+    async def purchases(event: Annotated[PurchasesEvent, Field(discriminator="type")]) -> None: ...
+
     topic = votes_topic(namespace, partitions)
     _describe(broker, topic, "Votes, keyed by voter pseudonym, and fences.", votes)
     _describe(broker, catalogue_topic(namespace), "Records and API keys, keyed by account.", catalogue)
+    topic = purchases_topic(namespace, partitions)
+    _describe(broker, topic, "Purchases and what became of them, keyed by the HMAC of their token.", purchases)
     specification = AsyncAPI(broker, title=TITLE, description=DESCRIPTION, version=version).to_specification()
     document: dict[str, Any] = specification.to_jsonable()
     return document

@@ -2,8 +2,9 @@
 
 from libs.kafka.settings import KafkaSettings
 from libs.projection.settings import ProjectorSettings
+from libs.storage.settings import StorageSettings
 from libs.views.settings import ViewsSettings
 
 
-class Settings(KafkaSettings, ViewsSettings, ProjectorSettings):
+class Settings(KafkaSettings, ViewsSettings, StorageSettings, ProjectorSettings):
     """What it reads, where it writes, and how it takes turns with other projectors."""

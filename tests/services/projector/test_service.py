@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +28,7 @@ PARTITIONS = 2
 class Deployment:
     """Topics and views of a namespace, and the processes started in it."""
 
-    def __init__(self, kafka: str, valkey: str, namespace: str) -> None:
+    def __init__(self, kafka: str, valkey: str, namespace: str, storage: Path) -> None:
         self.settings = KafkaSettings(kafka_bootstrap_servers=kafka)
         self.votes = votes_topic(namespace, PARTITIONS)
         self.reader = LogReader(self.settings)
@@ -41,6 +42,7 @@ class Deployment:
             "TALLY_VALKEY_URL": valkey,
             "TALLY_NAMESPACE": namespace,
             "TALLY_PARTITIONS": str(PARTITIONS),
+            "TALLY_STORAGE_URL": str(storage),
         }
 
     async def create(self) -> None:
@@ -83,8 +85,10 @@ class Deployment:
 
 
 @pytest.fixture
-async def deployment(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[Deployment]:
-    deployment = Deployment(kafka, valkey_address, namespace)
+async def deployment(
+    kafka: str, valkey_address: str, namespace: str, tmp_path: Path
+) -> AsyncIterator[Deployment]:
+    deployment = Deployment(kafka, valkey_address, namespace, tmp_path)
     yield deployment
     await deployment.close()
 

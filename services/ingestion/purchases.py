@@ -1,0 +1,181 @@
+"""Purchases and refunds over HTTP: payment platforms send them, developers read them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from libs.contracts.purchases import Place, Purchase
+from libs.purchases.form import PurchaseForm, RefundForm, parse_purchase, parse_refund
+from libs.purchases.register import Register
+from libs.purchases.shown import PurchaseShown, RefundShown, show
+from libs.tally.errors import NotFound
+from libs.web.auth import ApiKey, Authenticator, headers_of, require
+from libs.web.openapi import PAGE, answers, body, parameter
+from libs.web.requests import read_object
+from services.ingestion.purchase_pages import PlaceOf, PurchasePage, Reader, by_change, by_creation, read_page
+
+TAG: Final = "purchases"
+BAD_BODY: Final = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
+
+
+def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
+    """What was sent may be sent again: the token, or the key, makes it the same."""
+    router = APIRouter(tags=[TAG])
+
+    async def caller(request: Request, permission: str) -> ApiKey:
+        key = await auth.authenticate(headers_of(request.scope))
+        require(key, permission)
+        return key
+
+    async def shower(key: ApiKey) -> Callable[[Purchase], PurchaseShown]:
+        """Shows purchases as `key` may see them."""
+        vault = await register.vaults.of(key.account)
+        return partial(show, vault=vault, whole_token="purchases:write" in key.permissions)
+
+    async def refunded(key: ApiKey, purchase: Purchase) -> Response:
+        if purchase.recorded is None:
+            return _json(RefundShown(key=purchase.key, status=purchase.status), 202)
+        return _json((await shower(key))(purchase), 202)
+
+    async def page(request: Request, key: ApiKey, read: Reader, place_of: PlaceOf) -> Response:
+        show_one = await shower(key)
+        return _json(await read_page(request, read, place_of, show_one), 200)
+
+    @router.post(
+        "/operations/purchases",
+        status_code=202,
+        response_class=Response,
+        responses=answers(
+            *BAD_BODY,
+            "idempotency_key_reused",
+            "log_unavailable",
+            success={202: {"model": PurchaseShown, "description": "Recorded; its votes are cast within seconds."}},
+        ),
+        openapi_extra={"requestBody": body(PurchaseForm)},
+    )
+    async def record_purchase(request: Request) -> Response:
+        """Record a purchase.
+
+        Needs the permission purchases:write. The purchase_token is the idempotency key: sent again with the same
+        content it changes nothing and answers the record as it stands, with `Idempotent-Replayed: true`. Of the
+        type `vote`, its votes are cast as `c-paid` for the user, exactly once, whole or not at all; what cannot be
+        cast stands on the refund list. In a body `key`, `created`, `updated`, `status`, `refusal` are ignored.
+        """
+        key = await caller(request, "purchases:write")
+        _, given = await read_object(request)
+        recorded = await register.record(key.account, parse_purchase(given))
+        headers = {"Idempotent-Replayed": "true"} if recorded.replayed else {}
+        return _json((await shower(key))(recorded.purchase), 202, headers)
+
+    @router.post(
+        "/operations/purchases/refund",
+        status_code=202,
+        response_class=Response,
+        responses=answers(
+            *BAD_BODY,
+            "log_unavailable",
+            success={
+                202: {
+                    "model": PurchaseShown | RefundShown,
+                    "description": "Recorded: what counts of it is taken back. Without details where the purchase "
+                    "has not come yet; then nothing of it will be cast.",
+                }
+            },
+        ),
+        openapi_extra={"requestBody": body(RefundForm)},
+    )
+    async def refund_purchase_token(request: Request) -> Response:
+        """Refund a purchase by its token.
+
+        Needs the permission purchases:write. May come before the purchase, and again.
+        """
+        key = await caller(request, "purchases:write")
+        _, given = await read_object(request)
+        token = parse_refund(given).purchase_token
+        return await refunded(key, await register.refund_token(key.account, token))
+
+    @router.post(
+        "/operations/purchases/{purchase_key}/refund",
+        status_code=202,
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "log_unavailable",
+            success={202: {"model": PurchaseShown, "description": "Recorded: what counts of it is taken back."}},
+        ),
+    )
+    async def refund_purchase(request: Request, purchase_key: str) -> Response:
+        """Refund a purchase by its key.
+
+        Needs the permission purchases:write. May be sent again.
+        """
+        key = await caller(request, "purchases:write")
+        return await refunded(key, await register.refund(key.account, purchase_key))
+
+    @router.get(
+        "/operations/purchases/refunds",
+        response_class=Response,
+        responses=answers(
+            "validation_failed", success={200: {"model": PurchasePage, "description": "Newest refusal first."}}
+        ),
+        openapi_extra={"parameters": list(PAGE)},
+    )
+    async def list_refunds(request: Request) -> Response:
+        """List the purchases to be refunded.
+
+        Those whose votes could not be cast, with the reason in `refusal`; one leaves the list when it is refunded.
+        Needs the permission purchases:read.
+        """
+        key = await caller(request, "purchases:read")
+
+        async def read(before: Place | None, limit: int) -> list[Purchase]:
+            return await register.views.refused(key.account, before, limit)
+
+        return await page(request, key, read, by_change)
+
+    @router.get(
+        "/api/users/{user_id:path}/purchases",
+        response_class=Response,
+        responses=answers(
+            "validation_failed", success={200: {"model": PurchasePage, "description": "Newest first."}}
+        ),
+        openapi_extra={"parameters": [parameter("user_id", "path", "As the payment platform named it."), *PAGE]},
+    )
+    async def list_user_purchases(request: Request) -> Response:
+        """List a user's purchases.
+
+        Needs the permission purchases:read; the purchase_token is whole only for keys with purchases:write.
+        """
+        key = await caller(request, "purchases:read")
+        user = (await register.vaults.of(key.account)).user(request.path_params["user_id"])
+
+        async def read(before: Place | None, limit: int) -> list[Purchase]:
+            return await register.views.of_user(key.account, user, before, limit)
+
+        return await page(request, key, read, by_creation)
+
+    @router.get(
+        "/api/purchases/{purchase_key}",
+        response_class=Response,
+        responses=answers("not_found", success={200: {"model": PurchaseShown, "description": "The purchase."}}),
+    )
+    async def read_purchase(request: Request, purchase_key: str) -> Response:
+        """Read a purchase.
+
+        Needs the permission purchases:read; the purchase_token is whole only for keys with purchases:write.
+        """
+        key = await caller(request, "purchases:read")
+        purchase = await register.views.get(key.account, purchase_key)
+        if purchase is None or purchase.recorded is None:
+            raise NotFound(f"There is no purchase {purchase_key}.")
+        return _json((await shower(key))(purchase), 200)
+
+    return router
+
+
+def _json(model: BaseModel, status: int, headers: dict[str, str] | None = None) -> Response:
+    return Response(model.model_dump_json(), status, headers, "application/json")
