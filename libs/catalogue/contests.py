@@ -6,8 +6,7 @@ from typing import Protocol
 from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Ordering, Rating, RenewFreeVote
-from libs.catalogue.schemas.vote_source import StoredVoteSource
-from libs.catalogue.sources import SourceConfig
+from libs.catalogue.sources import SourceConfig, source_name, source_of
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, RatingScale, Renewal
 
@@ -92,25 +91,4 @@ def _positions(rules: Ordering | None) -> dict[str, int]:
 
 def sources_of(config: ContestConfig) -> Mapping[str, SourceConfig]:
     """The contest's external sources by name, retired ones too."""
-    return {source_name(stored): _source(stored) for stored in config.sources}
-
-
-def source_key(contest: str, source: str) -> str:
-    """The key of a source's registration."""
-    return f"{contest}~{source}"
-
-
-def source_name(registration: Stored) -> str:
-    return registration.key.rsplit("~", 1)[1]
-
-
-def _source(registration: Stored) -> SourceConfig:
-    record = StoredVoteSource.model_validate(registration.document)
-    return SourceConfig(
-        title=record.title or source_name(registration),
-        is_in_total=record.is_in_total,
-        mode=record.mode,
-        mapping=record.mapping,
-        retired=record.retired,
-        registered=registration.created,
-    )
+    return {source_name(stored): source_of(stored) for stored in config.sources}

@@ -6,7 +6,8 @@ view holds, and every read that follows sees it.
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
@@ -116,25 +117,52 @@ class Engine:
         With `fits` a lost race is a `VersionConflict`; without, the patch is merged again. Raises as `create`
         does, `InUse` where it takes away a part that others refer to, and what the row's `judge` raises.
         """
+        async with self._turn(row, account, key):
+            while True:
+                stored = await self.get(row, account, key)
+                if fits is not None and not fits(stored):
+                    raise _changed(row, key)
+                changed = await self._change(row, account, stored, merge_patch(stored.document, patch))
+                if changed is not None:
+                    return changed
+                if fits is not None:
+                    raise _changed(row, key)
+
+    async def put(
+        self, row: Resource, account: str, key: str, body: Document, *, parent: str, fits: Fits | None = None
+    ) -> tuple[Stored, Stored | None]:
+        """The record with this `body` and nothing of what it was before; made where there is none.
+
+        Gives it as it is now and as it was. What changes nothing writes nothing. Raises as `create` and `patch`.
+        """
+        async with self._turn(row, account, key):
+            while True:
+                before = await self._views.get(account, row.name, key)
+                if fits is not None and (before is None or not fits(before)):
+                    raise _changed(row, key)
+                if before is None:
+                    with suppress(VersionConflict):  # another write made it first
+                        written = await self.create(row, account, body, Request.once(), parent=parent, key=key)
+                        return written.stored, None
+                else:
+                    changed = await self._change(row, account, before, body)
+                    if changed is not None:
+                        return changed, before
+
+    @asynccontextmanager
+    async def _turn(self, row: Resource, account: str, key: str) -> AsyncIterator[None]:
+        """One write of a record at a time: merging them again and again would help nobody."""
         lock = self._locks.setdefault((account, row.name, key), asyncio.Lock())
         try:
             async with asyncio.timeout(2 * FOLD_DEADLINE_S), lock:
-                while True:
-                    stored = await self.get(row, account, key)
-                    if fits is not None and not fits(stored):
-                        raise _changed(row, key)
-                    changed = await self._change(row, account, stored, patch)
-                    if changed is not None:
-                        return changed
-                    if fits is not None:
-                        raise _changed(row, key)
+                yield
         except TimeoutError:
             raise ViewsUnavailable("Too many writes to this record at once.", retry_after_s=1) from None
 
-    async def _change(self, row: Resource, account: str, stored: Stored, patch: Document) -> Stored | None:
+    async def _change(self, row: Resource, account: str, stored: Stored, body: Document) -> Stored | None:
         """One attempt; None when another write came first."""
         before = stored.document
-        document = self._validated(row, merge_patch(before, patch))
+        document = self._validated(row, body)
         if document == before:
             return stored
         if row.judge is not None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal, NamedTuple, Protocol
 
-from libs.catalogue.schemas.vote_source import Mode
+from libs.catalogue.schemas.vote_source import Mode, StoredVoteSource
+from libs.contracts.catalogue import Stored
 from libs.tally.figures import Figures
 
 Reason = Literal["unmapped", "decrease"]
@@ -25,6 +26,27 @@ class SourceConfig:
     mapping: Mapping[str, str]
     retired: bool
     registered: int
+
+
+def source_key(contest: str, source: str) -> str:
+    """The key of a registration."""
+    return f"{contest}~{source}"
+
+
+def source_name(registration: Stored) -> str:
+    return registration.key.rsplit("~", 1)[1]
+
+
+def source_of(registration: Stored) -> SourceConfig:
+    record = StoredVoteSource.model_validate(registration.document)
+    return SourceConfig(
+        title=record.title or source_name(registration),
+        is_in_total=record.is_in_total,
+        mode=record.mode,
+        mapping=record.mapping,
+        retired=record.retired,
+        registered=registration.created,
+    )
 
 
 class Reported(Protocol):

@@ -19,6 +19,8 @@ from libs.web.auth import Authenticator
 from libs.web.service import Surface
 from services.catalogue.routes import Complete, build_router
 from services.catalogue.settings import Settings
+from services.catalogue.vote_source_routes import vote_source_router
+from services.catalogue.vote_sources import VoteSources
 
 TITLE = "Tallykeeper: catalogue"
 
@@ -64,7 +66,10 @@ async def open_surface(
             await load_functions(valkey)
         async with world.keys.kept_fresh():
             yield Surface(
-                routers=[build_router(world.engine, world.auth, completes or {})],
+                routers=[
+                    build_router(world.engine, world.auth, completes or {}),
+                    vote_source_router(world.auth, VoteSources(world.engine, world.views)),
+                ],
                 checks={"log": log.check, "views": check_views},
             )
     finally:

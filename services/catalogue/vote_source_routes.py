@@ -1,0 +1,168 @@
+"""The addresses of external vote sources."""
+
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, Field, ValidationError
+from starlette.responses import Response
+
+from libs.catalogue.engine import Fits
+from libs.catalogue.schemas.base import problems_of
+from libs.catalogue.schemas.vote_source import Mode, VoteSource
+from libs.catalogue.sources import source_name, source_of
+from libs.contracts.catalogue import Stored
+from libs.tally.errors import timestamp
+from libs.web.auth import Authenticator, headers_of, require
+from libs.web.conditions import etag, not_modified, precondition_fails
+from libs.web.openapi import Schema, answers, body, parameter
+from libs.web.requests import read_object
+from services.catalogue.openapi import BEARER
+from services.catalogue.vote_sources import VoteSources
+
+ALL: Final = "/contests/{contest_key}/vote_sources"
+ONE: Final = ALL + "/{source}"
+IF_MATCH: Final = parameter("If-Match", "header", "Write only where the registration has this ETag.")
+
+
+class Registration(BaseModel):
+    """An external source as it is registered with a contest."""
+
+    source: str
+    contest_key: str
+    title: str
+    is_in_total: bool
+    mode: Mode
+    mapping: dict[str, str] = Field(description="Keys of participants by the source's own ids.")
+    created: str = Field(json_schema_extra={"format": "date-time"})
+    updated: str = Field(json_schema_extra={"format": "date-time"})
+
+
+class Registrations(BaseModel):
+    """All of them at once: this list has one page."""
+
+    data: list[Registration]
+    has_more: bool
+    next: str | None
+
+
+def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
+    """All need the permission sources:write."""
+    router = APIRouter(tags=["vote sources"], dependencies=[Depends(BEARER)])
+
+    async def account_of(request: Request) -> str:
+        key = await auth.authenticate(headers_of(request.scope))
+        require(key, "sources:write")
+        return key.account
+
+    @router.put(
+        ONE,
+        response_class=Response,
+        responses=answers(
+            "malformed_json",
+            "unsupported_media_type",
+            "payload_too_large",
+            "validation_failed",
+            "not_found",
+            "version_conflict",
+            "log_unavailable",
+            success={200: _answer("Changed."), 201: _answer("Registered, anew where it was retired.")},
+        ),
+        openapi_extra={"requestBody": body(VoteSource), "parameters": [IF_MATCH]},
+    )
+    async def register_vote_source(request: Request, contest_key: str, source: str) -> Response:
+        """Register an external source, or change its registration.
+
+        The registration becomes what the body says; members left out have their defaults. The mapping applies at
+        once to all that was ever reported: what an unmapped id reported is held until it is mapped, and a changed
+        mapping moves what was counted. While the contest is closed, what it was closed with holds on.
+        """
+        account = await account_of(request)
+        _, given = await read_object(request)
+        try:
+            form = VoteSource.model_validate(given)
+        except ValidationError as error:
+            raise problems_of(error) from None
+        stored, is_new = await sources.put(account, contest_key, source, form, _fits(request))
+        headers = {"Location": f"/contests/{contest_key}/vote_sources/{source}"} if is_new else {}
+        return _record(stored, 201 if is_new else 200, headers)
+
+    @router.get(
+        ONE,
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            success={200: _answer("The registration."), 304: {"description": "It still has that ETag."}},
+        ),
+        openapi_extra={"parameters": [parameter("If-None-Match", "header", "Answer 304 at this ETag.")]},
+    )
+    async def read_vote_source(request: Request, contest_key: str, source: str) -> Response:
+        """Read the registration of an external source."""
+        stored = await sources.get(await account_of(request), contest_key, source)
+        tag = etag(stored.version)
+        if not_modified(request.headers.get("if-none-match"), tag):
+            return Response(status_code=304, headers={"ETag": tag})
+        return _record(stored, 200, {})
+
+    @router.delete(
+        ONE,
+        status_code=204,
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "version_conflict",
+            "log_unavailable",
+            success={204: {"description": "Retired: it takes no reports; what it counted stays."}},
+        ),
+        openapi_extra={"parameters": [IF_MATCH]},
+    )
+    async def retire_vote_source(request: Request, contest_key: str, source: str) -> Response:
+        """Retire an external source.
+
+        What it counted stays, by the mapping that it has. PUT takes it into use again.
+        """
+        await sources.retire(await account_of(request), contest_key, source, _fits(request))
+        return Response(status_code=204)
+
+    @router.get(
+        ALL,
+        response_class=Response,
+        responses=answers("not_found", success={200: {"model": Registrations, "description": "All in use."}}),
+    )
+    async def list_vote_sources(request: Request, contest_key: str) -> Response:
+        """List the external sources of a contest, in the order in which they were first registered."""
+        found = await sources.all(await account_of(request), contest_key)
+        return _json({"data": [_shown(stored) for stored in found], "has_more": False, "next": None}, 200, {})
+
+    return router
+
+
+def _shown(stored: Stored) -> dict[str, Any]:
+    config = source_of(stored)
+    return Registration(
+        source=source_name(stored),
+        contest_key=stored.parent,
+        title=config.title,
+        is_in_total=config.is_in_total,
+        mode=config.mode,
+        mapping=dict(config.mapping),
+        created=timestamp(stored.created) or "",
+        updated=timestamp(stored.updated) or "",
+    ).model_dump()
+
+
+def _fits(request: Request) -> Fits | None:
+    condition = request.headers.get("if-match")
+    return None if condition is None else lambda stored: not precondition_fails(condition, etag(stored.version))
+
+
+def _record(stored: Stored, status: int, headers: dict[str, str]) -> Response:
+    return _json(_shown(stored), status, headers | {"ETag": etag(stored.version)})
+
+
+def _json(shown: object, status: int, headers: dict[str, str]) -> Response:
+    return Response(orjson.dumps(shown), status, headers, "application/json")
+
+
+def _answer(description: str) -> Schema:
+    return {"model": Registration, "description": description}

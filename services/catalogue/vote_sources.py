@@ -1,0 +1,77 @@
+"""External vote sources of a contest: registered, read and retired."""
+
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from libs.catalogue.contests import ContestReader
+from libs.catalogue.engine import Engine, Fits
+from libs.catalogue.resources import VOTE_SOURCES
+from libs.catalogue.schemas.vote_source import SourceName, VoteSource
+from libs.catalogue.sources import source_key, source_name, source_of
+from libs.contracts.catalogue import ContestConfig, Stored
+from libs.contracts.problems import Problem, ValidationFailed, pointer
+from libs.tally.errors import NotFound
+
+_NAME: Final[TypeAdapter[str]] = TypeAdapter(SourceName)
+
+
+class VoteSources:
+    """The registrations with the contests of one world. For its readers a retired source is not there."""
+
+    def __init__(self, engine: Engine, views: ContestReader) -> None:
+        self._engine = engine
+        self._views = views
+
+    async def put(
+        self, account: str, contest: str, source: str, form: VoteSource, fits: Fits | None
+    ) -> tuple[Stored, bool]:
+        """Register a source, or change its registration as a whole; True where it was not there, or retired.
+
+        Raises `NotFound`, `VersionConflict`, and `ValidationFailed` for a name that is reserved and where an id is
+        mapped to none of the contest's participants.
+        """
+        try:
+            _NAME.validate_python(source)
+        except ValidationError:
+            message = "a source's name is 1 to 64 of A-Z a-z 0-9 _ . - and does not begin with c-"
+            raise ValidationFailed([Problem("", message)]) from None
+        participants = {stored.key for stored in (await self._config(account, contest)).participants}
+        strangers = [(mapped, key) for mapped, key in form.mapping.items() if key not in participants]
+        if strangers:
+            raise ValidationFailed(
+                Problem(pointer("mapping", mapped), f"the contest has no participant {key}")
+                for mapped, key in strangers
+            )
+        key = source_key(contest, source)
+        stored, before = await self._engine.put(
+            VOTE_SOURCES, account, key, form.stored(), parent=contest, fits=_in_use(fits)
+        )
+        return stored, before is None or source_of(before).retired
+
+    async def get(self, account: str, contest: str, source: str) -> Stored:
+        """Raises `NotFound`."""
+        for stored in await self.all(account, contest):
+            if source_name(stored) == source:
+                return stored
+        raise NotFound(f"The contest has no vote source {source}.")
+
+    async def all(self, account: str, contest: str) -> list[Stored]:
+        """In the order in which they were first registered. Raises `NotFound`."""
+        sources = (await self._config(account, contest)).sources
+        return [stored for stored in sources if not source_of(stored).retired]
+
+    async def retire(self, account: str, contest: str, source: str, fits: Fits | None) -> None:
+        """It takes no reports any more; what it counted stays. Raises `NotFound`, `VersionConflict`."""
+        stored = await self.get(account, contest, source)
+        await self._engine.patch(VOTE_SOURCES, account, stored.key, {"retired": True}, _in_use(fits))
+
+    async def _config(self, account: str, contest: str) -> ContestConfig:
+        config = await self._views.contest_config(account, contest)
+        if config.contest is None:
+            raise NotFound(f"There is no contest {contest}.")
+        return config
+
+
+def _in_use(fits: Fits | None) -> Fits | None:
+    return None if fits is None else lambda stored: not source_of(stored).retired and fits(stored)
