@@ -46,7 +46,8 @@ class Command:
 class RecordWritten(Command):
     """`contest`: the contest whose configuration version this raises, whatever becomes of the event.
 
-    `refs` are the record's firm references, `offers` its parts that others may refer to firmly.
+    `refs` are the record's firm references, `offers` its parts that others may refer to firmly. `due` is when
+    somebody has to look at a contest next: when its phase becomes finished, as a rule.
     """
 
     resource: Resource
@@ -56,6 +57,7 @@ class RecordWritten(Command):
     contest: Key | None = None
     refs: tuple[Ref, ...] = ()
     offers: tuple[Ref, ...] = ()
+    due: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +77,31 @@ class RecordChanged(RecordWritten):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDeleted(Command):
-    """The record goes, and what belongs to it; refused where others refer to any of that firmly."""
+    """The record goes, and what belongs to it; refused where others refer to any of that firmly.
+
+    `expected_parent` is the version of the parent by which the deletion was found to be allowed.
+    """
 
     resource: Resource
     key: Key
     expected_version: int | None = None
+    expected_parent: int | None = None
     contest: Key | None = None
     type: Literal["RecordDeleted"] = "RecordDeleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContestClosing(Command):
+    """The contest's record with its closing in it; its references stay as they were.
+
+    Made from configuration version `expected_config`: refused where anything of the contest has changed since, be
+    it the contest, a participant or a vote source.
+    """
+
+    contest: Key
+    record: str
+    expected_config: int
+    type: Literal["ContestClosing"] = "ContestClosing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +120,8 @@ class KeyRevoked(Command):
     type: Literal["KeyRevoked"] = "KeyRevoked"
 
 
-CatalogueEvent = LogCreated | RecordCreated | RecordChanged | RecordDeleted | KeyIssued | KeyRevoked
-CatalogueCommand = RecordCreated | RecordChanged | RecordDeleted | KeyIssued | KeyRevoked
+CatalogueCommand = RecordCreated | RecordChanged | RecordDeleted | ContestClosing | KeyIssued | KeyRevoked
+CatalogueEvent = LogCreated | CatalogueCommand
 
 catalogue_codec: Codec[CatalogueEvent] = Codec(CatalogueEvent)
 
@@ -111,7 +131,7 @@ class OutcomeKind(IntEnum):
 
     OK = 1
     CONFLICT = 2
-    """The version it was made from has passed."""
+    """The version that it was made from, or judged by, has passed."""
     IN_USE = 3
     """Others refer to it firmly: `refs` lists them, the first hundred."""
     MISSING = 4

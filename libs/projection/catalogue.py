@@ -5,6 +5,7 @@ from typing import Protocol
 
 from libs.contracts.catalogue import (
     CatalogueEvent,
+    ContestClosing,
     RecordChanged,
     RecordCreated,
     RecordDeleted,
@@ -67,7 +68,7 @@ class CatalogueProjection:
 
 
 def _contest_named(event: CatalogueEvent | Undecodable) -> str | None:
-    if isinstance(event, RecordCreated | RecordChanged | RecordDeleted):
+    if isinstance(event, RecordCreated | RecordChanged | RecordDeleted | ContestClosing):
         return event.contest
     return None
 

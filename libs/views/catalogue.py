@@ -8,6 +8,7 @@ import msgpack
 
 from libs.contracts.catalogue import (
     CatalogueEvent,
+    ContestClosing,
     ContestConfig,
     KeyIssued,
     KeyRevoked,
@@ -101,6 +102,18 @@ class CatalogueViews:
             sources=tuple(_many(sources)),
         )
 
+    async def due(self, partition: int, most: int) -> list[tuple[str, str]]:
+        """Account and key of the contests of a partition that are due by its Valkey's clock, the longest first."""
+        flat = await self._read("catalogue_due", partition, most)
+        return [(account.decode(), key.decode()) for account, key in zip(flat[::2], flat[1::2], strict=True)]
+
+    async def settle(self, account: str, contest: str, version: int, due: int | None) -> None:
+        """A contest that was due is so again at `due` (us; None: never), unless it has changed since `version`."""
+        partition, again = self._partition(account), "" if due is None else due
+        await self._valkey.call(
+            "FCALL", "catalogue_settle", 1, self._base(partition), account, contest, version, again
+        )
+
     async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]:
         """What became of each command (at most 4,000), None where the fold has not seen it in 24 h of log time."""
         replies = await self._read("catalogue_outcomes", partition, *command_ids)
@@ -147,16 +160,24 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
         case RecordCreated() | RecordChanged():
             expected = event.expected_version if isinstance(event, RecordChanged) else ANY_VERSION
             refs, offers = ([part for ref in flat for part in ref] for flat in (event.refs, event.offers))
-            what = [event.resource, event.key, event.contest or "", expected, *(event.parent or ("", ""))]
-            return [event.type, *where, *who, *what, event.record, refs, offers]
+            what = [event.resource, event.key, event.contest or "", expected, ANY_VERSION, event.record]
+            due = False if event.due is None else event.due
+            return [event.type, *where, *who, *what, *(event.parent or ("", "")), refs, offers, due]
         case RecordDeleted():
-            expected = ANY_VERSION if event.expected_version is None else event.expected_version
-            return [event.type, *where, *who, event.resource, event.key, event.contest or "", expected]
+            versions = [_any(event.expected_version), _any(event.expected_parent)]
+            return [event.type, *where, *who, event.resource, event.key, event.contest or "", *versions]
+        case ContestClosing():
+            name, versions = ["contests", event.contest, event.contest], [event.expected_config, ANY_VERSION]
+            return [event.type, *where, *who, *name, *versions, event.record]
         case KeyIssued():
             return [event.type, *where, *who, event.key_id, event.sha256, list(event.permissions)]
         case KeyRevoked():
             return [event.type, *where, *who, event.key_id]
     assert_never(event)
+
+
+def _any(version: int | None) -> int:
+    return ANY_VERSION if version is None else version
 
 
 def _position(log: bytes, offset: bytes) -> Position | None:

@@ -11,6 +11,7 @@
 --   base:offers:<account>                          hash  resource NUL key of a part -> 1, where a record offers it
 --   base:owners:<resource>                         hash  key -> account
 --   base:config                                    hash  contest -> offset of the last event that names it
+--   base:due                                       zset  account NUL contest, by when somebody has to look at it (us)
 --   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued}
 --   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
 --   base:quarantine                                hash  offset -> reason
@@ -130,6 +131,12 @@ local function write_record(base, e, envelope)
   call('ZADD', list_of(base, 'updated', e.account, e.resource, envelope[PARENT]), whole(envelope[UPDATED]), e.key)
 end
 
+local function contest_name(account, contest) return account .. '\0' .. contest end
+
+local function schedule(base, name, due)
+  if due then call('ZADD', base .. ':due', whole(due), name) else call('ZREM', base .. ':due', name) end
+end
+
 local function remove(base, account, member)
   local resource, key, envelope = member[1], member[2], member[3]
   local name, parent = resource .. '\0' .. key, envelope[PARENT]
@@ -140,6 +147,7 @@ local function remove(base, account, member)
   local kinds = base .. ':kinds:' .. account .. ':' .. resource .. ':' .. key
   for _, kind in ipairs(call('SMEMBERS', kinds)) do call('HDEL', base .. ':numbers:' .. account .. ':' .. kind, key) end
   call('DEL', kinds)
+  if resource == 'contests' then schedule(base, contest_name(account, key)) end
   for i = 1, #envelope[REFS], 2 do
     call('SREM', referrers_of(base, account, envelope[REFS][i], envelope[REFS][i + 1]), name)
   end
@@ -172,6 +180,7 @@ function fold.RecordCreated(base, e, clock)
   call('ZADD', list_of(base, 'created', e.account, e.resource, e.parent), whole(clock), e.key)
   call('HSETNX', base .. ':owners:' .. e.resource, e.key, e.account)
   write_refs(base, e, {}, {})
+  if e.resource == 'contests' then schedule(base, contest_name(e.account, e.key), e.due) end
   return OK, envelope, {}
 end
 
@@ -191,13 +200,27 @@ function fold.RecordChanged(base, e, clock)
     e.record }
   write_record(base, e, envelope)
   write_refs(base, e, old[REFS], old[OFFERS])
+  if e.resource == 'contests' then schedule(base, contest_name(e.account, e.key), e.due) end
   return OK, envelope, {}
+end
+
+function fold.ContestClosing(base, e, clock)
+  local old = find(base, e.account, 'contests', e.key)
+  if not old then return MISSING, nil, { 'contests', e.key } end
+  if call('HGET', base .. ':config', e.key) ~= whole(e.expected) then return CONFLICT, nil, {} end
+  old[VERSION], old[UPDATED], old[JSON] = e.offset, clock, e.record
+  write_record(base, e, old)
+  return OK, old, {}
 end
 
 function fold.RecordDeleted(base, e)
   local old = find(base, e.account, e.resource, e.key)
   if not old then return MISSING, nil, { e.resource, e.key } end
   if e.expected >= 0 and old[VERSION] ~= e.expected then return CONFLICT, nil, {} end
+  if e.expected_parent >= 0 then
+    local above = find(base, e.account, old[PARENT_RESOURCE], old[PARENT])
+    if not above or above[VERSION] ~= e.expected_parent then return CONFLICT, nil, {} end
+  end
   local members, doomed, found = family(base, e.account, e.resource, e.key, old), {}, {}
   for i = 1, #members do doomed[members[i][1] .. '\0' .. members[i][2]] = true end
   for i = 1, #members do
@@ -231,8 +254,9 @@ local function event_of(item)
       contest = '', key = item[8], sha256 = item[9], permissions = item[10] }
   end
   return { offset = item[2], time = item[3], at = item[4], account = item[5], command = item[6], content = item[7],
-    resource = item[8], key = item[9], contest = item[10], expected = item[11], parent_resource = item[12],
-    parent = item[13], record = item[14], refs = item[15], offers = item[16] }
+    resource = item[8], key = item[9], contest = item[10], expected = item[11], expected_parent = item[12],
+    record = item[13], parent_resource = item[14], parent = item[15], refs = item[16], offers = item[17],
+    due = item[18] }
 end
 
 -- lazily: what is older is forgotten already, whether it still lies here or not
@@ -346,6 +370,27 @@ read('catalogue_contest', function(keys, args)
     return envelopes(records_of(base, account, resource), keys_of)
   end
   return { version, envelope, of('participants'), of('vote_sources') }
+end)
+
+-- ARGV: most. {account, contest, ...} of those that are due by now, the longest first.
+read('catalogue_due', function(keys, args)
+  local time = call('TIME')
+  local now = whole(time[1] * 1000000 + time[2])
+  local names, reply = call('ZRANGE', keys[1] .. ':due', '-inf', now, 'BYSCORE', 'LIMIT', 0, args[1]), {}
+  for i = 1, #names do
+    local cut = string.find(names[i], '\0', 1, true)
+    reply[#reply + 1], reply[#reply + 2] = string.sub(names[i], 1, cut - 1), string.sub(names[i], cut + 1)
+  end
+  return reply
+end)
+
+-- ARGV: account, contest, configuration version, when it is due next (us; '' never). Settles what is due unless anything
+-- of the contest has changed since that version. No part of the fold: a log folded anew makes it due again.
+redis.register_function('catalogue_settle', function(keys, args)
+  local base, name = keys[1], contest_name(args[1], args[2])
+  if call('HGET', base .. ':config', args[2]) ~= args[3] or not call('ZSCORE', base .. ':due', name) then return 0 end
+  schedule(base, name, tonumber(args[4]))
+  return 1
 end)
 
 -- ARGV: version that the caller holds. {log id, offset, version, changed (1|0), key id, packed row, ...}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from libs.contracts.catalogue import (
     CatalogueCommand,
     CatalogueEvent,
+    ContestClosing,
     KeyIssued,
     KeyRevoked,
     KeyRow,
@@ -44,6 +46,7 @@ class Model:
     records: dict[Name, Held] = field(default_factory=dict)
     numbers: dict[tuple[str, str, str], int] = field(default_factory=dict)
     config: dict[str, int] = field(default_factory=dict)
+    due: dict[tuple[str, str], int] = field(default_factory=dict)
     keys: dict[str, KeyRow] = field(default_factory=dict)
     outcomes: dict[str, tuple[int, Outcome]] = field(default_factory=dict)
     quarantine: dict[int, str] = field(default_factory=dict)
@@ -77,11 +80,12 @@ class Model:
         return sorted(found, key=lambda stored: getattr(stored, order), reverse=True)
 
     def _command(self, offset: int, event: CatalogueCommand) -> None:
+        if self.outcome(event.command_id) is None:
+            self._remember(event, self._judge(offset, event))
         if not isinstance(event, KeyIssued | KeyRevoked) and event.contest is not None:
             self.config[event.contest] = offset
-        if self.outcome(event.command_id) is not None:
-            return
-        outcome = self._judge(offset, event)
+
+    def _remember(self, event: CatalogueCommand, outcome: Outcome) -> None:
         if outcome.stored is not None and not event.content:
             outcome = replace(outcome, stored=replace(outcome.stored, record=""))
         self.outcomes[event.command_id] = (self.time, outcome)
@@ -104,6 +108,8 @@ class Model:
                 del self.keys[event.key_id]
                 self._tick(event)
                 return refuse(OutcomeKind.OK)
+        if isinstance(event, ContestClosing):
+            return self._close(offset, event, refuse)
         name = (event.account, event.resource, event.key)
         old = self.records.get(name)
         if isinstance(event, RecordCreated):
@@ -122,6 +128,7 @@ class Model:
             parent = event.parent[1] if event.parent is not None else ""
             stored = Stored(event.key, offset, now, now, number, parent, event.record)
             self.records[name] = Held(stored, event.parent, event.refs, event.offers)
+            self._schedule(event)
             return Outcome(OutcomeKind.OK, offset, event.content, stored)
         if old is None:
             return refuse(OutcomeKind.MISSING, (event.resource, event.key))
@@ -136,19 +143,42 @@ class Model:
             now = self._tick(event)
             stored = replace(old.stored, version=offset, updated=now, record=event.record)
             self.records[name] = Held(stored, old.parent, event.refs, event.offers)
+            self._schedule(event)
             return Outcome(OutcomeKind.OK, offset, event.content, stored)
         assert isinstance(event, RecordDeleted)
+        if event.expected_parent is not None:
+            above = self.version((event.account, *old.parent)) if old.parent is not None else -1
+            if above != event.expected_parent:
+                return refuse(OutcomeKind.CONFLICT)
         family = self._family(event.account, (event.resource, event.key))
         targets = [t for ref in family for t in (ref, *self.records[event.account, *ref].offers)]
         if found := self._referrers(event.account, targets, set(family)):
             return refuse(OutcomeKind.IN_USE, *found)
         for ref in family:
             del self.records[event.account, *ref]
+            self.due.pop((event.account, ref[1]) if ref[0] == "contests" else ("", ""), None)
             for counter in [c for c in self.numbers if c[0] == event.account and c[2] == ref[1]]:
                 if self._is_child_kind(counter[1], ref[0]):
                     del self.numbers[counter]
         self._tick(event)
         return refuse(OutcomeKind.OK)
+
+    def _close(self, offset: int, event: ContestClosing, refuse: Callable[..., Outcome]) -> Outcome:
+        name = (event.account, "contests", event.contest)
+        old = self.records.get(name)
+        if old is None:
+            return refuse(OutcomeKind.MISSING, name[1:])
+        if self.config.get(event.contest) != event.expected_config:
+            return refuse(OutcomeKind.CONFLICT)
+        stored = replace(old.stored, version=offset, updated=self._tick(event), record=event.record)
+        self.records[name] = replace(old, stored=stored)
+        return Outcome(OutcomeKind.OK, offset, event.content, stored)
+
+    def _schedule(self, event: RecordWritten) -> None:
+        if event.resource == "contests" and event.due is not None:
+            self.due[event.account, event.key] = event.due
+        elif event.resource == "contests":
+            self.due.pop((event.account, event.key), None)
 
     def _is_child_kind(self, resource: str, parent: str) -> bool:
         return PARENTS.get(resource) == parent

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from libs.contracts.catalogue import (
     CatalogueEvent,
+    ContestClosing,
     KeyIssued,
     KeyRevoked,
     RecordChanged,
@@ -36,10 +37,13 @@ KEYS = ["a", "b", "c"]
 COMMANDS = [f"command{number}" for number in range(60)]
 LOG = "the-log"
 NOW_MS = 1_790_000_000_000
+LATER = 2**52
+
+DOINGS = ["close", "close", "issue", "revoke", "poison"]
 
 step = st.fixed_dictionaries(
     {
-        "do": st.sampled_from(["create"] * 6 + ["change"] * 4 + ["delete"] * 3 + ["issue", "revoke", "poison"]),
+        "do": st.sampled_from(["create"] * 6 + ["change"] * 4 + ["delete"] * 3 + DOINGS),
         "account": st.sampled_from([ACCOUNTS[0], ACCOUNTS[0], ACCOUNTS[0], ACCOUNTS[1]]),
         "resource": st.sampled_from([*TOPS, *PARENTS]),
         "key": st.sampled_from(KEYS),
@@ -49,6 +53,7 @@ step = st.fixed_dictionaries(
         "content": st.sampled_from(["", "content"]),
         "refs": st.integers(0, 2),
         "offers": st.lists(st.sampled_from(["1", "2"]), max_size=2, unique=True),
+        "due": st.sampled_from([None, 0, NOW_MS * 1000, LATER]),
         "after_ms": st.sampled_from([0, 0, 0, 1, 7, -5, DAY_MS // 2, DAY_MS]),
         "skew_us": st.sampled_from([0, -3_000_000, 5_000_000]),
     }
@@ -91,6 +96,7 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
         "offers": tuple(("conventions/days", f"{key}/{day}") for day in step["offers"])
         if resource == "conventions"
         else (),
+        "due": step["due"],
     }
     match step["do"]:
         case "create":
@@ -99,7 +105,18 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
             return RecordChanged(**who, **written, expected_version=version if pick % 5 else version + 1)
         case "delete":
             expected = [None, None, version, max(0, version - 1)][pick % 4]
-            return RecordDeleted(**who, resource=resource, key=key, contest=contest, expected_version=expected)
+            above = model.version((account, *held.parent)) if held is not None and held.parent is not None else 7
+            return RecordDeleted(
+                **who,
+                resource=resource,
+                key=key,
+                contest=contest,
+                expected_version=expected,
+                expected_parent=[None, None, above, max(0, above - 1)][pick // 4 % 4],
+            )
+        case "close":
+            version = model.config.get(key, 0) - (pick % 4 == 0)
+            return ContestClosing(**who, contest=key, record=f'{{"closing":{offset}}}', expected_config=version)
         case "issue":
             return KeyIssued(**who, key_id=key, sha256="00", permissions=("content:read",))
         case "revoke":
@@ -133,6 +150,7 @@ async def assert_equal(views: CatalogueViews, model: Model) -> None:
             assert config.contest == (held.stored if held else None)
             expected = model.list_of(account, "participants", contest, "created")[::-1] if held else []
             assert list(config.participants) == expected
+    assert set(await views.due(PARTITION, 100)) == {name for name, due in model.due.items() if due != LATER}
     kept = await views.outcomes(PARTITION, COMMANDS)
     for command, outcome in zip(COMMANDS, kept, strict=True):
         remembered = model.outcome(command)
