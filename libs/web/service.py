@@ -2,7 +2,7 @@
 
 import gc
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
 
 from libs.web.asgi import Front
+from libs.web.auth import ApiKey
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_routes
 from libs.web.hot import HotRoute
@@ -20,18 +21,23 @@ from libs.web.hot import HotRoute
 DRAIN_S = 10
 """How long requests that are under way may go on after the signal to stop."""
 
+Complete = Callable[[ApiKey, list[dict[str, Any]]], Awaitable[None]]
+"""Adds to records of one parent, as a key is shown them, what other views know, such as participants' votes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surface:
     """What a service shows over HTTP, and what it needs to be ready.
 
-    `hot` routes are served before all others. `checks` are named for what they look at.
+    `hot` routes are served before all others. `checks` are named for what they look at. `completes` is what it
+    adds to the records that another service shows, by the resource's name.
     """
 
     hot: Sequence[HotRoute] = ()
     routers: Sequence[APIRouter] = ()
     routes: Sequence[BaseRoute] = ()
     checks: Mapping[str, Check] = field(default_factory=dict)
+    completes: Mapping[str, Complete] = field(default_factory=dict)
 
 
 def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAPI:

@@ -16,8 +16,8 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
 from libs.web.auth import Authenticator
-from libs.web.service import Surface
-from services.catalogue.routes import Complete, build_router
+from libs.web.service import Complete, Surface
+from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
 from services.catalogue.vote_source_routes import vote_source_router
 from services.catalogue.vote_sources import VoteSources

@@ -1,6 +1,9 @@
 """The current API's routes, derived from the table of resources."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b
 from typing import Any, Final
 
 import orjson
@@ -14,16 +17,18 @@ from libs.catalogue.table import Document, Resource
 from libs.catalogue.writing import Request as WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
-from libs.web.auth import Authenticator, require
+from libs.tally.errors import ViewsUnavailable
+from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.conditions import etag, not_modified, precondition_fails
 from libs.web.requests import idempotency_key, integer_parameter, read_object
+from libs.web.service import Complete
 from services.catalogue import openapi
 
 MOST_LISTED: Final = 100
 LISTED: Final = 20
 
-Complete = Callable[[str, list[Document]], Awaitable[None]]
-"""Adds to reads of an account what other views know, such as the votes of participants."""
+COMPLETED: Final = re.compile(r"\.[0-9a-f]+(?=\")")
+"""What an entity tag says, behind the record's version, of what was added from other views."""
 
 
 def build_router(engine: Engine, auth: Authenticator, completes: Mapping[str, Complete]) -> APIRouter:
@@ -145,10 +150,10 @@ class _Routes:
         )
 
     async def create(self, request: Request) -> Response:
-        account = await self._account(request, "content:write")
+        caller = await self._caller(request, "content:write")
         body, document = await read_object(request)
         key = idempotency_key(request)
-        path = request.url.path
+        path, account = request.url.path, caller.account
         asked = (
             WriteRequest.repeatable(account, "POST", path, key, body) if key is not None else WriteRequest.once()
         )
@@ -158,10 +163,10 @@ class _Routes:
         headers = {"Location": f"/{self._row.name}/{stored.key}"}
         if replayed:
             headers["Idempotent-Replayed"] = "true"
-        return await self._record(account, stored, 201, headers)
+        return await self._written(caller, stored, 201, headers)
 
     async def page(self, request: Request) -> Response:
-        account = await self._account(request, "content:read")
+        caller = await self._caller(request, "content:read")
         query = request.query_params
         asked = ListRequest(
             limit=integer_parameter(request, "limit", LISTED, 1, MOST_LISTED),
@@ -169,33 +174,36 @@ class _Routes:
             tags=tuple(query.getlist("tags")),
             updated_since=_time(query.get("updated_since")),
         )
-        page = await self._engine.page(self._row, account, asked, self._parent(request))
-        data = await self._shown(account, page.records)
+        page = await self._engine.page(self._row, caller.account, asked, self._parent(request))
+        data = [self._row.show(stored) for stored in page.records]
+        await self._add(caller, data)
         return _json({"data": data, "has_more": page.next is not None, "next": page.next}, 200, {})
 
     async def get(self, request: Request) -> Response:
-        account = await self._account(request, "content:read")
-        stored = await self._engine.get(self._row, account, self._key(request))
-        tag = etag(stored.version)
+        caller = await self._caller(request, "content:read")
+        stored = await self._engine.get(self._row, caller.account, self._key(request))
+        shown = self._row.show(stored)
+        await self._add(caller, [shown])
+        tag = self._tag(stored, shown)
         if not_modified(request.headers.get("if-none-match"), tag):
             return Response(status_code=304, headers={"ETag": tag})
-        return await self._record(account, stored, 200, {})
+        return _json(shown, 200, {"ETag": tag})
 
     async def patch(self, request: Request) -> Response:
-        account = await self._account(request, "content:write")
+        caller = await self._caller(request, "content:write")
         _, patch = await read_object(request)
-        stored = await self._engine.patch(self._row, account, self._key(request), patch, _fits(request))
-        return await self._record(account, stored, 200, {})
+        stored = await self._engine.patch(self._row, caller.account, self._key(request), patch, fits(request))
+        return await self._written(caller, stored, 200, {})
 
     async def delete(self, request: Request) -> Response:
-        account = await self._account(request, "content:write")
-        await self._engine.delete(self._row, account, self._key(request), _fits(request))
+        caller = await self._caller(request, "content:write")
+        await self._engine.delete(self._row, caller.account, self._key(request), fits(request))
         return Response(status_code=204)
 
-    async def _account(self, request: Request, permission: str) -> str:
+    async def _caller(self, request: Request, permission: str) -> ApiKey:
         key = await self._auth.authenticate(request.scope["headers"])
         require(key, permission)
-        return key.account
+        return key
 
     def _key(self, request: Request) -> str:
         key: str = request.path_params[f"{self._row.singular}_key"]
@@ -207,21 +215,30 @@ class _Routes:
         key: str = request.path_params[f"{self._engine.table[self._row.parent].singular}_key"]
         return key
 
-    async def _shown(self, account: str, records: list[Stored]) -> list[Document]:
-        shown = [self._row.show(stored) for stored in records]
+    async def _add(self, caller: ApiKey, shown: list[Document]) -> None:
         if self._complete is not None:
-            await self._complete(account, shown)
-        return shown
+            await self._complete(caller, shown)
 
-    async def _record(self, account: str, stored: Stored, status: int, headers: dict[str, str]) -> Response:
-        [shown] = await self._shown(account, [stored])
-        return _json(shown, status, headers | {"ETag": etag(stored.version)})
+    async def _written(self, caller: ApiKey, stored: Stored, status: int, headers: dict[str, str]) -> Response:
+        """The write is done, even where what belongs beside the record cannot be read now."""
+        shown = self._row.show(stored)
+        with suppress(ViewsUnavailable):
+            await self._add(caller, [shown])
+        return _json(shown, status, headers | {"ETag": self._tag(stored, shown)})
+
+    def _tag(self, stored: Stored, shown: Document) -> str:
+        """The version, and where more is shown than the record, what that came to."""
+        if self._complete is None:
+            return etag(stored.version)
+        return etag(f"{stored.version}.{blake2b(orjson.dumps(shown), digest_size=8).hexdigest()}")
 
 
-def _fits(request: Request) -> Fits | None:
-    condition = request.headers.get("if-match")
-    if condition is None:
+def fits(request: Request) -> Fits | None:
+    """What `If-Match` demands of a record that is written: its version; None without the header."""
+    given = request.headers.get("if-match")
+    if given is None:
         return None
+    condition = COMPLETED.sub("", given)
     return lambda stored: not precondition_fails(condition, etag(stored.version))
 
 

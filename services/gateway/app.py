@@ -25,12 +25,10 @@ VERSION = version("tallykeeper")
 async def open_app(settings: Settings) -> AsyncIterator[FastAPI]:
     """The app of all parts; each closes what it opened when the context ends."""
     async with AsyncExitStack() as stack:
-        surfaces = [
-            await stack.enter_async_context(open_ingestion(settings)),
-            await stack.enter_async_context(open_query(settings)),
-            await stack.enter_async_context(open_catalogue(settings)),
-            asyncapi_surface(settings),
-        ]
+        ingestion = await stack.enter_async_context(open_ingestion(settings))
+        query = await stack.enter_async_context(open_query(settings))
+        catalogue = await stack.enter_async_context(open_catalogue(settings, query.completes))
+        surfaces = [ingestion, query, catalogue, asyncapi_surface(settings)]
         yield build_app(TITLE, surfaces, version=VERSION)
 
 

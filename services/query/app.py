@@ -5,14 +5,18 @@ from contextlib import asynccontextmanager
 
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import catalogue_topic, test_world
+from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Surface
 from services.query.legacy import LegacyReads
+from services.query.participants import ParticipantCounts
 from services.query.positions import PositionWatch
-from services.query.routes import count_route, legacy_router
+from services.query.public_results import PublicResults
+from services.query.receipts import Receipts
+from services.query.routes import count_route, legacy_router, public_route
 from services.query.settings import Settings
 from services.query.snapshots import Snapshots
 from services.query.vote_updates import VoteUpdates
@@ -41,6 +45,8 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
     production = world(settings.namespace, settings.partitions)
     test = world(test_world(settings.namespace), NO_VOTES)
     counts = VoteUpdates(production.auth, production.snapshots, settings.partitions, wait_s)
+    receipts = Receipts(open_store(settings.storage_url))
+    public = PublicResults(production.catalogue, production.snapshots, receipts)
 
     async def views_are_there() -> None:
         await views.state(0)
@@ -49,9 +55,10 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
         await load_functions(valkey)
         async with rings[0].kept_fresh(), rings[1].kept_fresh():
             yield Surface(
-                hot=[count_route(counts)],
+                hot=[count_route(counts), public_route(public)],
                 routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
                 checks={"views": views_are_there},
+                completes={"participants": ParticipantCounts(production.snapshots)},
             )
     finally:
         await valkey.close()

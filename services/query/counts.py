@@ -2,18 +2,41 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from libs.tally.figures import Figures
-from libs.views.votes import ContestCounts
+from libs.tally.figures import Figures, RatingSums
+from libs.views.votes import ContestCounts, SourceCounts
 
 NOTHING: Final = Figures()
+NO_RATINGS: Final = RatingSums()
 
 
 class CountViews(Protocol):
     """What is needed of the vote views."""
 
     async def counts(self, partition: int, contest: str, known: int | None = None) -> ContestCounts | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the fold says of a contest, summed over partitions, of every participant whatever its status.
+
+    `figures` is of the internal sources, by (participant or "" for the contest, source or "" for both); `ratings`
+    by participant. `sources` are the external ones, each of which lives in one partition. `positions` are next
+    offsets by partition up to which this holds; it may hold further than that. `closed` is the closing that every
+    partition has passed the mark of, `updated_ms` when the last event of the contest was appended.
+    """
+
+    figures: Mapping[tuple[str, str], Figures] = field(default_factory=dict)
+    ratings: Mapping[str, RatingSums] = field(default_factory=dict)
+    sources: Mapping[str, SourceCounts] = field(default_factory=dict)
+    positions: Mapping[int, int] = field(default_factory=dict)
+    closed: int = 0
+    updated_ms: int | None = None
+
+    def at(self, participant: str, source: str) -> Figures:
+        return self.figures.get((participant, source), NOTHING)
 
 
 class ContestSums:
@@ -24,6 +47,7 @@ class ContestSums:
         self._contest = contest
         self._parts: list[ContestCounts | None] = [None] * partitions
         self._figures: dict[tuple[str, str], Figures] = {}
+        self._ratings: dict[str, RatingSums] = {}
 
     async def refresh(self) -> bool:
         """Fetch what changed, in one pipeline; whether anything did. Raises `ViewsUnavailable`."""
@@ -35,34 +59,37 @@ class ContestSums:
         )
         changed = [(partition, part) for partition, part in enumerate(fetched) if part is not None]
         if changed:
-            sums = dict(self._figures)
+            # what was handed out stays as it was
+            self._figures, self._ratings = dict(self._figures), dict(self._ratings)
             for partition, part in changed:
-                _replace(sums, self._parts[partition], part)
+                old = self._parts[partition]
+                _replace_figures(self._figures, old.figures if old else {}, part.figures)
+                _replace_ratings(self._ratings, old.ratings if old else {}, part.ratings)
                 self._parts[partition] = part
-            self._figures = sums
         return bool(changed)
 
     @property
-    def figures(self) -> Mapping[tuple[str, str], Figures]:
-        """By (participant or "" for the contest, source or "" for both); replaced, never changed."""
-        return self._figures
-
-    @property
-    def positions(self) -> dict[int, int]:
-        """Next offsets by partition up to which the sums hold; they may hold further than that."""
-        return {p: part.position.offset for p, part in enumerate(self._parts) if part is not None}
-
-    @property
-    def updated_ms(self) -> int | None:
-        """When the last event of the contest was appended, None before there is one."""
-        return max((part.updated_ms for part in self._parts if part and part.updated_ms), default=None)
+    def counts(self) -> Counts:
+        """The sums as they are; later refreshes do not change them."""
+        parts = {partition: part for partition, part in enumerate(self._parts) if part is not None}
+        return Counts(
+            figures=self._figures,
+            ratings=self._ratings,
+            sources={name: source for part in parts.values() for name, source in part.sources.items()},
+            positions={partition: part.position.offset for partition, part in parts.items()},
+            closed=min((part.closed for part in parts.values()), default=0),
+            updated_ms=max((part.updated_ms for part in parts.values() if part.updated_ms), default=None),
+        )
 
 
-def _replace(sums: dict[tuple[str, str], Figures], old: ContestCounts | None, new: ContestCounts) -> None:
+def _replace_figures(
+    sums: dict[tuple[str, str], Figures],
+    before: Mapping[tuple[str, str], Figures],
+    after: Mapping[tuple[str, str], Figures],
+) -> None:
     """Take a partition's old part out of the sums and put its new one in; a view that lost data has less."""
-    before = old.figures if old is not None else {}
-    for name in before.keys() | new.figures.keys():
-        minus, plus = before.get(name, NOTHING), new.figures.get(name, NOTHING)
+    for name in before.keys() | after.keys():
+        minus, plus = before.get(name, NOTHING), after.get(name, NOTHING)
         if minus != plus:
             total = sums.get(name, NOTHING)
             sums[name] = Figures(
@@ -70,3 +97,12 @@ def _replace(sums: dict[tuple[str, str], Figures], old: ContestCounts | None, ne
                 total.unique + plus.unique - minus.unique,
                 total.anonymous + plus.anonymous - minus.anonymous,
             )
+
+
+def _replace_ratings(
+    sums: dict[str, RatingSums], before: Mapping[str, RatingSums], after: Mapping[str, RatingSums]
+) -> None:
+    for name in before.keys() | after.keys():
+        minus, plus = before.get(name, NO_RATINGS), after.get(name, NO_RATINGS)
+        if minus != plus:
+            sums[name] = sums.get(name, NO_RATINGS) + plus + -minus

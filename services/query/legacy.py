@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from libs.catalogue.legacy.contests import ContestPage, contest_read
-from libs.catalogue.legacy.participants import Totals, participant_read
+from libs.catalogue.legacy.participants import participant_read
 from libs.catalogue.pages import ListReader, ListRequest, read_page
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import NotFound, TallyError
@@ -69,7 +69,7 @@ class LegacyReads:
         snapshot = await self._snapshot(key, contest_id)
         request = ListRequest(PAGE, token)
         page = await read_page(self.catalogue, key.account, "participants", contest_id, request)
-        totals = _totals(key, snapshot)
+        totals = snapshot.totals(key.permissions, now())
         shown = [participant_read(key.account, stored, totals, NO_IMAGES) for stored in page.records]
         return {"participants": shown} | _next(page.next)
 
@@ -78,7 +78,7 @@ class LegacyReads:
         if stored is None:
             raise await self._refusal("participants", participant_key, "participant")
         snapshot = await self._snapshot(key, stored.parent)
-        return participant_read(key.account, stored, _totals(key, snapshot), NO_IMAGES)
+        return participant_read(key.account, stored, snapshot.totals(key.permissions, now()), NO_IMAGES)
 
     async def _snapshot(self, key: ApiKey, contest_id: str) -> Snapshot:
         try:
@@ -97,18 +97,13 @@ def _contest(key: ApiKey, snapshot: Snapshot) -> dict[str, Any]:
     return contest_read(
         ContestPage(
             account=snapshot.account,
-            phase=snapshot.contest.phase(now()),
+            phase=snapshot.phase,
             contest=snapshot.stored,
-            participants=snapshot.config.participants,
-            totals=_totals(key, snapshot),
+            participants=snapshot.approved,
+            totals=snapshot.totals(key.permissions, now()),
             images=NO_IMAGES,
         )
     )
-
-
-def _totals(key: ApiKey, snapshot: Snapshot) -> Totals:
-    hidden = "results:read_hidden" not in key.permissions and snapshot.hides(now())
-    return None if hidden or "results:read" not in key.permissions else snapshot.totals()
 
 
 def _next(token: str | None) -> dict[str, str]:

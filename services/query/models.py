@@ -1,6 +1,11 @@
-"""The vote count record of the specification, for the OpenAPI document; `record.py` makes it."""
+"""What the counts are shown as, for the OpenAPI document; `record.py` and `public_record.py` make it."""
+
+from typing import Any
 
 from pydantic import BaseModel, Field
+
+HIDDEN = "Null while hidden."
+TIME: dict[str, Any] = {"format": "date-time"}
 
 
 class Counted(BaseModel):
@@ -11,26 +16,47 @@ class Counted(BaseModel):
     unique_voter_count: int = Field(description="Distinct voters of either kind.")
 
 
+class SubRatingSums(BaseModel):
+    sum: float
+    average: float | None = Field(description="To six digits; null without ratings.")
+
+
+class RatingSums(SubRatingSums):
+    """The ratings that count; each is one vote."""
+
+    sub_ratings: dict[str, SubRatingSums] = Field(description="By id of the sub-rating.")
+
+
+RATING = Field(None, description="In contests of type rating only.")
+
+
 class VoteSource(Counted):
     """What one source gave a participant."""
 
     source: str = Field(examples=["c-free", "c-paid"])
-    mapped_id: str | None = Field(None, description="The participant's id at an external source; there only.")
+    mapped_id: str | None = Field(
+        None, description="The participant's id at an external source; there only, an entry for each."
+    )
 
 
 class ParticipantCount(Counted):
+    """Of all sources in the total."""
+
+    rating: RatingSums | None = RATING
     vote_sources: list[VoteSource] | None = Field(None, description="With `sources=true` only.")
 
 
 class TotalVoteSource(Counted):
-    """What one source gave the contest. Voters of participants rejected since are among the distinct ones."""
+    """What one source gave approved participants. An internal one's distinct voters include those of others."""
 
     source: str = Field(examples=["c-free", "c-paid"])
     title: str
     is_in_total: bool
     is_internal: bool
     updated: str = Field(
-        description="Time of the contest's last folded event.", json_schema_extra={"format": "date-time"}
+        description="Of an internal source, the time of the contest's last folded event; of an external one, that "
+        "of its last report, or of its registration.",
+        json_schema_extra=TIME,
     )
 
 
@@ -39,10 +65,38 @@ class VoteCount(Counted):
 
     contest_key: str
     contest_type: str
-    created: str = Field(json_schema_extra={"format": "date-time"})
+    created: str = Field(json_schema_extra=TIME)
     updated: str = Field(
         description="Time of the last folded event; before there is one, when the contest was created.",
-        json_schema_extra={"format": "date-time"},
+        json_schema_extra=TIME,
     )
+    rating: RatingSums | None = RATING
     participants: dict[str, ParticipantCount] = Field(description="By participant key.")
     total_vote_sources: list[TotalVoteSource] | None = Field(None, description="With `sources=true` only.")
+
+
+class ImageKey(BaseModel):
+    key: str
+
+
+class PublicParticipant(BaseModel):
+    participant_key: str
+    title: str | None
+    image: ImageKey | None
+    rank: int | None = Field(description="By votes, from 1, whatever the order; equal ones share it. " + HIDDEN)
+    count: int | None = Field(description=HIDDEN)
+    share: float | None = Field(description="Of the contest's votes; 0 while there are none. " + HIDDEN)
+
+
+class PublicResultsRecord(BaseModel):
+    """Approved participants in `participant_order`, `limit_result_amount` at most, none where `owner_only`."""
+
+    contest_key: str
+    phase: str = Field(examples=["announced", "running", "finished"])
+    final: bool = Field(description="Nothing but a reopening changes the counts any more.")
+    participants: list[PublicParticipant]
+    count: int | None = Field(description="Of all participants, listed or not. " + HIDDEN)
+    updated: str = Field(
+        description="Time of the last folded event; while hidden, of the last change to the contest's records.",
+        json_schema_extra=TIME,
+    )

@@ -10,7 +10,8 @@ from libs.web.auth import ApiKey, headers_of, require
 from libs.web.hot import HotRoute
 from services.query.legacy import LegacyReads
 from services.query.legacy_models import LegacyContest, LegacyContests, LegacyParticipant, LegacyParticipants
-from services.query.models import VoteCount
+from services.query.models import PublicResultsRecord, VoteCount
+from services.query.public_results import PublicResults
 from services.query.vote_updates import VoteUpdates
 
 NextToken = Annotated[str | None, Query(alias="next", description="The `next` of the page before.")]
@@ -19,16 +20,23 @@ MinPosition = Annotated[
     str | None,
     Query(description="A `Tally-Position`: wait until all before it is in, at most 5 s, then 503."),
 ]
+ReceiptOfVote = Annotated[
+    str | None,
+    Query(description="The `receipt` of a vote in this contest: opens what is `hidden_until_vote`."),
+]
 
 COUNT_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "headers": {
             "ETag": {
-                "description": "Strong; also changes with phase and visibility.",
+                "description": "Strong; also changes with phase, visibility and finality.",
                 "schema": {"type": "string"},
             },
             "Tally-Position": {"description": "The counts hold up to here.", "schema": {"type": "string"}},
-            "Tally-Final": {"schema": {"type": "string", "enum": ["provisional", "final"]}},
+            "Tally-Final": {
+                "description": "`final`: nothing but a reopening changes the counts any more.",
+                "schema": {"type": "string", "enum": ["provisional", "final"]},
+            },
         }
     },
     304: {"description": "Nothing changed since `If-None-Match`."},
@@ -36,6 +44,20 @@ COUNT_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     403: {"description": "`forbidden`, or `results_hidden` to keys without results:read_hidden"},
     404: {"description": "`not_found`, or another account's contest"},
     422: {"description": "`validation_failed`: a parameter"},
+    503: {"description": "`views_unavailable`"},
+}
+PUBLIC_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "headers": {
+            "ETag": {"description": "Strong.", "schema": {"type": "string"}},
+            "Cache-Control": {
+                "description": "Shared caches answer, never past a change of phase; with a receipt `no-store`.",
+                "schema": {"type": "string"},
+            },
+        }
+    },
+    304: {"description": "Nothing changed since `If-None-Match`."},
+    404: {"description": "`not_found`: there is no such contest, or it is not published"},
     503: {"description": "`views_unavailable`"},
 }
 LEGACY_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
@@ -62,6 +84,27 @@ def count_route(serve: VoteUpdates) -> HotRoute:
         responses=COUNT_ANSWERS,
         tags=["results"],
         summary="Read a contest's vote counts",
+    )
+
+
+def public_route(serve: PublicResults) -> HotRoute:
+    """What voters see."""
+
+    def public_results(contest_key: str, receipt: ReceiptOfVote = None) -> None:
+        """The results of a published contest, for everybody: no key is needed.
+
+        While `vote_visibility` hides them, counts, ranks and shares are null and the order is by running number.
+        """
+
+    return HotRoute(
+        "/public/contests/{contest_key}/results",
+        public_results,
+        serve,
+        methods=["GET"],
+        response_model=PublicResultsRecord,
+        responses=PUBLIC_ANSWERS,
+        tags=["results"],
+        summary="Read a contest's public results",
     )
 
 

@@ -2,11 +2,12 @@
 
 from pydantic import Field
 
+from libs.storage.settings import StorageSettings
 from libs.views.settings import ViewsSettings
 from libs.web.settings import HttpSettings
 
 
-class Settings(ViewsSettings, HttpSettings):
+class Settings(ViewsSettings, StorageSettings, HttpSettings):
     count_build_interval_ms: int = Field(
         100, ge=10, description="Most time that the votes of a contest take to show, for callers that name none."
     )

@@ -1,58 +1,59 @@
-"""A contest's counts at one moment, and the answers made of them."""
+"""A contest and its counts at one moment, and the answers made of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-import orjson
-
+from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.catalogue.sources import SourceConfig
 from libs.contracts.catalogue import ContestConfig, Stored
-from libs.contracts.tokens import encode_positions
 from libs.tally.contest import Contest, Phase
-from libs.tally.errors import timestamp
 from libs.tally.figures import Figures
-from libs.web.conditions import etag
+from services.query.answers import Answer
+from services.query.counts import Counts
+from services.query.results import Results, results_of
 
-INTERNAL_SOURCES: Final = {"c-free": "Free votes", "c-paid": "Paid votes"}
-"""The sources that every contest has, always in the total, with their titles."""
-FINALITY: Final = "provisional"
-"""`Tally-Final`: nothing is final before contests are closed by markers in the log."""
-NONE: Final = Figures()
-
-Header = tuple[bytes, bytes]
+Render = Callable[["Snapshot"], Answer]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A response as it goes out: `headers` of a 200, and those of a 304."""
-
-    body: bytes
-    tag: str
-    headers: list[Header]
-    not_modified: list[Header]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
-    """`figures` up to `positions` at least, over the records of `config`; `contest` is the same for the rules.
+    """`counts` over the records of `config`: `stored` is the contest's; `contest`, `record` and `sources` are made
+    of them.
 
-    `phase` is the contest's when this was made: it is part of the entity tag.
+    `phase` is the contest's when this was made.
     """
 
     account: str
     contest: Contest
     stored: Stored
-    visibility: str
+    record: ContestRecord
+    sources: Mapping[str, SourceConfig]
     config: ContestConfig
     phase: Phase
-    figures: Mapping[tuple[str, str], Figures] = field(default_factory=dict)
-    updated_ms: int | None = None
-    positions: Mapping[int, int] = field(default_factory=dict)
-    answers: dict[bool, Answer] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    answers: dict[Render, Answer] = field(default_factory=dict)
+
+    @cached_property
+    def results(self) -> Results:
+        return results_of(self.contest, self.sources, self.counts)
+
+    @cached_property
+    def approved(self) -> list[Stored]:
+        """Participants that appear in results, by running number."""
+        return [stored for stored in self.config.participants if stored.key in self.results.participants]
+
+    @property
+    def visibility(self) -> str:
+        return self.record.contest_config.vote_visibility
+
+    def at(self, now: int) -> "Snapshot":
+        """The same at `now` (microseconds since 1970)."""
+        phase = self.contest.phase(now)
+        return self if phase is self.phase else replace(self, phase=phase, answers={})
 
     def hides(self, now: int) -> bool:
-        """Whether the counts are hidden at `now` (microseconds since 1970) from keys without results:read_hidden.
+        """Whether the counts are hidden at `now` from keys without results:read_hidden, and from the public.
 
         `hidden_until_vote` opens to voters, not to keys.
         """
@@ -60,78 +61,15 @@ class Snapshot:
             return self.visibility == "hidden"
         return self.contest.end is None or now < self.contest.end
 
-    def approved(self) -> list[str]:
-        """Participants that appear in results, by running number."""
-        return [key for key, status in self.contest.participants.items() if status == "approved"]
+    def totals(self, permissions: Collection[str], now: int) -> Mapping[str, Figures] | None:
+        """Figures by participant that appears in results, "" for the contest; None where a key with these
+        permissions may not see them."""
+        may = "results:read" in permissions and ("results:read_hidden" in permissions or not self.hides(now))
+        return self.results.totals if may else None
 
-    def totals(self) -> dict[str, Figures]:
-        """Figures over both sources by participant, "" for the contest."""
-        return {participant: figures for (participant, source), figures in self.figures.items() if not source}
-
-    def answer(self, sources: bool) -> Answer:
-        """The vote count record, made once."""
-        made = self.answers.get(sources)
+    def answer(self, render: Render) -> Answer:
+        """What `render` makes of this, made once."""
+        made = self.answers.get(render)
         if made is None:
-            made = self.answers[sources] = self._encoded(self.record(sources))
+            made = self.answers[render] = render(self)
         return made
-
-    def record(self, sources: bool) -> dict[str, Any]:
-        """The vote count record of the specification. `count` sums the sources over approved participants."""
-        participants = {key: self._participant(key, sources) for key in self.approved()}
-        updated = timestamp(self.stored.created if self.updated_ms is None else self.updated_ms * 1000)
-        record: dict[str, Any] = {
-            "contest_key": self.contest.key,
-            "contest_type": self.contest.contest_type,
-            "created": timestamp(self.stored.created),
-            "updated": updated,
-            **_counted(self._at("", "")),
-            "participants": participants,
-        }
-        record["count"] = sum(each["count"] for each in participants.values())
-        if sources:
-            record["total_vote_sources"] = [self._total(source, updated) for source in INTERNAL_SOURCES]
-        return record
-
-    def _participant(self, key: str, sources: bool) -> dict[str, Any]:
-        counted: dict[str, Any] = _counted(self._at(key, ""))
-        if sources:
-            counted["vote_sources"] = [
-                {"source": source, **_counted(self._at(key, source))} for source in INTERNAL_SOURCES
-            ]
-        return counted
-
-    def _total(self, source: str, updated: str | None) -> dict[str, Any]:
-        counted = _counted(self._at("", source))
-        counted["count"] = sum(self._at(key, source).count for key in self.approved())
-        return {
-            "source": source,
-            "title": INTERNAL_SOURCES[source],
-            **counted,
-            "is_in_total": True,
-            "is_internal": True,
-            "updated": updated,
-        }
-
-    def _at(self, participant: str, source: str) -> Figures:
-        return self.figures.get((participant, source), NONE)
-
-    def _encoded(self, record: Mapping[str, Any]) -> Answer:
-        body = orjson.dumps(record)
-        state = f"{self.phase}\0{self.visibility}\0{FINALITY}\0".encode()
-        tag = etag(blake2b(state + body, digest_size=16).hexdigest())
-        common = [
-            (b"etag", tag.encode()),
-            (b"cache-control", b"private, max-age=1"),
-            (b"tally-final", FINALITY.encode()),
-            (b"tally-position", encode_positions(self.positions).encode()),
-        ]
-        content = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        return Answer(body, tag, content + common, common)
-
-
-def _counted(figures: Figures) -> dict[str, int]:
-    return {
-        "count": figures.count,
-        "anonymous_voter_count": figures.anonymous,
-        "unique_voter_count": figures.unique,
-    }

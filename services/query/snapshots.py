@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from libs.catalogue.contests import contest_of
+from libs.catalogue.contests import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.log import Position
 from libs.contracts.topics import Topic
 from libs.tally.errors import NotFound
-from services.query.counts import ContestSums, CountViews
+from services.query.counts import ContestSums, Counts, CountViews
 from services.query.positions import PositionWatch
 from services.query.rounds import Rounds
 from services.query.snapshot import Snapshot
@@ -81,15 +81,13 @@ class Snapshots:
         position = await self._looks[self._partition(account)].next()
         entry = self._entry(account, key)
         fresh = entry.seen == position and asyncio.get_running_loop().time() < entry.fresh_until
-        if wanted and not (entry.snapshot and covers(entry.snapshot.positions, wanted)):
+        if wanted and not (entry.snapshot and covers(entry.snapshot.counts.positions, wanted)):
             await self._watch.reach(wanted, within_s)
             fresh = False
         if entry.snapshot is None or not fresh:
             entry.wanted = position
             return await entry.rounds.next()
-        phase = entry.snapshot.contest.phase(now())
-        if phase is not entry.snapshot.phase:
-            entry.snapshot = replace(entry.snapshot, phase=phase, answers={})
+        entry.snapshot = entry.snapshot.at(now())
         return entry.snapshot
 
     def _entry(self, account: str, key: str) -> Entry:
@@ -123,7 +121,7 @@ class Snapshots:
             self._entries.pop((account, key), None)
             raise NotFound(f"There is no contest {key}.")
         if changed or snapshot is not before or snapshot.phase is not snapshot.contest.phase(now()):
-            snapshot = _counted(snapshot, entry.sums)
+            snapshot = _counted(snapshot, entry.sums.counts)
         entry.snapshot = snapshot
         pause_s = max(LEAST_INTERVAL_S, (loop.time() - began) * LOAD)
         entry.seen = seen
@@ -157,27 +155,20 @@ def _snapshot(account: str, config: ContestConfig) -> Snapshot | None:
     contest = contest_of(account, config)
     if contest is None or config.contest is None:
         return None
-    record = ContestRecord.model_validate(config.contest.document)
     return Snapshot(
         account=account,
         contest=contest,
         stored=config.contest,
-        visibility=record.contest_config.vote_visibility,
+        record=ContestRecord.model_validate(config.contest.document),
+        sources=sources_of(config),
         config=config,
         phase=contest.phase(now()),
     )
 
 
-def _counted(snapshot: Snapshot, sums: ContestSums) -> Snapshot:
+def _counted(snapshot: Snapshot, counts: Counts) -> Snapshot:
     """The snapshot with the counts as they are, and with the answers that it was asked for."""
-    counted = replace(
-        snapshot,
-        figures=sums.figures,
-        updated_ms=sums.updated_ms,
-        positions=sums.positions,
-        phase=snapshot.contest.phase(now()),
-        answers={},
-    )
-    for sources in snapshot.answers:
-        counted.answer(sources)
+    counted = replace(snapshot, counts=counts, phase=snapshot.contest.phase(now()), answers={})
+    for render in snapshot.answers:
+        counted.answer(render)
     return counted

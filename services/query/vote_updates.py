@@ -12,6 +12,7 @@ from libs.contracts.tokens import decode_positions, encode_positions, merge_posi
 from libs.web.auth import Authenticator, header, require
 from libs.web.conditions import not_modified
 from services.query.errors import ResultsHidden
+from services.query.record import vote_count, vote_count_by_source
 from services.query.snapshots import NO_POSITIONS, Snapshots, covers, now
 
 BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -42,12 +43,12 @@ class VoteUpdates:
         snapshot = await self._snapshots.get(key.account, contest, asked.positions, self._wait_s)
         if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
             raise ResultsHidden(snapshot.visibility)
-        answer = snapshot.answer(asked.sources)
+        answer = snapshot.answer(vote_count_by_source if asked.sources else vote_count)
         unchanged = not_modified(header(headers, b"if-none-match"), answer.tag)
         sent = answer.not_modified if unchanged else answer.headers
-        if asked.positions and not covers(snapshot.positions, asked.positions):
+        if asked.positions and not covers(snapshot.counts.positions, asked.positions):
             # events that changed nothing of this contest lie between what is known and what was waited for
-            reached = encode_positions(merge_positions([snapshot.positions, asked.positions])).encode()
+            reached = encode_positions(merge_positions([snapshot.counts.positions, asked.positions])).encode()
             sent = [(name, reached if name == b"tally-position" else value) for name, value in sent]
         await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})

@@ -52,13 +52,13 @@ async def serve(name: str, app: Any) -> None:
     await uvicorn.Server(config).serve()
 
 
-async def serve_counts(valkey: str, namespace: str) -> None:
+async def serve_counts(valkey: str, namespace: str, storage: str) -> None:
     from libs.web.asgi import Front  # noqa: PLC0415
     from libs.web.service import build_app  # noqa: PLC0415
     from services.query.app import open_surface  # noqa: PLC0415
     from services.query.settings import Settings  # noqa: PLC0415
 
-    settings = Settings(valkey_url=valkey, namespace=namespace, partitions=16)
+    settings = Settings(valkey_url=valkey, namespace=namespace, partitions=16, storage_url=storage)
     async with open_surface(settings) as surface:
         await serve("counts", Front(build_app("query", [surface]), surface.hot))
 
@@ -175,7 +175,8 @@ async def measure(valkey: str, seconds: float, connections: int) -> None:
         key = await prepare(world)
         size = len((await world.get(PATH, key)).content)
         print(f"{size} bytes, {connections} connections, {seconds:g} s a turn")
-        async with server("bare", str(size)) as bare, server("counts", valkey, namespace) as counts:
+        given = valkey, namespace, world.settings.storage_url
+        async with server("bare", str(size)) as bare, server("counts", *given) as counts:
             processes = {"bare": bare, "counts": counts}
             rates: dict[str, list[float]] = {name: [] for name in SERVERS}
             costs: dict[str, list[float]] = {name: [] for name in SERVERS}
@@ -200,8 +201,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["bare", size]:
             uvloop.run(serve("bare", bare_app(int(size))))
-        case ["counts", valkey, namespace]:
-            uvloop.run(serve_counts(valkey, namespace))
+        case ["counts", valkey, namespace, storage]:
+            uvloop.run(serve_counts(valkey, namespace, storage))
         case [*numbers]:
             given = [float(number) for number in numbers]
             uvloop.run(main(given[0] if given else 1.0, int(given[1]) if len(given) > 1 else 64))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from libs.catalogue.legacy.participants import Images, Totals, brand_of, image_read, of_participant
-from libs.catalogue.schemas.contest import Contest, ParticipantOrder
+from libs.catalogue.ordering import listed
+from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.tally.contest import Phase
 from libs.tally.errors import timestamp
-from libs.tally.figures import Figures
 
 
 class Field(NamedTuple):
@@ -63,7 +63,7 @@ FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ContestPage:
-    """A contest with all its participants, and what the reader of it may see.
+    """A contest with the participants that appear in its results, and what the reader of it may see.
 
     `account` is the legacy brand. `phase` is the contest's at the time of the read.
     """
@@ -77,25 +77,22 @@ class ContestPage:
 
 
 def contest_read(page: ContestPage) -> dict[str, Any]:
-    """The contest read shape: approved participants alone, in an order that never shows hidden counts."""
+    """The contest read shape. Not all participants need be listed; the totals are over all of them."""
     record = Contest.model_validate(page.contest.document)
-    entries = [(stored, Participant.model_validate(stored.document)) for stored in page.participants]
-    approved = [(stored, entry) for stored, entry in entries if (entry.status or "approved") == "approved"]
-    order = record.contest_config.participant_order
-    shown = _in_order(approved, order, page.totals)
-    counts = [of_participant(page.totals, stored.key) for stored, _ in approved]
+    entries = {stored.key: Participant.model_validate(stored.document) for stored in page.participants}
+    votes = None if page.totals is None else {key: figures.count for key, figures in page.totals.items()}
     users = {
-        ("user", entry.user.user_id) if entry.user and entry.user.user_id else ("entry", stored.key)
-        for stored, entry in approved
+        ("user", entry.user.user_id) if entry.user and entry.user.user_id else ("entry", key)
+        for key, entry in entries.items()
     }
-    voters = of_participant(page.totals, "")
+    total = of_participant(page.totals, "")
     shape: dict[str, Any] = {
         "contest_id": page.contest.key,
         "phase": str(page.phase),
         "brand": brand_of(page.account),
-        "total_vote_count": None if page.totals is None else sum(each.count for each in counts if each),
-        "unique_voter_count": voters.unique if voters else None,
-        "participant_count": len(approved),
+        "total_vote_count": total.count if total else None,
+        "unique_voter_count": total.unique if total else None,
+        "participant_count": len(entries),
         "unique_participant_count": len(users),
         "published": page.phase is not Phase.SETUP,
         "created": timestamp(page.contest.created),
@@ -104,7 +101,8 @@ def contest_read(page: ContestPage) -> dict[str, Any]:
     document = record.shown()
     for field in FIELDS:
         _put(shape, field.legacy, _get(document, field.canonical))
-    shape["participants"] = [_listed(page, stored, entry) for stored, entry in shown]
+    shown = listed(page.participants, record.contest_config, votes)
+    shape["participants"] = [_listed(page, stored, entries[stored.key]) for stored in shown]
     return shape
 
 
@@ -122,18 +120,6 @@ def _listed(page: ContestPage, stored: Stored, entry: Participant) -> dict[str, 
         "data": entry.data,
         "image": image_read(entry.image_key, page.account, page.images),
     }
-
-
-def _in_order(
-    entries: list[tuple[Stored, Participant]], order: ParticipantOrder, totals: Totals
-) -> list[tuple[Stored, Participant]]:
-    """Votes by the most first, equal ones and hidden ones by running number."""
-    by_number = sorted(entries, key=lambda entry: entry[0].number)
-    if order == "participated":
-        return sorted(by_number, key=lambda entry: entry[0].created)
-    if order == "vote_count" and totals is not None:
-        return sorted(by_number, key=lambda entry: -totals.get(entry[0].key, Figures()).count)
-    return by_number
 
 
 def _get(document: Mapping[str, Any], path: str) -> Any:

@@ -9,18 +9,16 @@ from libs.tally.errors import timestamp
 from libs.tally.figures import Figures
 
 Totals = Mapping[str, Figures] | None
-"""Figures by participant, "" for the contest; None while the caller may not see them: counts are null then."""
+"""Figures by participant that appears in results, "" for the contest; None while the caller may not see them:
+counts are null then."""
 Images = Mapping[str, Mapping[str, Any]]
 """Image records by key, as far as there are any."""
 
 
 def participant_read(account: str, stored: Stored, totals: Totals, images: Images) -> dict[str, Any]:
-    """The participant read shape. One that is not approved has no votes: what it had counts nowhere."""
+    """The participant read shape, of one with any status."""
     entry = Participant.model_validate(stored.document)
-    status = entry.status or "approved"
     figures = of_participant(totals, stored.key)
-    if figures is not None and status != "approved":
-        figures = Figures()
     user = _user(entry)
     image = image_read(entry.image_key, account, images)
     return {
@@ -30,7 +28,7 @@ def participant_read(account: str, stored: Stored, totals: Totals, images: Image
         "vote_count": figures.count if figures else None,
         "rater_count": figures.unique if figures else None,
         "message_count": 0,
-        "status": status,
+        "status": entry.status,
         "contest_id": stored.parent,
         "contest_key": stored.parent,
         "number_string": entry.number_string if entry.number_string is not None else str(stored.number),
@@ -42,7 +40,7 @@ def participant_read(account: str, stored: Stored, totals: Totals, images: Image
 
 
 def of_participant(totals: Totals, participant: str) -> Figures | None:
-    """What a participant has: nothing yet is zeros, hidden is None."""
+    """What a participant has: zeros where it is in no results, None while they are hidden."""
     return None if totals is None else totals.get(participant, Figures())
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -109,12 +110,13 @@ class Catalogue:
 class World:
     """`client` speaks to the service; `production` and `test` are the two catalogues."""
 
-    def __init__(self, valkey: Coalescer, namespace: str, partitions: int, client: httpx.AsyncClient) -> None:
+    def __init__(self, valkey: Coalescer, namespace: str, settings: Settings, client: httpx.AsyncClient) -> None:
         self.client = client
+        self.settings = settings
         self.views = VoteViews(valkey, namespace)
         self.production = Catalogue(valkey, namespace)
         self.test = Catalogue(valkey, test_world(namespace))
-        self._topic = votes_topic(namespace, partitions)
+        self._topic = votes_topic(namespace, settings.partitions)
         self._next: dict[int, int] = defaultdict(int)
         self._ids = 0
 
@@ -158,11 +160,13 @@ class World:
 async def open_world(valkey_address: str, namespace: str, **settings: Any) -> AsyncIterator[World]:
     valkey = open_valkey(valkey_address)
     await load_functions(valkey)
-    given = Settings(valkey_url=valkey_address, namespace=namespace, **({"partitions": PARTITIONS} | settings))
-    async with open_surface(given) as surface:
-        transport = httpx.ASGITransport(Front(build_app("query", [surface]), surface.hot))
-        async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
-            yield World(valkey, namespace, given.partitions, client)
+    with TemporaryDirectory() as storage:
+        wanted = {"partitions": PARTITIONS, "storage_url": storage} | settings
+        given = Settings(valkey_url=valkey_address, namespace=namespace, **wanted)
+        async with open_surface(given) as surface:
+            transport = httpx.ASGITransport(Front(build_app("query", [surface]), surface.hot))
+            async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
+                yield World(valkey, namespace, given, client)
     await valkey.close()
 
 

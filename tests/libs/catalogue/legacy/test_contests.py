@@ -185,12 +185,13 @@ def test_every_row_of_the_table_reads_what_the_canonical_record_holds() -> None:
     assert shape["star_vote_config"] == {"max_star_votes_per_participant": 7, "max_star_votes_in_contest": 8}
 
 
-def test_only_approved_participants_are_listed_counted_and_summed() -> None:
-    totals = {"": Figures(60, 9, 4), "p1": Figures(10, 3, 0), "p2": Figures(20, 4, 1), "p3": Figures(30, 5, 2)}
-    entries = entry(1), entry(2, status="pending"), entry(3, status="rejected")
-    shape = contest_read(page({}, *entries, totals=totals))
-    assert keys(shape) == ["p1"]
-    assert (shape["participant_count"], shape["total_vote_count"], shape["unique_voter_count"]) == (1, 10, 9)
+@pytest.mark.parametrize(("limit", "expected"), [(-1, ["p2", "p1", "p3"]), (2, ["p2", "p1"]), (0, [])])
+def test_fewer_participants_may_be_listed_than_are_counted_and_summed(limit: int, expected: list[str]) -> None:
+    totals = {"": Figures(60, 9, 4), "p1": Figures(20, 4, 1), "p2": Figures(30, 5, 2), "p3": Figures(10, 3, 0)}
+    document = {"contest_config": {"participant_order": "vote_count", "limit_result_amount": limit}}
+    shape = contest_read(page(document, entry(1), entry(2), entry(3), totals=totals))
+    assert keys(shape) == expected
+    assert (shape["participant_count"], shape["total_vote_count"], shape["unique_voter_count"]) == (3, 60, 9)
 
 
 def test_unique_participants_are_distinct_users_and_those_without_one() -> None:
@@ -216,12 +217,12 @@ def test_participants_come_in_the_order_of_the_contest(order: str, expected: lis
     assert keys(shape) == expected
 
 
-def test_hidden_counts_are_null_and_not_shown_by_order() -> None:
-    document = {"contest_config": {"participant_order": "vote_count"}}
+def test_hidden_counts_are_null_and_not_shown_by_order_or_cut_off() -> None:
+    document = {"contest_config": {"participant_order": "vote_count", "limit_result_amount": 2}}
     shape = contest_read(page(document, entry(3), entry(1), entry(2), totals=None))
-    assert keys(shape) == ["p1", "p2", "p3"]
+    assert keys(shape) == ["p1", "p2"]
     assert (shape["total_vote_count"], shape["unique_voter_count"]) == (None, None)
-    assert [participant["vote_count"] for participant in shape["participants"]] == [None] * 3
+    assert [participant["vote_count"] for participant in shape["participants"]] == [None] * 2
 
 
 @pytest.mark.parametrize(("phase", "published"), [("setup", False), ("announced", True), ("finished", True)])
@@ -242,8 +243,8 @@ def test_the_participant_has_exactly_the_members_of_the_specification() -> None:
     assert shape["participated"] == "2026-09-21T14:13:20.000004Z"
 
 
-def test_a_rejected_participant_has_no_votes_and_a_hidden_one_no_figures() -> None:
-    totals = {"p1": Figures(5, 3, 1)}
-    assert participant_read("acme", entry(1, status="rejected"), totals, {})["vote_count"] == 0
+def test_a_participant_in_no_results_has_no_votes_and_a_hidden_one_no_figures() -> None:
+    rejected = participant_read("acme", entry(1, status="rejected"), {"p2": Figures(5, 3, 1)}, {})
+    assert (rejected["status"], rejected["vote_count"], rejected["rater_count"]) == ("rejected", 0, 0)
     hidden = participant_read("acme", entry(1), None, {})
     assert (hidden["vote_count"], hidden["rater_count"]) == (None, None)

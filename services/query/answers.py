@@ -1,0 +1,31 @@
+"""Responses as they go out: the bytes of a body, made once for all who read the same."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from libs.web.conditions import etag
+
+Header = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response: `headers` of a 200, and those of a 304."""
+
+    body: bytes
+    tag: str
+    headers: list[Header]
+    not_modified: list[Header]
+
+
+def encoded(record: Mapping[str, Any], state: Sequence[object], headers: Sequence[Header]) -> Answer:
+    """`record` as JSON. Its strong entity tag also changes with `state`; `headers` go out with a 304, too."""
+    body = orjson.dumps(record)
+    tag = etag(blake2b("\0".join(map(str, state)).encode() + b"\0" + body, digest_size=16).hexdigest())
+    common = [(b"etag", tag.encode()), *headers]
+    content = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    return Answer(body, tag, content + common, common)

@@ -1,0 +1,30 @@
+"""What the counts add to participants as the catalogue reads them."""
+
+from typing import Any
+
+from libs.tally.errors import NotFound
+from libs.tally.figures import Figures
+from libs.web.auth import ApiKey
+from services.query.snapshots import Snapshots, now
+
+
+class ParticipantCounts:
+    """Fills in `vote_count` and `rater_count` for keys that may see them; a `Complete` of the participants."""
+
+    def __init__(self, snapshots: Snapshots) -> None:
+        self._snapshots = snapshots
+
+    async def __call__(self, key: ApiKey, participants: list[dict[str, Any]]) -> None:
+        """All are of one contest; one that was deleted meanwhile adds nothing. Raises `ViewsUnavailable`."""
+        if not participants or "results:read" not in key.permissions:
+            return
+        try:
+            snapshot = await self._snapshots.get(key.account, participants[0]["contest_key"])
+        except NotFound:
+            return
+        totals = snapshot.totals(key.permissions, now())
+        if totals is None:
+            return
+        for participant in participants:
+            figures = totals.get(participant["key"], Figures())
+            participant |= {"vote_count": figures.count, "rater_count": figures.unique}

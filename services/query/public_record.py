@@ -1,0 +1,55 @@
+"""The public results of a contest: what voters see."""
+
+from typing import Any
+
+from libs.catalogue.ordering import listed
+from libs.catalogue.schemas.participant import Participant
+from libs.contracts.catalogue import Stored
+from libs.tally.errors import timestamp
+from services.query.answers import Answer, encoded
+from services.query.record import updated
+from services.query.snapshot import Snapshot
+
+
+def shown(snapshot: Snapshot) -> Answer:
+    return encoded(record(snapshot, hidden=False), [snapshot.visibility], [])
+
+
+def hidden(snapshot: Snapshot) -> Answer:
+    return encoded(record(snapshot, hidden=True), [snapshot.visibility], [])
+
+
+def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
+    """Ranks go by votes whatever the order, and equal ones share theirs; without any votes every share is 0.
+
+    While `hidden` nothing in it depends on votes: `updated` is then the last change to the contest's records.
+    """
+    totals = snapshot.results.totals
+    votes = None if hidden else {key: totals[key].count for key in snapshot.results.participants}
+    rules = snapshot.record.contest_config
+    ranks: dict[int, int] = {}
+    for place, count in enumerate(sorted((votes or {}).values(), reverse=True), start=1):
+        ranks.setdefault(count, place)
+
+    def entry(stored: Stored) -> dict[str, Any]:
+        participant = Participant.model_validate(stored.document)
+        count = None if votes is None else votes[stored.key]
+        return {
+            "participant_key": stored.key,
+            "title": participant.title,
+            "image": {"key": participant.image_key} if participant.image_key else None,
+            "rank": None if count is None else ranks[count],
+            "count": count,
+            "share": None if count is None else count / max(1, totals[""].count),
+        }
+
+    entries = [] if rules.participant_visibility == "owner_only" else listed(snapshot.approved, rules, votes)
+    records = snapshot.stored, *snapshot.config.participants
+    return {
+        "contest_key": snapshot.contest.key,
+        "phase": snapshot.phase,
+        "final": snapshot.results.final,
+        "participants": [entry(stored) for stored in entries],
+        "count": None if hidden else totals[""].count,
+        "updated": timestamp(max(stored.updated for stored in records)) if hidden else updated(snapshot),
+    }

@@ -1,0 +1,88 @@
+"""`GET /public/contests/<key>/results`: what everybody may see of a contest, without a key, as bare ASGI."""
+
+from typing import Final, Protocol
+from urllib.parse import parse_qs
+
+from starlette.types import Receive, Scope, Send
+
+from libs.tally.contest import MILLION, Phase
+from libs.tally.errors import NotFound
+from libs.web.auth import header
+from libs.web.conditions import not_modified
+from services.query.answers import Header
+from services.query.public_record import hidden, shown
+from services.query.snapshot import Snapshot
+from services.query.snapshots import Snapshots, now
+
+MOST_OWNERS: Final = 10_000
+SHARED_S: Final = 2
+"""How long a shared cache may answer in our place."""
+ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
+
+
+class Owners(Protocol):
+    """What is needed of the catalogue's views."""
+
+    async def find_owner(self, resource: str, key: str) -> str | None: ...
+
+
+class Voters(Protocol):
+    """Tells whether a receipt was given for a vote in a contest."""
+
+    async def admits(self, contest: str, receipt: str) -> bool: ...
+
+
+class PublicResults:
+    """Serves the results of published contests of production."""
+
+    def __init__(self, owners: Owners, snapshots: Snapshots, receipts: Voters) -> None:
+        self._owners = owners
+        self._snapshots = snapshots
+        self._receipts = receipts
+        self._known: dict[str, str] = {}
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        contest = scope["path_params"]["contest_key"]
+        receipt = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("receipt")
+        found = await self._snapshot(contest)
+        moment = now()
+        snapshot = found.at(moment)
+        if snapshot.phase is Phase.SETUP:
+            raise _not_found(contest)
+        hides = snapshot.hides(moment)
+        if hides and receipt is not None and snapshot.visibility == "hidden_until_vote":
+            hides = not await self._receipts.admits(contest, receipt[-1])
+        answer = snapshot.answer(hidden if hides else shown)
+        unchanged = not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
+        caching = _public(snapshot, moment) if receipt is None else (b"cache-control", b"private, no-store")
+        sent = [*(answer.not_modified if unchanged else answer.headers), caching, ANY_ORIGIN]
+        await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
+        await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
+
+    async def _snapshot(self, contest: str) -> Snapshot:
+        """Whose contest it is, is remembered until it is not found there. Raises `NotFound`."""
+        known = self._known.get(contest)
+        if known is not None:
+            try:
+                return await self._snapshots.get(known, contest)
+            except NotFound:
+                self._known.pop(contest, None)
+        owner = await self._owners.find_owner("contests", contest)
+        if owner is None:
+            raise _not_found(contest)
+        snapshot = await self._snapshots.get(owner, contest)
+        if len(self._known) >= MOST_OWNERS:
+            del self._known[next(iter(self._known))]
+        self._known[contest] = owner
+        return snapshot
+
+
+def _not_found(contest: str) -> NotFound:
+    return NotFound(f"There is no published contest {contest}.")
+
+
+def _public(snapshot: Snapshot, now: int) -> Header:
+    """Caches answer for everybody, but never past the contest's next change of phase."""
+    ahead = [at - now for at in (snapshot.contest.start, snapshot.contest.end) if at is not None and at > now]
+    shared_s = min([SHARED_S, *(us // MILLION for us in ahead)])
+    return b"cache-control", b"public, max-age=%d, s-maxage=%d" % (min(1, shared_s), shared_s)
