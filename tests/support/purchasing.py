@@ -1,0 +1,82 @@
+"""Purchases sent over HTTP and followed to their votes, as tests want to say it."""
+
+from typing import Any
+
+import httpx
+
+from libs.kafka.settings import KafkaSettings
+from services.operations.keys import issue_key
+from services.operations.stack.supervisor import Supervisor
+from tests.support.eventually import eventually
+from tests.support.voting import Contest, new_id
+
+PURCHASES = "/operations/purchases"
+
+
+def purchase(contest: Contest, count: int = 50, user: str = "buyer", **changes: Any) -> dict[str, Any]:
+    """The body of a purchase of votes for the first participant."""
+    vote = {"contest_key": contest.key, "participant_key": contest.participants[0], "count": count}
+    return {
+        "user_id": user,
+        "purchase_token": f"GPA.{new_id()}",
+        "purchase_platform": "google_play",
+        "package_key": "votes-50",
+        "shop_key": "shop",
+        "price": 499,
+        "type": "vote",
+        "vote": vote,
+    } | changes
+
+
+async def send(client: httpx.AsyncClient, body: dict[str, Any]) -> dict[str, Any]:
+    answer = await client.post(PURCHASES, json=body)
+    assert answer.status_code == 202, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def refund(client: httpx.AsyncClient, record: dict[str, Any]) -> dict[str, Any]:
+    answer = await client.post(f"{PURCHASES}/{record['key']}/refund")
+    assert answer.status_code == 202, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def becomes(
+    client: httpx.AsyncClient, record: dict[str, Any], status: str, deadline_s: float = 20
+) -> dict[str, Any]:
+    """The record, once it has come to `status`."""
+
+    async def look() -> dict[str, Any]:
+        answer = await client.get(f"/api/purchases/{record['key']}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        assert found["status"] == status, found
+        return found
+
+    return await eventually(look, deadline_s)
+
+
+async def paid(contest: Contest) -> int:
+    """Votes counted as paid ones."""
+    sources = (await contest.counts())["total_vote_sources"]
+    return sum(source["count"] for source in sources if source["source"] == "c-paid")
+
+
+async def come_to(contest: Contest, votes: int, deadline_s: float = 20) -> None:
+    """Wait until the paid votes are so many."""
+
+    async def look() -> bool:
+        assert await paid(contest) == votes
+        return True
+
+    await eventually(look, deadline_s)
+
+
+async def client_with(stack: Supervisor, account: str, *permissions: str) -> httpx.AsyncClient:
+    """A caller with a key of its own."""
+    described = stack.stack
+    kafka = KafkaSettings(kafka_bootstrap_servers=described["kafka"])
+    key = await issue_key(kafka, described["valkey"], described["namespace"], account, permissions)
+    headers = {"Authorization": f"Bearer {key.api_key}"}
+    return httpx.AsyncClient(base_url=described["base_url"], headers=headers, timeout=30)
