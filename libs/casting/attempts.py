@@ -34,7 +34,8 @@ class Attempt:
     """`outcome` is None until it is decided; `doubted` when an earlier record of it was fenced off.
 
     `judged` is what the contest's configuration says of it, `taken` are the participants for whom it took votes
-    from the address's limit.
+    from the address's limit, in the name of `taker`: the voter where it replaces a vote, so that it takes nothing
+    which the replaced one had not.
     """
 
     command: CastVote
@@ -42,6 +43,7 @@ class Attempt:
     doubted: bool = False
     judged: Selection | TallyError | None = None
     taken: list[str] = field(default_factory=list)
+    taker: str = ""
     outcome: Outcome | None = None
 
     def accept(self, granted: Granted, proof: str, offset: int) -> None:
@@ -72,9 +74,3 @@ class Attempt:
             self.partition,
             known.offset,
         )
-
-    @property
-    def address_taker(self) -> str:
-        """In whose name the address's limit is used: a replacement takes nothing that the replaced had not."""
-        replaces = isinstance(self.judged, Selection) and self.judged.slot is not None
-        return self.command.voter if replaces else self.command.vote_id

@@ -117,11 +117,11 @@ class Caster:
 
     async def _take_address(self, contest: Contest, attempt: Attempt, selection: Selection) -> None:
         """Take from the address's limit for each choice; where one is full, the attempt is refused."""
-        command, limit, taker = attempt.command, contest.ip_restriction_per_participant, attempt.address_taker
+        command, limit = attempt.command, contest.ip_restriction_per_participant
+        attempt.taker = command.vote_id if selection.slot is None else command.voter
         for participant, count in selection.choices:
-            answer = await self.addresses.take(
-                command.contest, participant, command.address or "", taker, count, limit, _expiry(contest)
-            )
+            where = command.contest, participant, command.address or ""
+            answer = await self.addresses.take(*where, attempt.taker, count, limit, _expiry(contest))
             if answer.taken is Taken.TAKEN:
                 attempt.taken.append(participant)
             elif answer.taken is Taken.FULL:

@@ -75,9 +75,7 @@ class Recorder:
         command = attempt.command
         for participant in attempt.taken:
             with suppress(ViewsUnavailable):
-                await self.addresses.give(
-                    command.contest, participant, command.address or "", attempt.address_taker
-                )
+                await self.addresses.give(command.contest, participant, command.address or "", attempt.taker)
         attempt.taken.clear()
 
     def _send(
