@@ -3,20 +3,18 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from services.operations.connect import DATA_DIR, Stack, find_stack
+from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
-from services.operations.verification.comparison import Progress, compare
+from services.operations.verification.comparison import compare
 from services.operations.verification.differences import Difference
 from services.operations.verification.report import Report
 
@@ -34,7 +32,7 @@ def verify(
 
     async def work() -> Ending:
         stack = find_stack(data_dir)
-        with _Progress(enabled=not as_json) as progress, _without_gc():
+        with ProgressBar("Folding the log", enabled=not as_json) as progress, _without_gc():
             report = await compare(stack, contest, progress=progress)
         if contest is not None and not report.contests and not await _exists(stack, contest):
             typer.echo(f"Error: There is no contest {contest}, neither in the log nor in the views.", err=True)
@@ -124,32 +122,3 @@ def _without_gc() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-class _Progress(Progress):
-    """A bar on a terminal's standard error, nothing elsewhere."""
-
-    def __init__(self, *, enabled: bool) -> None:
-        console = Console(stderr=True)
-        columns = TextColumn("Folding the log"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        self._bar = Bar(*columns, console=console, transient=True) if enabled and console.is_terminal else None
-        self._task = None if self._bar is None else self._bar.add_task("", total=None)
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def begin(self, events: int) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, total=events)
-
-    def advance(self, events: int) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.advance(self._task, events)

@@ -13,6 +13,7 @@ from libs.views.functions import open_valkey
 from libs.views.ledger import LedgerPages
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
+from services.operations.progress import Progress
 from services.operations.verification.differences import Difference
 from services.operations.verification.fold import LogFold, Stop, fold_past
 from services.operations.verification.report import Report
@@ -20,16 +21,6 @@ from services.operations.verification.snapshot import Piece, read_pieces
 
 ATTEMPTS = 5
 """How often a partition is begun anew because its view went back: a Valkey that lost its last writes."""
-
-
-class Progress:
-    """Told how the work goes on; this one does nothing with it."""
-
-    def begin(self, events: int) -> None:
-        """`events` are to be folded, or a few more."""
-
-    def advance(self, events: int) -> None:
-        """So many more are folded."""
 
 
 class WentBack(Exception):
