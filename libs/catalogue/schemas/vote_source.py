@@ -20,7 +20,7 @@ def _mapped_id(value: str) -> str:
 SourceName = Annotated[
     str,
     Field(
-        pattern=r"^(?!c-)[A-Za-z0-9_.\-]{1,64}$",
+        pattern=r"^([abd-zA-Z0-9_.\-][A-Za-z0-9_.\-]{0,63}|c([A-Za-z0-9_.][A-Za-z0-9_.\-]{0,62})?)$",
         description="1 to 64 of A-Z a-z 0-9 _ . -; names that begin with `c-` are reserved.",
     ),
 ]
