@@ -83,17 +83,22 @@ class ExternalCounts:
     held: tuple[Held, ...]
 
 
+def mapped(config: SourceConfig, participants: Collection[str]) -> dict[str, str]:
+    """The participant's key by the source's id, but for those who are gone; `participants` are all there are."""
+    return {mapped_id: key for mapped_id, key in config.mapping.items() if key in participants}
+
+
 def split(config: SourceConfig, reported: Reported | None, participants: Collection[str]) -> ExternalCounts:
     """What of a source's figures counts, for whom, and what is held; `participants` are all of the contest's."""
-    mapping = {mapped: key for mapped, key in config.mapping.items() if key in participants}
+    mapping = mapped(config, participants)
     figures, waiting = (reported.figures, reported.held) if reported is not None else ({}, {})
-    counted = {(key, mapped): figures.get(mapped, Figures()) for mapped, key in sorted(mapping.items())}
+    counted = {(key, mapped_id): figures.get(mapped_id, Figures()) for mapped_id, key in sorted(mapping.items())}
     held = []
-    for mapped, latest in sorted({**figures, **waiting}.items(), key=itemgetter(0)):
-        if mapped not in mapping:
-            held.append(Held(mapped, "unmapped", latest, Figures()))
-        elif mapped in waiting:
-            held.append(Held(mapped, "decrease", latest, figures[mapped]))
+    for mapped_id, latest in sorted({**figures, **waiting}.items(), key=itemgetter(0)):
+        if mapped_id not in mapping:
+            held.append(Held(mapped_id, "unmapped", latest, Figures()))
+        elif mapped_id in waiting:
+            held.append(Held(mapped_id, "decrease", latest, figures[mapped_id]))
     return ExternalCounts(config, counted, tuple(held))
 
 

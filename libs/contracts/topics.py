@@ -37,6 +37,11 @@ def votes_topic(namespace: str, partitions: int) -> Topic:
     return Topic(f"{namespace}.votes", partitions)
 
 
+def source_log_key(contest: str, source: str) -> str:
+    """What the reports and marks of an external source are keyed by in the votes log."""
+    return f"{contest}:{source}"
+
+
 def purchases_topic(namespace: str, partitions: int) -> Topic:
     return Topic(f"{namespace}.purchases", partitions)
 

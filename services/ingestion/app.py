@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from libs.casting.assembly import SINGLE_RECORD_BYTES, assemble
+from libs.casting.reporting import Reporter
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.kafka.log import LogReader
@@ -25,6 +26,7 @@ from services.ingestion.purchases import purchase_router
 from services.ingestion.reads import VoterReads
 from services.ingestion.routes import hot_routes, voter_router
 from services.ingestion.settings import Settings
+from services.ingestion.sources import source_router
 from services.ingestion.voters import parse_networks
 from services.ingestion.voting import Voting
 
@@ -63,6 +65,7 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
                 routers=[
                     voter_router(auth, VoterReads(topic, views, casting.contests), casting.remover),
                     purchase_router(auth, register),
+                    source_router(auth, Reporter(topic, views, catalogue, log)),
                 ],
                 checks={"log": log.check, "ledger": ledger_is_there},
             )

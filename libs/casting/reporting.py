@@ -1,0 +1,157 @@
+"""Reports of external sources: into the log, and what the fold made of them."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from libs.casting.waiting import POLL_S
+from libs.catalogue.contests import ContestReader, sources_of
+from libs.catalogue.schemas.vote_source import Mode
+from libs.catalogue.sources import SourceConfig, mapped, source_name, source_of
+from libs.catalogue.writing import MAX_RECORD_BYTES, RecordTooLarge
+from libs.contracts.catalogue import ContestConfig
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import Appended
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.pseudonyms import content_hash
+from libs.contracts.topics import Topic, source_log_key
+from libs.kafka.errors import AppendUnknown
+from libs.tally.errors import ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
+from libs.tally.events import SourceReported
+from libs.views.votes import ReportState, VoteViews
+
+FOLD_WAIT_S: Final = 5.0
+MOST_IDS: Final = 10_000
+"""Ids that a source may have in a contest: the fold of a report takes Valkey about as many microseconds."""
+
+
+class Log(Protocol):
+    """What reporting needs of the log writer."""
+
+    async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a source sends: (id, votes, distinct voters, anonymous ones of them), each id once."""
+
+    report_id: str
+    reported_at: int | None
+    counts: tuple[tuple[str, int, int, int], ...]
+    allow_decrease: bool = False
+
+    @property
+    def content(self) -> str:
+        """What makes two reports the same, whatever the order of their ids."""
+        return content_hash(self.reported_at, self.allow_decrease, *sorted(self.counts))
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A report that the fold has come to: it took over all but the ids in `decreased`.
+
+    `mapping` gives the participant by the source's id, as it is now. `replayed`: the report was there before.
+    """
+
+    partition: int
+    offset: int
+    decreased: frozenset[str]
+    mapping: Mapping[str, str]
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """A report id counts once within its contest and source: whatever became of a report, it may be sent again."""
+
+    topic: Topic
+    views: VoteViews
+    catalogue: ContestReader
+    log: Log
+
+    async def report(self, account: str, contest: str, source: str, report: Report) -> Folded:
+        """Record a report, and wait for its fold.
+
+        Raises `NotFound` for a source that is not in use, `IdempotencyKeyReused`, `ContestFinal` behind the
+        source's close, `ValidationFailed` or `RecordTooLarge` for too many ids, `LogUnavailable` when it certainly
+        was not recorded, and `ViewsUnavailable` when it was, or may have been.
+        """
+        deadline = asyncio.get_running_loop().time() + FOLD_WAIT_S
+        config = await self.catalogue.contest_config(account, contest)
+        registration = _in_use(config, contest, source)
+        key = source_log_key(contest, source)
+        partition = self.topic.partition_of(key)
+        state, appended = await self.views.report(partition, contest, source, report.report_id), None
+        if state.offset is None:
+            await self._check_room(partition, contest, source, report)
+            value = vote_codec.encode(_event(contest, source, registration.mode, report))
+            if len(value) > MAX_RECORD_BYTES:
+                raise RecordTooLarge("The report is too large for one record of the log: send it in parts.")
+            with suppress(AppendUnknown):
+                appended = await self.log.append(self.topic.name, partition, value, key.encode())
+            state = await self._fold(partition, contest, source, report.report_id, deadline)
+        if state.content != report.content:
+            raise IdempotencyKeyReused(f"The report id {report.report_id} was used for another report.")
+        if state.late:
+            raise ContestFinal("The source was closed when this report came; after a reopening, give it a new id.")
+        assert state.offset is not None
+        return Folded(
+            partition,
+            state.offset,
+            frozenset(state.held),
+            mapped(registration, {stored.key for stored in config.participants}),
+            replayed=appended is None or (appended.exact and appended.offset != state.offset),
+        )
+
+    async def _check_room(self, partition: int, contest: str, source: str, report: Report) -> None:
+        counts = await self.views.counts(partition, contest)
+        known = None if counts is None else counts.sources.get(source)
+        if known is None:
+            return
+        if known.closed:
+            raise ContestFinal("The source is closed with its contest.")
+        if len(known.figures.keys() | {mapped_id for mapped_id, *_ in report.counts}) > MOST_IDS:
+            raise ValidationFailed([Problem("/counts", f"a source may report {MOST_IDS:,} ids at most")])
+
+    async def _fold(
+        self, partition: int, contest: str, source: str, report_id: str, deadline: float
+    ) -> ReportState:
+        while True:
+            with suppress(ViewsUnavailable):
+                state = await self.views.report(partition, contest, source, report_id)
+                if state.offset is not None:
+                    return state
+            if asyncio.get_running_loop().time() + POLL_S > deadline:
+                unknown = (
+                    "Whether the report was recorded is not known yet. Send it again with the same report_id."
+                )
+                raise ViewsUnavailable(unknown, retry_after_s=1)
+            await asyncio.sleep(POLL_S)
+
+
+def _in_use(config: ContestConfig, contest: str, source: str) -> SourceConfig:
+    """The registration by which the source's reports count."""
+    if config.contest is None:
+        raise NotFound(f"There is no contest {contest}.")
+    in_use = {source_name(stored) for stored in config.sources if not source_of(stored).retired}
+    if source not in in_use:
+        raise NotFound(f"The contest has no vote source {source}.")
+    counting = sources_of(config).get(source)
+    if counting is None or counting.retired:
+        raise ContestFinal("The contest was closed without this source.")
+    return counting
+
+
+def _event(contest: str, source: str, mode: Mode, report: Report) -> SourceReported:
+    return SourceReported(
+        contest=contest,
+        source=source,
+        report_id=report.report_id,
+        content=report.content,
+        mode=mode,
+        allow_decrease=report.allow_decrease,
+        reported_at=report.reported_at,
+        counts=report.counts,
+    )

@@ -1,0 +1,123 @@
+"""What external sources send and are told; the OpenAPI description comes from these models."""
+
+from collections import Counter
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from libs.casting.reporting import MOST_IDS, Folded, Report
+from libs.catalogue.schemas.base import Timestamp, microseconds, problems_of
+from libs.catalogue.schemas.vote_source import MappedId
+from services.ingestion.forms import VOTE_ID
+
+MAX_FIGURE = 10**12
+
+Figure = Annotated[int, Field(ge=0, le=MAX_FIGURE)]
+
+
+class ReportedCount(BaseModel):
+    """The figures of one of the source's own ids."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    mapped_id: MappedId
+    count: Figure = Field(description="Votes.")
+    anonymous_voter_count: Figure = Field(0, description="Distinct voters who are anonymous.")
+    unique_voter_count: Figure = Field(0, description="Distinct voters of either kind.")
+
+
+def _distinct(counts: list[ReportedCount]) -> list[ReportedCount]:
+    doubled = [mapped_id for mapped_id, times in Counter(row.mapped_id for row in counts).items() if times > 1]
+    if doubled:
+        raise PydanticCustomError(
+            "doubled", "must name each mapped_id once, not {first} twice", {"first": doubled[0]}
+        )
+    return counts
+
+
+class ReportForm(BaseModel):
+    """A report: what the ids in it stand at (cumulative), or what came since the last one (delta)."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"report_id": "2026-05-01T18:00", "counts": [{"mapped_id": "A", "count": 1200}]}]
+        },
+    )
+
+    report_id: Annotated[str, Field(pattern=VOTE_ID)] = Field(
+        description="Counts once within the contest and source."
+    )
+    reported_at: Timestamp | None = Field(None, description="When the source took its figures; kept, and no more.")
+    counts: Annotated[list[ReportedCount], AfterValidator(_distinct)] = Field(
+        max_length=MOST_IDS, description="Each id once. Empty only with allow_decrease."
+    )
+    allow_decrease: bool = Field(
+        False, description="Take over what went down: in this report, and all that is held for that reason."
+    )
+
+    @model_validator(mode="after")
+    def _permits_or_counts(self) -> Self:
+        if not self.counts and not self.allow_decrease:
+            raise PydanticCustomError("empty", "counts must not be empty without allow_decrease")
+        return self
+
+    def report(self) -> Report:
+        return Report(
+            report_id=self.report_id,
+            reported_at=None if self.reported_at is None else microseconds(self.reported_at),
+            counts=tuple(
+                (row.mapped_id, row.count, row.unique_voter_count, row.anonymous_voter_count)
+                for row in self.counts
+            ),
+            allow_decrease=self.allow_decrease,
+        )
+
+
+class CountedRow(ReportedCount):
+    participant_key: str
+
+
+class HeldRow(ReportedCount):
+    """`unmapped` counts once its id is mapped; `decrease` once permitted: until then the former figure counts."""
+
+    reason: Literal["unmapped", "decrease"]
+
+
+class ReportAnswer(BaseModel):
+    """What became of the report's figures, by the mapping as it is now."""
+
+    report_id: str
+    source: str
+    contest_key: str
+    status: Literal["counted", "partly_held", "held"]
+    counted: list[CountedRow]
+    held: list[HeldRow]
+
+
+def parse_report(given: dict[str, Any]) -> ReportForm:
+    """Raises `ValidationFailed`."""
+    try:
+        return ReportForm.model_validate(given)
+    except ValidationError as error:
+        raise problems_of(error) from None
+
+
+def answer(contest: str, source: str, form: ReportForm, folded: Folded) -> ReportAnswer:
+    counted, held = [], []
+    for row in form.counts:
+        participant = folded.mapping.get(row.mapped_id)
+        if participant is None:
+            held.append(HeldRow(**row.model_dump(), reason="unmapped"))
+        elif row.mapped_id in folded.decreased:
+            held.append(HeldRow(**row.model_dump(), reason="decrease"))
+        else:
+            counted.append(CountedRow(**row.model_dump(), participant_key=participant))
+    status: Literal["counted", "partly_held", "held"] = "counted"
+    if held:
+        status = "partly_held" if counted else "held"
+    return ReportAnswer(
+        report_id=form.report_id, source=source, contest_key=contest, status=status, counted=counted, held=held
+    )
