@@ -1,8 +1,9 @@
 """A contest's records as the rules of voting see them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from libs.catalogue.closing import Closing, closing_of, reopened_of
 from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Ordering, Rating, RenewFreeVote
@@ -30,7 +31,8 @@ def contest_of(account: str, config: ContestConfig) -> Contest | None:
     """The same, of records that were read already."""
     if config.contest is None or config.version is None:
         return None
-    record = ContestRecord.model_validate(config.contest.document)
+    document = config.contest.document
+    record, closing = ContestRecord.model_validate(document), closing_of(document)
     rules = record.contest_config
     return Contest(
         key=config.contest.key,
@@ -47,10 +49,12 @@ def contest_of(account: str, config: ContestConfig) -> Contest | None:
         is_paid_anonymous=rules.paid.is_anonymous,
         is_vote_removal_allowed=rules.is_vote_removal_allowed,
         ip_restriction_per_participant=rules.ip_restriction_per_participant,
-        participants={stored.key: status_of(stored) for stored in config.participants},
+        participants=_statuses(config.participants, closing),
         renewal=_renewal(rules.renew_free_vote),
         rating=_scale(rules.rating),
         positions=_positions(rules.ordering),
+        closed=0 if closing is None else closing.seq,
+        reopened=reopened_of(document),
     )
 
 
@@ -58,6 +62,13 @@ def status_of(participant: Stored) -> ParticipantStatus:
     """The status that a participant's record holds."""
     status: ParticipantStatus = participant.document.get("status", "approved")
     return status
+
+
+def _statuses(participants: Sequence[Stored], closing: Closing | None) -> dict[str, ParticipantStatus]:
+    """While the contest is closed, those who were not approved then take no part, whatever they are now."""
+    if closing is None:
+        return {stored.key: status_of(stored) for stored in participants}
+    return {stored.key: "approved" if stored.key in closing.approved else "rejected" for stored in participants}
 
 
 def _renewal(rules: RenewFreeVote | None) -> Renewal:
@@ -90,5 +101,8 @@ def _positions(rules: Ordering | None) -> dict[str, int]:
 
 
 def sources_of(config: ContestConfig) -> Mapping[str, SourceConfig]:
-    """The contest's external sources by name, retired ones too."""
+    """The contest's external sources by name, retired ones too; while it is closed, as they were then."""
+    closing = None if config.contest is None else closing_of(config.contest.document)
+    if closing is not None:
+        return closing.sources
     return {source_name(stored): source_of(stored) for stored in config.sources}

@@ -6,7 +6,7 @@ view holds, and every read that follows sees it.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
@@ -15,10 +15,11 @@ from weakref import WeakValueDictionary
 import orjson
 from pydantic import ValidationError
 
-from libs.catalogue.errors import InUse, VersionConflict
+from libs.catalogue.errors import VersionConflict
 from libs.catalogue.merge import merge_patch
 from libs.catalogue.pages import ListReader, ListRequest, Page, read_page
-from libs.catalogue.schemas.base import problems_of
+from libs.catalogue.refusals import Refs, has_changed, no_such, refusal
+from libs.catalogue.schemas.base import NO_MEMBER, problems_of
 from libs.catalogue.table import Document, Resource, Table
 from libs.catalogue.writing import FOLD_DEADLINE_S, Request, Writer
 from libs.contracts.catalogue import (
@@ -31,12 +32,12 @@ from libs.contracts.catalogue import (
     Stored,
 )
 from libs.contracts.problems import Problem, ValidationFailed
-from libs.tally.errors import IdempotencyKeyReused, NotFound, TallyError, ViewsUnavailable
+from libs.tally.errors import IdempotencyKeyReused, ViewsUnavailable
 
 Fits = Callable[[Stored], bool]
 """The caller's precondition on the version that a write starts from."""
-Refs = dict[str, Ref]
-"""References by the pointer to the member that holds them."""
+Guard = Callable[[str, Stored], Awaitable[int]]
+"""Refuses the deletion of an account's record by raising, or gives the version of its parent that it judged by."""
 
 KEY_BYTES: Final = 12
 
@@ -55,10 +56,16 @@ class Written(NamedTuple):
 
 
 class Engine:
-    """The records of one world. Another account's records are not there for it."""
+    """The records of one world. Another account's records are not there for it.
 
-    def __init__(self, table: Table, views: Reader, writer: Writer) -> None:
+    `guards` look at deletions, by the name of the resource.
+    """
+
+    def __init__(
+        self, table: Table, views: Reader, writer: Writer, guards: Mapping[str, Guard] | None = None
+    ) -> None:
         self.table = table
+        self._guards = guards or {}
         self._views = views
         self._writer = writer
         self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
@@ -67,7 +74,7 @@ class Engine:
         """Raises `NotFound`."""
         stored = await self._views.get(account, row.name, key)
         if stored is None:
-            raise _no_such(row, key)
+            raise no_such(row, key)
         return stored
 
     async def page(self, row: Resource, account: str, request: ListRequest, parent: str = "") -> Page:
@@ -86,6 +93,7 @@ class Engine:
         """
         if request.content and (earlier := await self._writer.outcome(account, request.command_id)) is not None:
             return self._written(row, earlier, request, parent, {}, None)
+        _refuse_owned(row, body)
         document = self._validated(row, body)
         if row.parent is not None:
             above = await self.get(self.table[row.parent], account, parent)
@@ -105,6 +113,7 @@ class Engine:
             contest=_contest(row, key, parent),
             refs=_distinct(refs),
             offers=self.table.offers(row, document, key),
+            due=row.due(document),
         )
         outcome = await self._writer.record(event)
         return self._written(row, outcome, request, parent, refs, event)
@@ -117,16 +126,17 @@ class Engine:
         With `fits` a lost race is a `VersionConflict`; without, the patch is merged again. Raises as `create`
         does, `InUse` where it takes away a part that others refer to, and what the row's `judge` raises.
         """
+        _refuse_owned(row, patch)
         async with self._turn(row, account, key):
             while True:
                 stored = await self.get(row, account, key)
                 if fits is not None and not fits(stored):
-                    raise _changed(row, key)
+                    raise has_changed(row, key)
                 changed = await self._change(row, account, stored, merge_patch(stored.document, patch))
                 if changed is not None:
                     return changed
                 if fits is not None:
-                    raise _changed(row, key)
+                    raise has_changed(row, key)
 
     async def put(
         self, row: Resource, account: str, key: str, body: Document, *, parent: str, fits: Fits | None = None
@@ -135,11 +145,12 @@ class Engine:
 
         Gives it as it is now and as it was. What changes nothing writes nothing. Raises as `create` and `patch`.
         """
+        _refuse_owned(row, body)
         async with self._turn(row, account, key):
             while True:
                 before = await self._views.get(account, row.name, key)
                 if fits is not None and (before is None or not fits(before)):
-                    raise _changed(row, key)
+                    raise has_changed(row, key)
                 if before is None:
                     with suppress(VersionConflict):  # another write made it first
                         written = await self.create(row, account, body, Request.once(), parent=parent, key=key)
@@ -148,6 +159,18 @@ class Engine:
                     changed = await self._change(row, account, before, body)
                     if changed is not None:
                         return changed, before
+
+    async def amend(self, row: Resource, account: str, key: str, change: Callable[[Document], Document]) -> Stored:
+        """The record as the server itself changes it, owned members too.
+
+        `change` is called anew after a lost race, and raises to refuse. What changes nothing writes nothing.
+        """
+        async with self._turn(row, account, key):
+            while True:
+                stored = await self.get(row, account, key)
+                changed = await self._write(row, account, stored, change(stored.document))
+                if changed is not None:
+                    return changed
 
     @asynccontextmanager
     async def _turn(self, row: Resource, account: str, key: str) -> AsyncIterator[None]:
@@ -162,11 +185,16 @@ class Engine:
     async def _change(self, row: Resource, account: str, stored: Stored, body: Document) -> Stored | None:
         """One attempt; None when another write came first."""
         before = stored.document
-        document = self._validated(row, body)
-        if document == before:
-            return stored
-        if row.judge is not None:
+        owned = {name: before[name] for name in row.schema.owned if name in before}
+        document = self._validated(row, body) | owned
+        if row.judge is not None and document != before:
             row.judge(before, document)
+        return await self._write(row, account, stored, document)
+
+    async def _write(self, row: Resource, account: str, stored: Stored, document: Document) -> Stored | None:
+        """As `_change`, of what was judged already."""
+        if document == stored.document:
+            return stored
         refs = self.table.references(row, document, stored.parent)
         event = RecordChanged(
             account=account,
@@ -179,33 +207,39 @@ class Engine:
             contest=_contest(row, stored.key, stored.parent),
             refs=_distinct(refs),
             offers=self.table.offers(row, document, stored.key),
+            due=row.due(document),
             expected_version=stored.version,
         )
         outcome = await self._writer.record(event)
         if outcome.kind is OutcomeKind.CONFLICT:
             return None
         if outcome.kind is not OutcomeKind.OK or outcome.stored is None:
-            raise _refusal(row, stored.key, stored.parent, outcome, refs)
+            raise refusal(row, stored.key, stored.parent, outcome, refs)
         return replace(outcome.stored, record=event.record)
 
     async def delete(self, row: Resource, account: str, key: str, fits: Fits | None = None) -> None:
-        """The record and what belongs to it. Raises `NotFound`, `VersionConflict`, `InUse`."""
-        stored = await self.get(row, account, key)
-        if fits is not None and not fits(stored):
-            raise _changed(row, key)
-        outcome = await self._writer.record(
-            RecordDeleted(
-                account=account,
-                command_id=Request.once().command_id,
-                at=self._writer.now(),
-                resource=row.name,
-                key=key,
-                expected_version=None if fits is None else stored.version,
-                contest=_contest(row, key, stored.parent),
-            )
-        )
-        if outcome.kind is not OutcomeKind.OK:
-            raise _refusal(row, key, stored.parent, outcome, {})
+        """The record and what belongs to it. Raises `NotFound`, `VersionConflict`, `InUse`, or as its guard."""
+        guard = self._guards.get(row.name)
+        async with self._turn(row, account, key):
+            while True:
+                stored = await self.get(row, account, key)
+                if fits is not None and not fits(stored):
+                    raise has_changed(row, key)
+                event = RecordDeleted(
+                    account=account,
+                    command_id=Request.once().command_id,
+                    at=self._writer.now(),
+                    resource=row.name,
+                    key=key,
+                    expected_version=None if fits is None else stored.version,
+                    expected_parent=None if guard is None else await guard(account, stored),
+                    contest=_contest(row, key, stored.parent),
+                )
+                outcome = await self._writer.record(event)
+                if outcome.kind is OutcomeKind.OK:
+                    return
+                if outcome.kind is not OutcomeKind.CONFLICT:
+                    raise refusal(row, key, stored.parent, outcome, {})
 
     def _validated(self, row: Resource, body: Any) -> Document:
         try:
@@ -227,10 +261,15 @@ class Engine:
             raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
         stored = outcome.stored
         if outcome.kind is not OutcomeKind.OK or stored is None:
-            raise _refusal(row, event.key if event is not None else "", parent, outcome, refs)
+            raise refusal(row, event.key if event is not None else "", parent, outcome, refs)
         if event is None or stored.key != event.key:
             return Written(stored, replayed=True)
         return Written(replace(stored, record=event.record), replayed=False)
+
+
+def _refuse_owned(row: Resource, body: Document) -> None:
+    if named := sorted(row.schema.owned & body.keys()):
+        raise ValidationFailed(Problem(f"/{name}", NO_MEMBER) for name in named)
 
 
 def _contest(row: Resource, key: str, parent: str) -> str | None:
@@ -245,33 +284,3 @@ def _contest(row: Resource, key: str, parent: str) -> str | None:
 
 def _distinct(refs: Refs) -> tuple[Ref, ...]:
     return tuple(dict.fromkeys(refs.values()))
-
-
-def _refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) -> TallyError:
-    """A refusing outcome as an error."""
-    match outcome.kind:
-        case OutcomeKind.IN_USE:
-            return InUse(outcome.refs)
-        case OutcomeKind.CONFLICT:
-            return _changed(row, key)
-        case OutcomeKind.EXISTS:
-            return VersionConflict(f"There is a {row.singular} {key} already.")
-        case OutcomeKind.MISSING if (row.name, key) in outcome.refs:
-            return _no_such(row, key)
-        case OutcomeKind.MISSING if row.parent is not None and (row.parent, parent) in outcome.refs:
-            return NotFound(f"There is no {row.parent} {parent}.")
-        case OutcomeKind.MISSING:
-            missing = set(outcome.refs)
-            problems = [
-                Problem(where, f"there is no {ref[0]} {ref[1]}") for where, ref in refs.items() if ref in missing
-            ]
-            return ValidationFailed(problems or [Problem("", f"there is no {a} {b}") for a, b in outcome.refs])
-    return TallyError(f"unexpected outcome {outcome.kind!r}")
-
-
-def _no_such(row: Resource, key: str) -> NotFound:
-    return NotFound(f"There is no {row.singular} {key}.")
-
-
-def _changed(row: Resource, key: str) -> VersionConflict:
-    return VersionConflict(f"The {row.singular} {key} has changed since; read it again.")

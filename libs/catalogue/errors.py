@@ -31,6 +31,12 @@ class StatusTransition(TallyError):
     code = "status_transition"
 
 
+class NotClosed(TallyError):
+    """Only a closed contest can be reopened."""
+
+    code = "status_transition"
+
+
 class UnknownKey(TallyError):
     """There is no API key of this id."""
 

@@ -5,6 +5,7 @@ Routes, documentation, lists, references and cascades derive from the row; `tabl
 
 from typing import Final
 
+from libs.catalogue import closing
 from libs.catalogue.errors import StatusTransition
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
@@ -56,7 +57,9 @@ CONTESTS: Final = Resource(
         },
     },
     contest="self",
+    due=closing.due,
     references=(Reference("/shop/key", "shops"), Reference("/image/key", "images")),
+    judge=closing.judge_change,
 )
 
 PARTICIPANTS: Final = Resource(

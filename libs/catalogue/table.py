@@ -36,9 +36,9 @@ class Offer:
 class Resource:
     """One row.
 
-    `contest` says which contest's configuration a change concerns. `complete` fills in a new document from its
-    parent; `judge` refuses a change (before, after) by raising; `computed` gives the members of a read that are
-    not the owner's.
+    `contest` says which contest's configuration a change concerns, `due` when somebody has to look at it next.
+    `complete` fills in a new document from its parent; `judge` refuses a change (before, after) by raising;
+    `computed` gives the members of a read that are not the owner's.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Resource:
     parent: str | None = None
     """Belongs to one of these: made and listed under it, deleted with it, numbered within it."""
     contest: Literal["self", "parent"] | None = None
+    due: Callable[[Document], int | None] = lambda _: None
     references: tuple[Reference, ...] = ()
     offers: tuple[Offer, ...] = ()
     legacy: str | None = None

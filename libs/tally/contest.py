@@ -104,8 +104,18 @@ class Contest:
             return Phase.FINISHED
         return Phase.RUNNING
 
+    @property
+    def finishes(self) -> int | None:
+        """When the contest becomes finished, as it is set now; None while that is open."""
+        return finish(self.publish, self.start, self.end)
+
     def runs(self) -> tuple[int, int] | None:
         """The half-open span [from, until) in which the contest runs, or None; -1 for no end."""
         if self.publish is None or self.start is None or self.closed:
             return None
         return max(self.publish, self.start), UNLIMITED if self.end is None else self.end
+
+
+def finish(publish: int | None, start: int | None, end: int | None) -> int | None:
+    """The moment from which on the phase is finished."""
+    return None if publish is None or start is None or end is None else max(publish, start, end)

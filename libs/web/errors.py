@@ -48,7 +48,7 @@ TABLE: Final[dict[str, Row]] = {
     "contest_limit_reached": Row(409, "The limit for this contest is reached"),
     "ip_limit_reached": Row(409, "The limit for this address is reached"),
     "contest_final": Row(409, "The contest is closed"),
-    "status_transition": Row(409, "The participant cannot go back to pending"),
+    "status_transition": Row(409, "The status cannot change so"),
     "gone": Row(410, "The contest's secret was destroyed"),
     "version_conflict": Row(412, "The record has changed"),
     "payload_too_large": Row(413, "The body is too large"),

@@ -22,6 +22,7 @@ from libs.tally.errors import timestamp
 _RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+NO_MEMBER: Final = "is no member of this resource"
 MAX_LIMIT: Final = 2**31 - 1
 
 
@@ -77,7 +78,13 @@ class Members(BaseModel):
 
 
 class Record(Members):
-    """The members of a record that its owner writes; what is stored is these, and of these what was set."""
+    """The members of a record that its owner writes; what is stored is these, and of these what was set.
+
+    `owned` members stand in the stored document too, but the server alone writes them, and no read shows them.
+    They are `ignored` as well.
+    """
+
+    owned: ClassVar[frozenset[str]] = frozenset()
 
     def stored(self) -> dict[str, Any]:
         """The canonical document: what was set, normalised."""
@@ -98,5 +105,5 @@ def problems_of(error: ValidationError) -> ValidationFailed:
 
 def _message(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
-        return "is no member of this resource"
+        return NO_MEMBER
     return message.removeprefix("Value error, ")

@@ -1,6 +1,6 @@
 """A contest: the current shape, with the members that only the legacy generation names at the same level."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -145,6 +145,9 @@ class ContestConfig(Members):
 
 class Contest(Record):
     """A contest collects votes for participants."""
+
+    owned: ClassVar[frozenset[str]] = frozenset({"closing", "reopened"})
+    ignored: ClassVar[frozenset[str]] = Record.ignored | owned
 
     title: str | None = None
     description: str | None = None

@@ -1,0 +1,92 @@
+"""What a contest's record keeps of its closing: by this the contest is counted until it is reopened.
+
+The members `closing` and `reopened` of the stored document belong to the server.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+
+from libs.catalogue.errors import NotClosed
+from libs.catalogue.schemas.base import microseconds
+from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.catalogue.sources import SourceConfig
+from libs.catalogue.table import Document
+from libs.tally.contest import Contest, finish
+from libs.tally.errors import ContestFinal, timestamp
+
+AT_ONCE = 0
+"""Due long ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The closing number `seq` of a contest, which ended at `end` (us).
+
+    Only the participants in `approved` count, and `sources` are the external sources, as they were then.
+    """
+
+    seq: int
+    end: int
+    approved: Collection[str]
+    sources: Mapping[str, SourceConfig]
+
+
+def closing_of(document: Document) -> Closing | None:
+    """The closing in force."""
+    kept = document.get("closing")
+    if kept is None:
+        return None
+    sources = {name: SourceConfig(**source) for name, source in kept["sources"].items()}
+    return Closing(kept["seq"], kept["end"], frozenset(kept["approved"]), sources)
+
+
+def reopened_of(document: Document) -> int:
+    """The number of the last closing that was reopened; 0 before there was one."""
+    seq: int = document.get("reopened", 0)
+    return seq
+
+
+def closed(document: Document, contest: Contest, sources: Mapping[str, SourceConfig], end: int) -> Document:
+    """The document of `contest`, which ended at `end` (us), with its next closing."""
+    closing = {
+        "seq": contest.reopened + 1,
+        "end": end,
+        "approved": [key for key, status in contest.participants.items() if status == "approved"],
+        "sources": {name: asdict(source) for name, source in sources.items()},
+    }
+    return document | {"closing": closing}
+
+
+def reopened(document: Document, end: int) -> Document:
+    """The document of a closed contest as it runs on until `end` (us); where it does already, the same.
+
+    Raises `NotClosed`.
+    """
+    config = document.get("contest_config", {}) | {"end": timestamp(end)}
+    closing = closing_of(document)
+    if closing is not None:
+        rest = {name: value for name, value in document.items() if name != "closing"}
+        return rest | {"reopened": closing.seq, "contest_config": config}
+    if reopened_of(document) and document["contest_config"] == config:
+        return document
+    raise NotClosed("The contest is not closed: its end can be changed as it is.")
+
+
+def judge_change(before: Document, after: Document) -> None:
+    """Refuses what would move the end of a closed contest."""
+    if "closing" in before and _span(before) != _span(after):
+        raise ContestFinal("The contest is closed: start and end stay, unless it is reopened.")
+
+
+def due(document: Document) -> int | None:
+    """When somebody has to look at the contest: at its end; at once when it was changed behind a closing."""
+    if "closing" in document or "reopened" in document:
+        return AT_ONCE
+    record = ContestRecord.model_validate(document)
+    moments = record.publish, record.contest_config.start, record.contest_config.end
+    return finish(*(None if moment is None else microseconds(moment) for moment in moments))
+
+
+def _span(document: Document) -> tuple[str | None, str | None]:
+    rules = document.get("contest_config", {})
+    return rules.get("start"), rules.get("end")

@@ -1,0 +1,40 @@
+"""What a write is answered that did not take effect."""
+
+from libs.catalogue.errors import InUse, VersionConflict
+from libs.catalogue.table import Resource
+from libs.contracts.catalogue import Outcome, OutcomeKind, Ref
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.tally.errors import NotFound, TallyError
+
+Refs = dict[str, Ref]
+"""References by the pointer to the member that holds them."""
+
+
+def refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) -> TallyError:
+    """A refusing outcome as an error."""
+    match outcome.kind:
+        case OutcomeKind.IN_USE:
+            return InUse(outcome.refs)
+        case OutcomeKind.CONFLICT:
+            return has_changed(row, key)
+        case OutcomeKind.EXISTS:
+            return VersionConflict(f"There is a {row.singular} {key} already.")
+        case OutcomeKind.MISSING if (row.name, key) in outcome.refs:
+            return no_such(row, key)
+        case OutcomeKind.MISSING if row.parent is not None and (row.parent, parent) in outcome.refs:
+            return NotFound(f"There is no {row.parent} {parent}.")
+        case OutcomeKind.MISSING:
+            missing = set(outcome.refs)
+            problems = [
+                Problem(where, f"there is no {ref[0]} {ref[1]}") for where, ref in refs.items() if ref in missing
+            ]
+            return ValidationFailed(problems or [Problem("", f"there is no {a} {b}") for a, b in outcome.refs])
+    return TallyError(f"unexpected outcome {outcome.kind!r}")
+
+
+def no_such(row: Resource, key: str) -> NotFound:
+    return NotFound(f"There is no {row.singular} {key}.")
+
+
+def has_changed(row: Resource, key: str) -> VersionConflict:
+    return VersionConflict(f"The {row.singular} {key} has changed since; read it again.")
