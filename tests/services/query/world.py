@@ -1,4 +1,7 @@
-"""A query service over real views, and means to fold a catalogue and votes into them as the projector would."""
+"""A query service over real views, and means to fold a catalogue and votes into them as the projector would.
+
+The catalogue's own reads are there, too, since the counts complete them.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,21 @@ from libs.catalogue.keys import PERMISSIONS
 from libs.contracts.catalogue import CatalogueEvent, KeyIssued, RecordChanged, RecordCreated, RecordDeleted
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.tokens import encode_positions
-from libs.contracts.topics import catalogue_topic, test_world, votes_topic
-from libs.tally.events import Event, VoteCast
+from libs.contracts.topics import catalogue_topic, source_log_key, test_world, votes_topic
+from libs.kafka.writer import LogWriter
+from libs.tally.events import ContestClosed, Event, SourceReported, VoteCast, VoteRemoved
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import FoldInput, VoteViews
 from libs.web.asgi import Front
-from libs.web.service import build_app
+from libs.web.service import Surface, build_app
+from services.catalogue.app import world_of
+from services.catalogue.routes import build_router
+from services.catalogue.settings import Settings as CatalogueSettings
 from services.query.app import open_surface
 from services.query.settings import Settings
-from tests.support.builders import a_cast
+from tests.support.builders import a_cast, a_report
 
 PARTITIONS = 4
 START_MS = 1_790_000_000_000
@@ -86,6 +93,18 @@ class Catalogue:
         )
         return await self.fold(event, account)
 
+    async def register(self, contest: str, source: str, account: str = "acme", **document: Any) -> int:
+        """An external source of the contest."""
+        event = RecordCreated(
+            **self._command(account),
+            resource="vote_sources",
+            key=f"{contest}~{source}",
+            record=text(document),
+            parent=("contests", contest),
+            contest=contest,
+        )
+        return await self.fold(event, account)
+
     async def change(
         self, resource: str, key: str, document: dict[str, Any], contest: str, account: str = "acme"
     ) -> int:
@@ -133,10 +152,25 @@ class World:
         partition = self._topic.partition_of(event.voter)
         return encode_positions({partition: self._next[partition] + 1})
 
+    async def report(self, source: str, *counts: tuple[str, int, int, int], **changes: Any) -> str:
+        """Fold what an external source reports, by its own ids."""
+        self._ids += 1
+        return await self.fold(
+            a_report(f"r{self._ids}", *counts, **({"contest": "song", "source": source} | changes))
+        )
+
+    async def close(self, seq: int = 1, contest: str = "song") -> None:
+        """Fold the mark of a closing into every partition; those of external sources come by themselves."""
+        for partition in range(self._topic.partitions):
+            await self.fold(ContestClosed(contest, seq), partition)
+
     async def fold(self, event: Event, partition: int | None = None) -> str:
-        if partition is None:
-            assert isinstance(event, VoteCast)
+        """Into the partition that it belongs to, unless that is named."""
+        if isinstance(event, (VoteCast, VoteRemoved)):
             partition = self._topic.partition_of(event.voter)
+        elif isinstance(event, (SourceReported, ContestClosed)) and event.source is not None:
+            partition = self._topic.partition_of(source_log_key(event.contest, event.source))
+        assert partition is not None
         offset = self._next[partition]
         item = FoldInput(event, offset, START_MS + offset)
         await self.views.apply(partition, Position("log", offset), [item], offset + 1)
@@ -164,10 +198,17 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
         wanted = {"partitions": PARTITIONS, "storage_url": storage} | settings
         given = Settings(valkey_url=valkey_address, namespace=namespace, **wanted)
         async with open_surface(given) as surface:
-            transport = httpx.ASGITransport(Front(build_app("query", [surface]), surface.hot))
+            app = build_app("query", [surface, _catalogue(valkey, namespace, surface)])
+            transport = httpx.ASGITransport(Front(app, surface.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
                 yield World(valkey, namespace, given, client)
     await valkey.close()
+
+
+def _catalogue(valkey: Coalescer, namespace: str, query: Surface) -> Surface:
+    """Reads of the current generation; writes would need a log."""
+    catalogue = world_of(valkey, LogWriter(CatalogueSettings()), namespace)
+    return Surface(routers=[build_router(catalogue.engine, catalogue.auth, query.completes)])
 
 
 def text(document: dict[str, Any]) -> str:

@@ -1,0 +1,153 @@
+"""What counts add up to, and what of it may show, over random counts, sources and mappings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from libs.catalogue.legacy.contests import ContestPage, contest_read
+from libs.catalogue.legacy.participants import participant_read
+from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.catalogue.sources import SourceConfig
+from libs.contracts.catalogue import ContestConfig, Stored
+from libs.tally.contest import Contest
+from libs.tally.figures import Figures
+from libs.views.votes import SourceCounts
+from services.query.counts import Counts
+from services.query.public_record import hidden
+from services.query.record import record
+from services.query.results import results_of
+from services.query.snapshot import Snapshot
+from tests.support.builders import NOW, a_contest
+
+STATUSES = {"a": "approved", "b": "approved", "c": "rejected", "d": "pending"}
+IDS = ("1", "2", "3", "4")
+
+numbers = st.integers(0, 50)
+figures = st.builds(Figures, numbers, numbers, numbers)
+by_id = st.dictionaries(st.sampled_from(IDS), figures)
+registration = st.builds(
+    SourceConfig,
+    title=st.just("Text messages"),
+    is_in_total=st.booleans(),
+    mode=st.just("cumulative"),
+    mapping=st.dictionaries(st.sampled_from(IDS), st.sampled_from(["a", "b", "c", "gone"])),
+    retired=st.booleans(),
+    registered=st.just(NOW),
+)
+registrations = st.dictionaries(st.sampled_from(["sms", "tv"]), registration)
+reports = st.dictionaries(
+    st.sampled_from(["sms", "tv"]), st.builds(SourceCounts, st.just(0), numbers, by_id, st.just({}))
+)
+
+
+@st.composite
+def counts_of(draw: st.DrawFn) -> Counts:
+    """Internal figures whose contest's row is the sum of the participants', and external ones of any kind."""
+    cells: dict[tuple[str, str], Figures] = {}
+    for participant in draw(st.sets(st.sampled_from("abcd"))):
+        for source in ("c-free", "c-paid"):
+            given = cells[participant, source] = draw(figures)
+            for sum_of in ((participant, ""), ("", source), ("", "")):
+                cells[sum_of] = cells.get(sum_of, Figures()) + given
+    return Counts(figures=cells, sources=draw(reports), updated_ms=draw(st.none() | numbers))
+
+
+def a_snapshot(counts: Counts, sources: dict[str, SourceConfig] | None = None, **rules: Any) -> Snapshot:
+    """Of a contest that runs, with four participants of whom two are approved."""
+    document = {"contest_config": rules}
+    stored = Stored("contest", 1, NOW, NOW, 0, "", orjson.dumps(document).decode())
+    participants = tuple(
+        Stored(
+            key, number, NOW + number, NOW + number, number, "contest", orjson.dumps({"status": status}).decode()
+        )
+        for number, (key, status) in enumerate(STATUSES.items(), start=1)
+    )
+    contest: Contest = a_contest(participants=STATUSES)
+    return Snapshot(
+        account="acme",
+        contest=contest,
+        stored=stored,
+        record=ContestRecord.model_validate(document),
+        sources=sources or {},
+        config=ContestConfig(1, stored, participants),
+        phase=contest.phase(NOW),
+        counts=counts,
+    )
+
+
+@given(counts_of(), registrations)
+def test_the_total_is_the_sum_of_participants_and_of_the_sources_in_it(
+    counts: Counts, sources: dict[str, SourceConfig]
+) -> None:
+    made = record(a_snapshot(counts, sources), sources=True)
+    assert set(made["participants"]) == {"a", "b"}
+    in_total = {total["source"] for total in made["total_vote_sources"] if total["is_in_total"]}
+    assert made["count"] == sum(entry["count"] for entry in made["participants"].values())
+    assert made["count"] == sum(
+        total["count"] for total in made["total_vote_sources"] if total["source"] in in_total
+    )
+    for entry in made["participants"].values():
+        assert entry["count"] == sum(of["count"] for of in entry["vote_sources"] if of["source"] in in_total)
+    for total in made["total_vote_sources"]:
+        assert total["count"] == sum(
+            of["count"]
+            for entry in made["participants"].values()
+            for of in entry["vote_sources"]
+            if of["source"] == total["source"]
+        )
+
+
+@given(counts_of(), registrations)
+def test_external_voters_are_added_where_the_source_is_in_the_total(
+    counts: Counts, sources: dict[str, SourceConfig]
+) -> None:
+    made = record(a_snapshot(counts, sources), sources=True)
+    external = [total for total in made["total_vote_sources"] if not total["is_internal"] and total["is_in_total"]]
+    for name, internal in (
+        ("unique_voter_count", counts.at("", "").unique),
+        ("anonymous_voter_count", counts.at("", "").anonymous),
+    ):
+        assert made[name] == internal + sum(total[name] for total in external)
+
+
+@given(counts_of(), counts_of(), registrations, st.sampled_from(["participated", "running_number", "vote_count"]))
+def test_what_is_shown_while_hidden_does_not_depend_on_the_counts(
+    one: Counts, other: Counts, sources: dict[str, SourceConfig], order: str
+) -> None:
+    rules = {"vote_visibility": "hidden", "participant_order": order, "limit_result_amount": 1}
+    assert _hidden(a_snapshot(one, sources, **rules)) == _hidden(a_snapshot(other, sources, **rules))
+
+
+def _hidden(snapshot: Snapshot) -> tuple[Any, ...]:
+    """All that a reader without special rights, and the public, get."""
+    totals = snapshot.totals(frozenset({"results:read", "content:read"}), NOW)
+    page = ContestPage("acme", snapshot.phase, snapshot.stored, snapshot.approved, totals, {})
+    answer = hidden(snapshot)
+    entries = [participant_read("acme", stored, totals, {}) for stored in snapshot.config.participants]
+    return answer.body, answer.headers, contest_read(page), entries
+
+
+@pytest.mark.parametrize(
+    ("closing", "partitions", "sms", "final"),
+    [(0, 0, 0, False), (1, 0, 1, False), (1, 1, 0, False), (1, 1, 1, True), (2, 1, 2, False), (2, 2, 2, True)],
+)
+def test_final_is_what_every_partition_and_every_source_has_passed_the_mark_of(
+    closing: int, partitions: int, sms: int, final: bool
+) -> None:
+    source = SourceConfig("Text messages", True, "cumulative", {}, False, NOW)
+    counts = Counts(closed=partitions, sources={"sms": SourceCounts(sms, 0, {}, {})})
+    assert results_of(a_contest(closed=closing), {"sms": source}, counts).final is final
+    assert results_of(a_contest(closed=closing), {}, counts).final is (closing > 0 and partitions >= closing)
+    assert results_of(a_contest(closed=closing), {"tv": source}, counts).final is False
+
+
+def test_a_source_whose_mark_is_behind_a_report_is_final_too() -> None:
+    counts = Counts(closed=1, sources={"sms": SourceCounts(1, 5, {"1": Figures(3, 2, 1)}, {})})
+    source = SourceConfig("Text messages", True, "cumulative", {"1": "a"}, False, NOW)
+    found = results_of(a_contest(closed=1), {"sms": source}, counts)
+    assert (found.final, found.totals[""].count) == (True, 3)

@@ -1,0 +1,258 @@
+"""Nothing leaks a hidden count, nor a rank, on any read path: neither a number, nor an order, nor a cut-off."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+import orjson
+import pytest
+
+from tests.services.query.world import World, contest
+
+ROOT: Final = Path(__file__).parents[3]
+
+TIMES: Final[dict[str, dict[str, str]]] = {
+    "announced": {"start": "2099-01-01T00:00:00Z", "end": "2100-01-01T00:00:00Z"},
+    "running": {"end": "2100-01-01T00:00:00Z"},
+    "finished": {"end": "2021-01-01T00:00:00Z"},
+}
+HIDDEN: Final[dict[str, set[str]]] = {
+    "shown": set(),
+    "hidden_until_vote": {"announced", "running"},
+    "hidden_until_end": {"announced", "running"},
+    "hidden": set(TIMES),
+}
+"""The phases in which each `vote_visibility` hides the counts from all who have no special right to see them."""
+KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "owner": ("content:read", "results:read", "results:read_hidden"),
+    "reader": ("content:read", "results:read"),
+    "editor": ("content:read",),
+}
+"""`owner` sees every count, `reader` those that are not hidden, `editor` none."""
+
+
+class Seen(NamedTuple):
+    """What a read path says of counts: participants in its order with their numbers, and other numbers."""
+
+    entries: list[tuple[str, Any]]
+    others: list[Any]
+
+
+Read = Callable[[World, str], Awaitable[Seen | None]]
+"""What a key sees; None where it is refused."""
+
+
+def _entries(participants: list[dict[str, Any]], *names: str) -> list[tuple[str, Any]]:
+    numbers = [tuple(entry[name] for name in names) for entry in participants]
+    return [
+        (entry["participant_key"], found[0] if len(found) == 1 else found)
+        for entry, found in zip(participants, numbers, strict=True)
+    ]
+
+
+async def vote_updates(world: World, key: str) -> Seen | None:
+    answer = await world.get("/contests/song/vote_updates/?sources=true", key)
+    if answer.status_code == 403:
+        return None
+    record = answer.json()
+    return Seen([(name, entry["count"]) for name, entry in record["participants"].items()], [record["count"]])
+
+
+async def legacy_contest(world: World, key: str) -> Seen:
+    return _legacy_contest((await world.legacy("/legacy/contests/song", key)).json())
+
+
+async def legacy_contests(world: World, key: str) -> Seen:
+    [shape] = (await world.legacy("/legacy/brands/acme/contests", key)).json()["contests"]
+    return _legacy_contest(shape)
+
+
+def _legacy_contest(shape: dict[str, Any]) -> Seen:
+    return Seen(
+        _entries(shape["participants"], "vote_count"), [shape["total_vote_count"], shape["unique_voter_count"]]
+    )
+
+
+async def legacy_participants(world: World, key: str) -> Seen:
+    answer = await world.legacy("/legacy/contests/song/participants", key)
+    return Seen(_entries(answer.json()["participants"], "vote_count", "rater_count"), [])
+
+
+async def legacy_participant(world: World, key: str) -> Seen:
+    shape = (await world.legacy("/legacy/participants/b", key)).json()
+    return Seen(_entries([shape], "vote_count", "rater_count"), [])
+
+
+async def participants(world: World, key: str) -> Seen:
+    answer = await world.get("/contests/song/participants", key)
+    return Seen(_entries(answer.json()["data"], "vote_count", "rater_count"), [])
+
+
+async def participant(world: World, key: str) -> Seen:
+    record = (await world.get("/participants/b", key)).json()
+    return Seen(_entries([record], "vote_count", "rater_count"), [])
+
+
+async def public_results(world: World, _: str) -> Seen:
+    record = (await world.client.get("/public/contests/song/results")).json()
+    return Seen(_entries(record["participants"], "count", "rank", "share"), [record["count"]])
+
+
+class Expected(NamedTuple):
+    """A read, and what it says where the counts are shown and where they are hidden."""
+
+    read: Read
+    shown: Seen
+    hidden: Seen | None
+
+
+LEGACY_CONTEST: Final = (
+    Seen([("b", 5), ("c", 3)], [9, 4]),
+    Seen([("a", None), ("b", None)], [None, None]),
+)
+ALL: Final = (
+    Seen([("d", (0, 0)), ("c", (3, 1)), ("b", (5, 1)), ("a", (1, 1))], []),
+    Seen([(key, (None, None)) for key in "dcba"], []),
+)
+ONE: Final = (Seen([("b", (5, 1))], []), Seen([("b", (None, None))], []))
+
+READS: Final[dict[str, Expected]] = {
+    "/contests/{contest_key}/vote_updates": Expected(
+        vote_updates, Seen([("a", 1), ("b", 5), ("c", 3)], [9]), None
+    ),
+    "/contests/{contest_key}/participants": Expected(participants, *ALL),
+    "/participants/{participant_key}": Expected(participant, *ONE),
+    "/legacy/contests/{contest_id}": Expected(legacy_contest, *LEGACY_CONTEST),
+    "/legacy/brands/{brand_id}/contests": Expected(legacy_contests, *LEGACY_CONTEST),
+    "/legacy/contests/{contest_id}/participants": Expected(legacy_participants, *ALL),
+    "/legacy/participants/{participant_key}": Expected(legacy_participant, *ONE),
+    "/public/contests/{contest_key}/results": Expected(
+        public_results,
+        Seen([("b", (5, 1, 5 / 9)), ("c", (3, 2, 3 / 9))], [9]),
+        Seen([("a", (None, None, None)), ("b", (None, None, None))], [None]),
+    ),
+}
+"""Every address by which counts, or an order made of them, leave. A contest lists its best two."""
+
+WITHOUT_COUNTS: Final[dict[str, str]] = {
+    "/contests": "records",
+    "/contests/{contest_key}": "a record",
+    "/contests/{contest_key}/allowance": "what one voter used",
+    "/contests/{contest_key}/votes/{vote_id}": "one vote",
+    "/contests/{contest_key}/vote_sources": "registrations",
+    "/contests/{contest_key}/vote_sources/{source}": "a registration",
+    "/api/users/{user_id}/purchases": "what one user bought",
+    "/api/purchases/{purchase_key}": "one purchase",
+    "/operations/purchases/refused": "purchases, to an operator",
+}
+
+
+async def song(world: World, **config: Any) -> None:
+    """Four participants, of whom b has most votes and d, rejected since, had more."""
+    rules = {"participant_order": "vote_count", "limit_result_amount": 2} | config
+    await world.production.create("contests", "song", contest(**rules))
+    for participant in "abcd":
+        await world.production.enter("song", participant)
+    await world.production.change("participants", "d", {"status": "rejected", "title": "D"}, "song")
+
+
+async def vote(world: World) -> None:
+    for participant, count in {"a": 1, "b": 5, "c": 3, "d": 7}.items():
+        await world.vote(participant, count, voter=f"fan of {participant}")
+
+
+@pytest.mark.parametrize("phase", TIMES)
+@pytest.mark.parametrize("visibility", HIDDEN)
+async def test_each_reader_sees_what_visibility_phase_and_key_allow(
+    world: World, visibility: str, phase: str
+) -> None:
+    await song(world, vote_visibility=visibility, **TIMES[phase])
+    await vote(world)
+    hides = phase in HIDDEN[visibility]
+    for name, permissions in KEYS.items():
+        key = await world.production.key(permissions=permissions)
+        for path, (read, shown, hidden) in READS.items():
+            hidden_here = hides if path.startswith("/public") else name == "editor" or (hides and name == "reader")
+            assert await read(world, key) == (hidden if hidden_here else shown), (path, name)
+
+
+async def test_a_refusal_says_what_hides_the_counts(world: World) -> None:
+    await song(world, vote_visibility="hidden_until_end")
+    answers = [
+        (await world.get("/contests/song/vote_updates", await world.production.key(permissions=KEYS[name]))).json()
+        for name in ("reader", "editor")
+    ]
+    assert [answer["code"] for answer in answers] == ["results_hidden", "forbidden"]
+    assert answers[0]["vote_visibility"] == "hidden_until_end"
+    assert answers[1]["permission"] == "results:read"
+
+
+async def test_a_hidden_answer_is_the_same_before_and_after_votes(world: World) -> None:
+    await song(world, vote_visibility="hidden_until_vote")
+    await world.production.register("song", "sms", mapping={"A": "a"})
+    key = await world.production.key(permissions=KEYS["reader"])
+    before = await answers_to(world, key)
+    await vote(world)
+    await world.report("sms", ("A", 10, 5, 2))
+    assert await answers_to(world, key) == before
+
+
+async def test_a_change_of_visibility_holds_from_the_next_read_on(world: World) -> None:
+    await song(world)
+    await vote(world)
+    key = await world.production.key(permissions=KEYS["reader"])
+    for visibility in ("hidden", "shown", "hidden"):
+        rules = {"participant_order": "vote_count", "limit_result_amount": 2, "vote_visibility": visibility}
+        await world.production.change("contests", "song", contest(**rules), "song")
+        for path, (read, shown, hidden) in READS.items():
+            assert await read(world, key) == (shown if visibility == "shown" else hidden), path
+
+
+async def test_a_rejected_participant_has_no_votes_anywhere_until_approved_again(world: World) -> None:
+    await song(world, limit_result_amount=-1)
+    await vote(world)
+    key = await world.production.key(permissions=KEYS["owner"])
+    for status, votes in (("rejected", 0), ("approved", 7), ("rejected", 0)):
+        await world.production.change("participants", "d", {"status": status, "title": "D"}, "song")
+        for path, (read, shown, _) in READS.items():
+            seen = await read(world, key)
+            assert seen is not None
+            found = dict(seen.entries)
+            if shown in ALL or shown in ONE:
+                assert found.get("d", (votes,))[0] == votes, path
+                continue
+            assert ("d" in found) is (votes > 0), path
+            assert seen.others[0] == 9 + votes, path
+
+
+def test_every_read_of_the_api_is_known_to_show_counts_or_not_to() -> None:
+    document = orjson.loads((ROOT / "services/gateway/openapi.json").read_bytes())
+    reads = {
+        path.replace("/legacy-test/", "/legacy/")
+        for path, methods in document["paths"].items()
+        if "get" in methods
+    }
+    assert reads == READS.keys() | WITHOUT_COUNTS.keys()
+
+
+async def answers_to(world: World, key: str) -> list[tuple[int, Any, str | None]]:
+    """Status, body and entity tag of every read, but for what names the request."""
+    found: list[httpx.Response] = []
+    for path in (
+        "/contests/song/participants",
+        "/participants/b",
+        "/contests/song/vote_updates?sources=true",
+        "/public/contests/song/results",
+    ):
+        found.append(await world.get(path, key))
+    for path in ("contests/song", "brands/acme/contests", "contests/song/participants", "participants/b"):
+        found.append(await world.legacy(f"/legacy/{path}", key))
+    bodies = [answer.json() for answer in found]
+    for body in bodies:
+        body.pop("request_id", None)
+    return [
+        (answer.status_code, body, answer.headers.get("etag")) for answer, body in zip(found, bodies, strict=True)
+    ]
