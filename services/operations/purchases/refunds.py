@@ -1,0 +1,67 @@
+"""`tally purchases refunds`: purchases whose votes could not be cast."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from libs.contracts.purchases import Place
+from libs.purchases.register import Register
+from libs.purchases.shown import PurchaseShown, show
+from services.operations.connect import DATA_DIR, find_stack
+from services.operations.purchases.books import Account, find_account, open_register
+from services.operations.running import AsJson, DataDir, Ending, print_json, run
+
+PAGE = 500
+
+
+def refunds(
+    account: Account = None,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Show the purchase tokens whole.")] = False,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """The purchases to be refunded, with the reason, newest first; one leaves the list when it is refunded."""
+
+    async def work() -> Ending:
+        stack = find_stack(data_dir)
+        owner = await find_account(stack, account)
+        async with open_register(stack) as register:
+            found = await read_refunds(register, owner, whole_token=tokens)
+        if as_json:
+            print_json({"refunds": [one.model_dump(mode="json") for one in found]})
+        else:
+            print_refunds(found)
+        return Ending.FINE
+
+    run(work())
+
+
+async def read_refunds(register: Register, account: str, *, whole_token: bool) -> list[PurchaseShown]:
+    """The whole list."""
+    vault = await register.vaults.of(account)
+    found: list[PurchaseShown] = []
+    last: Place | None = None
+    while page := await register.views.refused(account, last, PAGE):
+        found += [show(purchase, vault, whole_token=whole_token) for purchase in page]
+        last = Place(page[-1].updated, page[-1].key)
+    return found
+
+
+def print_refunds(found: list[PurchaseShown]) -> None:
+    """A table on a terminal, a line a purchase elsewhere."""
+    console = Console(highlight=False, soft_wrap=True)
+    table = Table("refused", "purchase", "token", "platform", "price", "contest", "votes", "reason", box=None)
+    for one in found:
+        reason = "" if one.refusal is None else f"{one.refusal.code}: {one.refusal.reason}"
+        contest, votes = ("", "") if one.vote is None else (one.vote.contest_key, f"{one.vote.count}")
+        platform, price = one.purchase_platform or "-", "-" if one.price is None else f"{one.price}"
+        cells = one.updated, one.key, one.purchase_token, platform, price, contest, votes, reason
+        if console.is_terminal:
+            table.add_row(*cells)
+        else:
+            console.out("  ".join(cells))
+    if console.is_terminal and found:
+        console.print(table, soft_wrap=False)
+    console.print(f"{len(found):,} purchases are to be refunded.")

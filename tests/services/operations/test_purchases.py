@@ -1,0 +1,278 @@
+"""`tally purchases`: files recorded once however often they are imported, and orphans found in each direction."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from libs.catalogue.keys import issue_key
+from libs.contracts.codec import vote_codec
+from libs.contracts.purchases import (
+    PurchaseCast,
+    PurchaseEvent,
+    PurchaseRecorded,
+    PurchaseRefunded,
+    PurchaseRefused,
+    PurchaseStatus,
+    PurchaseTakenBack,
+    purchases_codec,
+)
+from libs.contracts.topics import Topic, purchases_topic, votes_topic
+from libs.kafka.topics import create_topics
+from libs.projection.projector import Projector
+from libs.projection.purchases import PurchasesProjection
+from libs.projection.settings import PURCHASES, ProjectorSettings
+from libs.purchases.form import parse_purchase
+from libs.purchases.vault import Vault
+from libs.purchases.votes import paid_vote
+from libs.storage.secrets import account_secret, contest_secret
+from libs.storage.store import Store, open_store
+from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved
+from libs.views.purchases import PurchaseViews
+from services.operations.purchases import app
+from tests.support.builders import a_cast
+from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.eventually import eventually
+
+PARTITIONS = 2
+ACCOUNT = "a1"
+CONTEST = "c1"
+
+
+def a_body(token: str, **changes: Any) -> dict[str, Any]:
+    vote = {"contest_key": CONTEST, "participant_key": "p1", "count": 3}
+    return {"user_id": "buyer", "purchase_token": token, "type": "vote", "vote": vote} | changes
+
+
+@dataclass
+class World:
+    """The logs and views of a deployment in which nobody casts what is bought."""
+
+    catalogue: Catalogue
+    purchases: Topic
+    votes: Topic
+    views: PurchaseViews
+    store: Store
+
+    async def bought(self, token: str) -> tuple[PurchaseRecorded, VoteCast]:
+        """A purchase, and the record that its votes would have; neither is in the log yet."""
+        vault = Vault(ACCOUNT, await account_secret(self.store, ACCOUNT))
+        recorded = parse_purchase(a_body(token)).recorded(ACCOUNT, vault, time.time_ns() // 1000)
+        assert recorded.vote is not None
+        identity = vault.unseal(recorded.key, recorded.sealed)
+        vote = paid_vote(recorded.vote, identity, await contest_secret(self.store, CONTEST))
+        cast = a_cast("p1", 3, contest=CONTEST, vote_id=vote.vote_id, content=vote.content, source="c-paid")
+        return recorded, replace(cast, voter=vote.voter)
+
+    async def append(self, *events: PurchaseEvent | VoteCast | VoteRemoved) -> None:
+        for event in events:
+            if isinstance(event, VoteCast | VoteRemoved):
+                await self._append(self.votes, event.voter, vote_codec.encode(event))
+            else:
+                await self._append(self.purchases, event.key, purchases_codec.encode(event))
+
+    async def append_everywhere(self, event: Event) -> None:
+        for partition in range(PARTITIONS):
+            await self.catalogue.log.append(self.votes.name, partition, vote_codec.encode(event))
+
+    async def _append(self, topic: Topic, key: str, value: bytes) -> None:
+        await self.catalogue.log.append(topic.name, topic.partition_of(key), value)
+
+
+@pytest.fixture
+async def world(
+    kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
+    monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
+    monkeypatch.setenv("TALLY_NAMESPACE", namespace)
+    monkeypatch.setenv("TALLY_PARTITIONS", str(PARTITIONS))
+    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
+    purchases, votes = purchases_topic(namespace, PARTITIONS), votes_topic(namespace, PARTITIONS)
+    async with open_catalogue(kafka, valkey_address, namespace) as catalogue, catalogue.folding():
+        await create_topics(catalogue.kafka, [purchases, votes])
+        await issue_key(catalogue.writer, ACCOUNT, ["purchases:write"])
+        views = PurchaseViews(catalogue.valkey, namespace, purchases)
+        settings = ProjectorSettings(projector_check_interval_ms=100)
+        projector = Projector(PurchasesProjection(purchases, views), catalogue.kafka, settings, PURCHASES)
+        task = asyncio.create_task(projector.run())
+        yield World(catalogue, purchases, votes, views, open_store(str(tmp_path / "objects")))
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def run(*arguments: str) -> Result:
+    """As a process of its own would: not on this test's event loop."""
+    return await asyncio.to_thread(CliRunner().invoke, app, list(arguments))
+
+
+def a_file(tmp_path: Path, *lines: dict[str, Any] | str) -> str:
+    path = tmp_path / "purchases.ndjson"
+    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+    return str(path)
+
+
+async def test_a_file_is_checked_first_and_nothing_recorded(world: World, tmp_path: Path) -> None:
+    file = a_file(tmp_path, a_body("t1"), "", "nonsense", a_body("t2", price=-1), a_body("t3"))
+    preview = await run("import", file)
+    assert preview.exit_code == 1
+    assert preview.output.splitlines() == [
+        "line 3: is not JSON",
+        "line 4: /price: Input should be greater than or equal to 0",
+        "2 purchases can be recorded: run again with --execute.",
+        "2 lines are bad.",
+    ]
+    printed = json.loads((await run("import", file, "--json")).stdout)
+    assert (printed["executed"], printed["good"], printed["bad_count"]) == (False, 2, 2)
+    assert [bad["line"] for bad in printed["bad"]] == [3, 4]
+    recorded, _ = await world.bought("t1")
+    assert await world.views.get(ACCOUNT, recorded.key) is None
+
+
+async def test_a_file_may_be_imported_again_and_again(world: World, tmp_path: Path) -> None:
+    tokens = [f"token {number}" for number in range(500)]
+    file = a_file(tmp_path, *map(a_body, tokens))
+    outcomes = []
+    for _ in range(2):
+        done = await run("import", file, "--execute", "--account", ACCOUNT, "--json")
+        assert done.exit_code == 0, done.output
+        printed = json.loads(done.stdout)
+        outcomes.append((printed["recorded"], printed["replayed"], printed["bad_count"]))
+    assert outcomes == [(500, 0, 0), (0, 500, 0)]
+    for token in tokens:
+        recorded, _ = await world.bought(token)
+        purchase = await world.views.get(ACCOUNT, recorded.key)
+        assert purchase is not None
+        assert purchase.recorded is not None
+        assert purchase.recorded.content == recorded.content
+
+
+async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one(
+    world: World, tmp_path: Path
+) -> None:
+    await run("import", a_file(tmp_path, a_body("t1")), "--execute", "--account", ACCOUNT)
+    file = a_file(tmp_path, a_body("t1", price=7), a_body("t2"), "[]")
+    done = await run("import", file, "--execute", "--account", ACCOUNT)
+    assert done.exit_code == 1
+    assert done.output.splitlines() == [
+        "line 1: /purchase_token: This purchase_token was recorded with other content.",
+        "line 3: must be a JSON object",
+        "Recorded 1 purchases; 0 were recorded before.",
+        "2 lines are bad.",
+    ]
+
+
+async def test_it_needs_a_file_an_account_and_servers(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = a_file(tmp_path, a_body("t1"))
+    assert (await run("import", str(tmp_path / "none"))).exit_code == 2
+    assert (await run("import", file, "--execute", "--data-dir", str(tmp_path))).exit_code == 2
+    assert (await run("import", file, "--execute", "--account", "nobody")).exit_code == 2
+    monkeypatch.delenv("TALLY_KAFKA_BOOTSTRAP_SERVERS")
+    away = await run("import", file, "--execute", "--account", ACCOUNT, "--data-dir", str(tmp_path))
+    assert away.exit_code == 3
+
+
+async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(world: World) -> None:
+    recorded, _ = await world.bought("GPA.3345-1234-5678")
+    refused = PurchaseRefused(account=ACCOUNT, key=recorded.key, at=2, code="not_found", reason="No contest.")
+    await world.append(recorded, refused)
+
+    async def is_refused() -> bool:
+        purchase = await world.views.get(ACCOUNT, recorded.key)
+        return purchase is not None and purchase.status is PurchaseStatus.REFUSED
+
+    await eventually(is_refused)
+    plain = await run("refunds", "--account", ACCOUNT)
+    assert plain.exit_code == 0
+    assert f"{recorded.key}  GPA.…" in plain.output
+    assert "not_found: No contest." in plain.output
+    whole = json.loads((await run("refunds", "--account", ACCOUNT, "--tokens", "--json")).stdout)
+    assert [one["purchase_token"] for one in whole["refunds"]] == ["GPA.3345-1234-5678"]
+
+
+async def reconciled(waiting_s: int = 0) -> tuple[int, dict[str, Any]]:
+    done = await run("reconcile", "--json", "--waiting-s", str(waiting_s))
+    return done.exit_code, json.loads(done.stdout)
+
+
+async def test_purchases_and_their_votes_fit(world: World) -> None:
+    for number in range(10):
+        recorded, cast = await world.bought(f"t{number}")
+        await world.append(recorded, cast, cast)
+        await world.append(PurchaseCast(account=ACCOUNT, key=recorded.key, at=1, accepted_at=1))
+    code, found = await reconciled()
+    assert (code, found["fits"], found["purchases"], found["votes"]) == (0, True, 10, 10)
+    assert (await run("reconcile")).output.splitlines()[-1] == "Purchases and votes fit."
+
+
+async def test_a_purchase_without_votes_is_found(world: World) -> None:
+    waits, _ = await world.bought("waits")
+    lost, _ = await world.bought("lost")
+    await world.append(waits, lost, PurchaseCast(account=ACCOUNT, key=lost.key, at=1, accepted_at=1))
+    code, found = await reconciled(waiting_s=60)
+    assert (code, found["waiting"], [one["key"] for one in found["uncast"]]) == (1, 1, [lost.key])
+    code, found = await reconciled()
+    assert (code, found["waiting"]) == (1, 0)
+    assert {one["key"] for one in found["uncast"]} == {lost.key, waits.key}
+    plain = await run("reconcile")
+    assert plain.exit_code == 1
+    assert f"bought, but not counted: purchase {lost.key}" in plain.output
+
+
+async def test_votes_without_a_purchase_are_found(world: World) -> None:
+    _, cast = await world.bought("never recorded")
+    await world.append(cast)
+    code, found = await reconciled()
+    assert code == 1
+    assert [(one["vote_id"], one["choices"]) for one in found["unpaid"]] == [(cast.vote_id, [["p1", 3]])]
+
+
+async def test_refunded_and_refused_votes_that_still_count_are_found(world: World) -> None:
+    refunded, refunded_cast = await world.bought("refunded")
+    refused, refused_cast = await world.bought("refused")
+    taken, taken_cast = await world.bought("taken back")
+    removal = removal_of(taken_cast)
+    await world.append(refunded, refunded_cast, refused, refused_cast, taken, taken_cast, removal)
+    for key in (refunded.key, taken.key):
+        await world.append(PurchaseRefunded(account=ACCOUNT, key=key, at=1))
+    await world.append(PurchaseTakenBack(account=ACCOUNT, key=taken.key, at=1))
+    await world.append(PurchaseRefused(account=ACCOUNT, key=refused.key, at=1, code="c", reason="r"))
+    code, found = await reconciled()
+    assert code == 1
+    assert {one["key"]: one["status"] for one in found["not_taken_back"]} == {
+        refunded.key: "refunded",
+        refused.key: "refused",
+    }
+
+
+async def test_a_removal_behind_the_close_is_no_orphan(world: World) -> None:
+    recorded, cast = await world.bought("t1")
+    await world.append(recorded, cast)
+    await world.append_everywhere(ContestClosed(contest=CONTEST, seq=1))
+    await world.append(PurchaseRefunded(account=ACCOUNT, key=recorded.key, at=1), removal_of(cast))
+    code, found = await reconciled()
+    assert (code, found["held"], found["votes"]) == (0, 1, 1)
+
+
+def removal_of(cast: VoteCast) -> VoteRemoved:
+    return VoteRemoved(
+        contest=cast.contest,
+        voter=cast.voter,
+        anonymous=False,
+        vote_id=cast.vote_id,
+        content=cast.content,
+        source="c-paid",
+        incarnation=cast.incarnation,
+        removed_at=cast.accepted_at,
+        reason="refund",
+    )
