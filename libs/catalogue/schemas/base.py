@@ -98,9 +98,14 @@ class Record(Members):
 def problems_of(error: ValidationError) -> ValidationFailed:
     """Which members are wrong, by RFC 6901 pointers."""
     return ValidationFailed(
-        Problem(pointer(*found["loc"]), _message(found["type"], found["msg"]))
+        Problem(pointer(*_steps(found["loc"])), _message(found["type"], found["msg"]))
         for found in error.errors(include_url=False, include_input=False, include_context=False)
     )
+
+
+def _steps(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """A name of a mapping that is wrong itself is found where its value is."""
+    return loc[:-1] if loc[-1:] == ("[key]",) else loc
 
 
 def _message(kind: str, message: str) -> str:

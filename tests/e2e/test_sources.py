@@ -1,0 +1,295 @@
+"""External sources: what they report is counted or held, as their registration says."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from services.operations.stack.supervisor import Supervisor
+from tests.support.eventually import eventually
+from tests.support.purchasing import client_with
+from tests.support.sources import Source, a_source
+from tests.support.voting import Api, code, new_id
+
+
+def total_of(record: dict[str, Any], source: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(row for row in record["total_vote_sources"] if row["source"] == source)
+    return found
+
+
+async def test_the_latest_cumulative_report_counts(api: Api) -> None:
+    sms = await a_source(api, "A", "B")
+    first = await sms.report("one", A=5, B=7)
+    body = first.json()
+    assert (body["report_id"], body["source"], body["contest_key"]) == ("one", "sms", sms.contest.key)
+    assert (body["status"], body["held"]) == ("counted", [])
+    assert [(row["mapped_id"], row["participant_key"], row["count"]) for row in body["counted"]] == [
+        ("A", sms.contest.participants[0], 5),
+        ("B", sms.contest.participants[1], 7),
+    ]
+    assert await sms.counted(first) == [5, 7]
+    assert await sms.counted(await sms.report(A=9)) == [9, 7]
+
+
+async def test_deltas_add_up(api: Api) -> None:
+    sms = await a_source(api, "A", "B", mode="delta")
+    await sms.report(A=5)
+    assert await sms.counted(await sms.report(A=3, B=0)) == [8, 0]
+
+
+async def test_the_mode_is_that_of_the_registration_when_the_report_comes(api: Api) -> None:
+    sms = await a_source(api, "A")
+    await sms.report(A=5)
+    await sms.map("A", mode="delta")
+    assert await sms.counted(await sms.report(A=3)) == [8, 0]
+    await sms.map("A", mode="cumulative")
+    assert await sms.counted(await sms.report(A=10)) == [10, 0]
+
+
+async def test_an_unmapped_id_is_held_until_it_is_mapped(api: Api) -> None:
+    sms = await a_source(api, "A")
+    reported = await sms.report(A=1, B=7)
+    assert reported.json()["status"] == "partly_held"
+    assert [(row["mapped_id"], row["reason"], row["count"]) for row in reported.json()["held"]] == [
+        ("B", "unmapped", 7)
+    ]
+    assert await sms.counted(reported) == [1, 0]
+    await sms.map("A", "B")
+    assert await sms.counted() == [1, 7]
+
+
+async def test_a_changed_mapping_moves_what_was_counted(api: Api) -> None:
+    sms = await a_source(api, "A", "B")
+    assert await sms.counted(await sms.report(A=5, B=7)) == [5, 7]
+    await sms.map("B", "A")
+    assert await sms.counted() == [7, 5]
+    first = sms.contest.participants[0]
+    assert (await sms.put(mapping={"A": first, "B": first})).status_code == 200
+    assert await sms.counted() == [12, 0]
+    record = await sms.contest.counts()
+    rows = record["participants"][first]["vote_sources"]
+    assert [(row["source"], row.get("mapped_id"), row["count"]) for row in rows] == [
+        ("c-free", None, 0),
+        ("c-paid", None, 0),
+        ("sms", "A", 5),
+        ("sms", "B", 7),
+    ]
+
+
+async def test_a_count_that_goes_down_is_held_until_it_is_permitted(api: Api) -> None:
+    sms = await a_source(api, "A", "B")
+    await sms.report(A=9, B=9)
+    lower = await sms.report("lower", A=4, B=9)
+    assert [(row["mapped_id"], row["reason"], row["count"]) for row in lower.json()["held"]] == [
+        ("A", "decrease", 4)
+    ]
+    assert await sms.counted(lower) == [9, 9]
+    released = await sms.report(allow_decrease=True)
+    assert (released.json()["status"], released.json()["counted"]) == ("counted", [])
+    assert await sms.counted(released) == [4, 9]
+    assert await sms.counted(await sms.report(B=2, allow_decrease=True)) == [4, 2]
+
+
+async def test_a_higher_report_replaces_what_was_held(api: Api) -> None:
+    sms = await a_source(api, "A")
+    await sms.report(A=9)
+    await sms.report(A=4)
+    assert await sms.counted(await sms.report(A=10)) == [10, 0]
+    assert await sms.counted(await sms.report(allow_decrease=True)) == [10, 0]
+
+
+async def test_the_same_report_answers_its_outcome_again(api: Api) -> None:
+    sms = await a_source(api, "A", mode="delta")
+    counts = [{"mapped_id": "A", "count": 3}, {"mapped_id": "Z", "count": 1}]
+    first = await sms.send("once", counts=counts)
+    await sms.report(A=10)
+    spelt_out = [row | {"unique_voter_count": 0, "anonymous_voter_count": 0} for row in reversed(counts)]
+    again = await sms.send("once", counts=spelt_out, allow_decrease=False, reported_at=None)
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.headers["tally-position"] == first.headers["tally-position"]
+    assert (again.json()["counted"], again.json()["held"]) == (first.json()["counted"], first.json()["held"])
+    assert await sms.counted() == [13, 0]
+
+
+async def test_a_report_id_with_other_content_is_refused(api: Api) -> None:
+    sms = await a_source(api, "A")
+    await sms.report("once", A=3)
+    for other in (
+        {"counts": [{"mapped_id": "A", "count": 4}]},
+        {"counts": [{"mapped_id": "A", "count": 3}], "allow_decrease": True},
+        {"counts": [{"mapped_id": "A", "count": 3}], "reported_at": "2026-05-01T18:00:00Z"},
+    ):
+        assert code(await sms.send("once", **other)) == (422, "idempotency_key_reused")
+    assert await sms.counted() == [3, 0]
+    radio = Source(sms.contest, "radio")
+    await radio.map("A")
+    assert await radio.counted(await radio.report("once", A=4)) == [4, 0]
+
+
+async def test_of_reports_that_race_under_one_id_the_first_in_the_log_wins(api: Api) -> None:
+    sms = await a_source(api, "A", mode="delta")
+    answers = await asyncio.gather(
+        *(sms.send("raced", counts=[{"mapped_id": "A", "count": count}]) for count in [1, 2, 3] * 6)
+    )
+    accepted = [answer for answer in answers if answer.status_code == 202]
+    refused = [answer for answer in answers if answer.status_code != 202]
+    assert {code(answer) for answer in refused} == {(422, "idempotency_key_reused")}
+    assert len(accepted) == 6
+    assert sum("idempotent-replayed" not in answer.headers for answer in accepted) == 1
+    (winner,) = {answer.json()["counted"][0]["count"] for answer in accepted}
+    assert await sms.counted(accepted[0]) == [winner, 0]
+
+
+async def test_a_retired_source_takes_no_reports_and_keeps_its_counts(api: Api) -> None:
+    sms = await a_source(api, "A", title="Text messages")
+    reported = await sms.report("before", A=5)
+    assert await sms.counted(reported) == [5, 0]
+    assert (await api.client.delete(sms.path)).status_code == 204
+    counts = [{"mapped_id": "A", "count": 6}]
+    assert code(await sms.send(counts=counts)) == (404, "not_found")
+    assert code(await sms.send("before", counts=[{"mapped_id": "A", "count": 5}])) == (404, "not_found")
+    record = await sms.contest.counts()
+    assert (record["count"], total_of(record, "sms")["title"]) == (5, "Text messages")
+    await sms.map("A")
+    assert await sms.counted(await sms.report(A=6)) == [6, 0]
+
+
+async def test_what_is_not_in_the_total_is_shown_beside_it(api: Api) -> None:
+    sms = await a_source(api, "A")
+    radio = Source(sms.contest, "radio")
+    await radio.map("A", "B", is_in_total=False, title="Listeners")
+    await sms.report(A=5)
+    await sms.contest.vote(0)
+    reported = await radio.send(
+        counts=[{"mapped_id": "B", "count": 70, "unique_voter_count": 60, "anonymous_voter_count": 50}]
+    )
+    await eventually(lambda: _counts(sms, 6))
+    record = await sms.contest.counts(reported.headers["tally-position"])
+    totals = {row["source"]: row for row in record["total_vote_sources"]}
+    assert list(totals) == ["c-free", "c-paid", "radio", "sms"]
+    listeners = totals["radio"]
+    assert (listeners["title"], listeners["is_in_total"], listeners["is_internal"]) == ("Listeners", False, False)
+    figures = listeners["count"], listeners["unique_voter_count"], listeners["anonymous_voter_count"]
+    assert figures == (70, 60, 50)
+    assert sum(row["count"] for row in totals.values() if row["is_in_total"]) == record["count"] == 6
+    assert (record["unique_voter_count"], record["anonymous_voter_count"]) == (1, 0)
+
+
+async def _counts(source: Source, count: int) -> bool:
+    return bool((await source.contest.counts())["count"] == count)
+
+
+async def test_a_participant_who_is_deleted_leaves_the_ids_held(api: Api) -> None:
+    sms = await a_source(api, "A", "B")
+    assert await sms.counted(await sms.report(A=5, B=7)) == [5, 7]
+    assert (await api.client.delete(f"/participants/{sms.contest.participants[1]}")).status_code == 204
+    again = await sms.report(A=5, B=7)
+    assert [(row["mapped_id"], row["reason"]) for row in again.json()["held"]] == [("B", "unmapped")]
+    assert (await sms.contest.counts(again.headers["tally-position"]))["count"] == 5
+
+
+async def test_another_account_s_contest_and_an_unknown_source_are_not_there(api: Api, stack: Supervisor) -> None:
+    sms = await a_source(api, "A")
+    counts = [{"mapped_id": "A", "count": 6}]
+    assert code(await Source(sms.contest, "tv").send(counts=counts)) == (404, "not_found")
+    assert code(await Source(sms.contest, "c-free").send(counts=counts)) == (404, "not_found")
+    async with await client_with(stack, "stranger", "sources:write") as stranger:
+        body = {"report_id": "r", "counts": counts}
+        assert code(await stranger.post(f"{sms.path}/counts", json=body)) == (404, "not_found")
+        assert code(await stranger.get(sms.path)) == (404, "not_found")
+        assert code(await stranger.put(sms.path, json={})) == (404, "not_found")
+        assert code(await stranger.delete(sms.path)) == (404, "not_found")
+        assert code(await stranger.get(f"{sms.contest.path}/vote_sources")) == (404, "not_found")
+
+
+async def test_reporting_needs_the_permission(api: Api, stack: Supervisor) -> None:
+    sms = await a_source(api, "A")
+    async with await client_with(
+        stack, stack.stack["account"], "votes:write", "content:write", "operations"
+    ) as client:
+        for answer in (
+            await client.post(f"{sms.path}/counts", json={}),
+            await client.put(sms.path, json={}),
+            await client.get(sms.path),
+            await client.delete(sms.path),
+            await client.get(f"{sms.contest.path}/vote_sources"),
+        ):
+            assert (code(answer), answer.json()["permission"]) == ((403, "forbidden"), "sources:write")
+
+
+ROW = {"mapped_id": "A", "count": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"report_id": None}, "/report_id"),
+        ({"report_id": ""}, "/report_id"),
+        ({"report_id": "a b"}, "/report_id"),
+        ({"report_id": "x" * 65}, "/report_id"),
+        ({"reported_at": "yesterday"}, "/reported_at"),
+        ({"allow_decrease": "yes"}, "/allow_decrease"),
+        ({"extra": 1}, "/extra"),
+        ({"counts": None}, "/counts"),
+        ({"counts": {}}, "/counts"),
+        ({"counts": []}, ""),
+        ({"counts": [ROW, ROW]}, "/counts"),
+        ({"counts": [{"mapped_id": str(number), "count": 1} for number in range(10_001)]}, "/counts"),
+        ({"counts": [{"count": 1}]}, "/counts/0/mapped_id"),
+        ({"counts": [ROW | {"mapped_id": ""}]}, "/counts/0/mapped_id"),
+        ({"counts": [ROW | {"mapped_id": "x" * 129}]}, "/counts/0/mapped_id"),
+        ({"counts": [ROW | {"mapped_id": "a\0b"}]}, "/counts/0/mapped_id"),
+        ({"counts": [ROW | {"mapped_id": 1}]}, "/counts/0/mapped_id"),
+        ({"counts": [{"mapped_id": "A"}]}, "/counts/0/count"),
+        ({"counts": [ROW | {"count": -1}]}, "/counts/0/count"),
+        ({"counts": [ROW | {"count": 10**12 + 1}]}, "/counts/0/count"),
+        ({"counts": [ROW | {"count": 1.5}]}, "/counts/0/count"),
+        ({"counts": [ROW | {"unique_voter_count": -1}]}, "/counts/0/unique_voter_count"),
+        ({"counts": [ROW | {"anonymous_voter_count": True}]}, "/counts/0/anonymous_voter_count"),
+        ({"counts": [ROW | {"participant_key": "p"}]}, "/counts/0/participant_key"),
+    ],
+)
+async def test_a_report_that_is_none_says_where(api: Api, change: dict[str, Any], pointer: str) -> None:
+    answer = await api.client.post(
+        "/contests/none/vote_sources/sms/counts", json={"report_id": "r", "counts": [ROW]} | change
+    )
+    assert code(answer) == (422, "validation_failed")
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+
+
+async def test_a_source_has_a_bounded_number_of_ids(api: Api) -> None:
+    sms = await a_source(api, "A")
+    full = [{"mapped_id": f"id {number}", "count": 10**12} for number in range(10_000)]
+    assert (await sms.send(counts=full)).status_code == 202
+    assert (await sms.send(counts=full[:1])).status_code == 202
+    refused = await sms.send(counts=[ROW])
+    assert (code(refused), refused.json()["errors"][0]["pointer"]) == ((422, "validation_failed"), "/counts")
+
+
+async def test_a_report_too_large_for_a_record_is_refused_whole(api: Api) -> None:
+    sms = await a_source(api)
+    counts = [{"mapped_id": f"{number:04}" + "\\" * 60, "count": 1} for number in range(6_900)]
+    assert code(await sms.send(counts=counts)) == (413, "payload_too_large")
+
+
+async def test_reports_outlive_the_projector(api: Api, stack: Supervisor) -> None:
+    sms = await a_source(api, "A", mode="delta")
+    sent = 0
+
+    async def insist() -> None:
+        """One report, sent until it is answered."""
+        report_id = new_id()
+
+        async def answered() -> bool:
+            return (await sms.send(report_id, counts=[{"mapped_id": "A", "count": 1}])).status_code == 202
+
+        await eventually(answered, 30)
+
+    for _ in range(3):
+        await asyncio.gather(*(insist() for _ in range(5)), stack.kill("projector"))
+        sent += 5
+    await eventually(lambda: _counts(sms, sent), 30)

@@ -1,0 +1,151 @@
+"""External sources: registered, changed, retired."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.sources import Source, a_source
+from tests.support.voting import Api, code
+
+
+async def test_a_registration_from_its_making_to_its_end(api: Api) -> None:
+    contest = await api.contest()
+    sms = Source(contest, "sms.de_1-X")
+    made = await sms.put(mapping={"A": contest.participants[0]})
+    assert (made.status_code, made.headers["location"]) == (201, sms.path)
+    shown = made.json()
+    assert {name: shown[name] for name in shown if name not in ("created", "updated")} == {
+        "source": "sms.de_1-X",
+        "contest_key": contest.key,
+        "title": "sms.de_1-X",
+        "is_in_total": True,
+        "mode": "cumulative",
+        "mapping": {"A": contest.participants[0]},
+    }
+    read = await api.client.get(sms.path + "/")
+    assert (read.status_code, read.json(), read.headers["etag"]) == (200, shown, made.headers["etag"])
+    changed = await sms.put(title="Text messages", is_in_total=False, mode="delta")
+    assert changed.status_code == 200
+    assert changed.json() == shown | {
+        "title": "Text messages",
+        "is_in_total": False,
+        "mode": "delta",
+        "mapping": {},
+        "updated": changed.json()["updated"],
+    }
+    assert changed.json()["updated"] > shown["updated"]
+    assert (await api.client.delete(sms.path)).status_code == 204
+    assert code(await api.client.get(sms.path)) == (404, "not_found")
+    assert code(await api.client.delete(sms.path)) == (404, "not_found")
+
+
+async def test_a_registration_that_was_read_can_be_sent_back(api: Api) -> None:
+    sms = await a_source(api, "A", "B")
+    read = await api.client.get(sms.path)
+    again = await sms.put(**read.json())
+    assert (again.status_code, again.json() | {"updated": None}) == (200, read.json() | {"updated": None})
+    once_more = await sms.put(**read.json())
+    assert (once_more.json(), once_more.headers["etag"]) == (again.json(), again.headers["etag"])
+
+
+async def test_a_retired_source_is_registered_anew_and_keeps_when_it_was_made(api: Api) -> None:
+    sms = await a_source(api, "A", title="Old")
+    made = (await api.client.get(sms.path)).json()
+    await api.client.delete(sms.path)
+    again = await sms.put()
+    assert (again.status_code, again.json()["title"], again.json()["mapping"]) == (201, "sms", {})
+    assert again.json()["created"] == made["created"]
+
+
+async def test_the_list_holds_those_in_use(api: Api) -> None:
+    contest = await api.contest()
+    path = f"{contest.path}/vote_sources"
+    assert (await api.client.get(path)).json() == {"data": [], "has_more": False, "next": None}
+    for name in ("tv", "sms", "radio"):
+        assert (await Source(contest, name).put()).status_code == 201
+    assert (await api.client.delete(f"{path}/sms")).status_code == 204
+    listed = (await api.client.get(path + "/")).json()
+    assert [row["source"] for row in listed["data"]] == ["tv", "radio"]
+    assert listed["data"][0] == (await api.client.get(f"{path}/tv")).json()
+    assert code(await api.client.get("/contests/none/vote_sources")) == (404, "not_found")
+
+
+async def test_conditions_guard_reads_and_writes(api: Api) -> None:
+    sms = await a_source(api, "A")
+    tag = (await api.client.get(sms.path)).headers["etag"]
+    assert (await api.client.get(sms.path, headers={"If-None-Match": tag})).status_code == 304
+    assert (await api.client.put(sms.path, json={"title": "New"}, headers={"If-Match": tag})).status_code == 200
+    for late in (
+        await api.client.put(sms.path, json={"title": "Late"}, headers={"If-Match": tag}),
+        await api.client.delete(sms.path, headers={"If-Match": tag}),
+        await api.client.put(sms.path + "2", json={}, headers={"If-Match": "*"}),
+    ):
+        assert code(late) == (412, "version_conflict")
+    assert (await api.client.get(sms.path)).json()["title"] == "New"
+    await api.client.delete(sms.path)
+    anew = await api.client.put(sms.path, json={}, headers={"If-Match": "*"})
+    assert code(anew) == (412, "version_conflict")
+
+
+async def test_of_many_registrations_at_once_one_is_the_first(api: Api) -> None:
+    contest = await api.contest()
+    answers = await asyncio.gather(*(Source(contest, "sms").put(title=str(number)) for number in range(12)))
+    assert sorted(answer.status_code for answer in answers) == [200] * 11 + [201]
+    listed = (await api.client.get(f"{contest.path}/vote_sources")).json()["data"]
+    assert len(listed) == 1
+
+
+@pytest.mark.parametrize("name", ["c-free", "c-paid", "c-", "c-sms", "a b", "x" * 65, "é", "a:b", "a~b"])
+async def test_other_names_are_refused(api: Api, name: str) -> None:
+    contest = await api.contest(participants=0)
+    answer = await Source(contest, name).put()
+    assert code(answer) == (422, "validation_failed")
+    assert "c-" in answer.json()["detail"]
+
+
+async def test_the_longest_name_is_taken(api: Api) -> None:
+    contest = await api.contest(participants=0)
+    assert (await Source(contest, "x" * 64).put()).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"extra": 1}, "/extra"),
+        ({"retired": True}, "/retired"),
+        ({"title": 1}, "/title"),
+        ({"is_in_total": "yes"}, "/is_in_total"),
+        ({"mode": "sum"}, "/mode"),
+        ({"mapping": []}, "/mapping"),
+        ({"mapping": {"A": 1}}, "/mapping/A"),
+        ({"mapping": {"A/B~": "stranger"}}, "/mapping/A~1B~0"),
+    ],
+)
+async def test_a_registration_that_is_none_says_where(api: Api, body: dict[str, Any], pointer: str) -> None:
+    answer = await Source(await api.contest(participants=0), "sms").put(**body)
+    assert code(answer) == (422, "validation_failed")
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize("mapped", ["", "x" * 129, "a\nb"])
+async def test_an_id_that_is_none_is_refused(api: Api, mapped: str) -> None:
+    contest = await api.contest(participants=1)
+    answer = await Source(contest, "sms").put(mapping={mapped: contest.participants[0]})
+    assert code(answer) == (422, "validation_failed")
+    assert [error["pointer"] for error in answer.json()["errors"]] == [f"/mapping/{mapped}"]
+
+
+async def test_a_participant_of_another_contest_is_a_stranger(api: Api) -> None:
+    contest, other = await api.contest(), await api.contest()
+    answer = await Source(contest, "sms").put(mapping={"A": contest.participants[0], "B": other.participants[0]})
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/mapping/B"]
+
+
+async def test_sources_go_with_their_contest(api: Api) -> None:
+    sms = await a_source(api, "A")
+    assert (await api.client.delete(sms.contest.path)).status_code == 204
+    assert code(await api.client.get(sms.path)) == (404, "not_found")
+    assert code(await sms.put()) == (404, "not_found")

@@ -1,0 +1,61 @@
+"""External sources registered and reporting over HTTP, as tests want to say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.support.voting import Api, Contest, new_id
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of a contest."""
+
+    contest: Contest
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.contest.path}/vote_sources/{self.name}"
+
+    async def put(self, **members: Any) -> httpx.Response:
+        return await self.contest.client.put(self.path, json=members)
+
+    async def map(self, *ids: str, **members: Any) -> None:
+        """Register it with the first id for the first participant, and so on; "" for none."""
+        mapping = {mapped: key for mapped, key in zip(ids, self.contest.participants, strict=False) if mapped}
+        answer = await self.put(mapping=mapping, **members)
+        assert answer.status_code in (200, 201), answer.text
+
+    async def send(self, report_id: str = "", **body: Any) -> httpx.Response:
+        return await self.contest.client.post(
+            f"{self.path}/counts", json={"report_id": report_id or new_id(), **body}
+        )
+
+    async def report(
+        self, report_id: str = "", /, *, allow_decrease: bool = False, **figures: int
+    ) -> httpx.Response:
+        """Votes by id, accepted."""
+        counts = [{"mapped_id": mapped, "count": count} for mapped, count in figures.items()]
+        answer = await self.send(report_id, counts=counts, allow_decrease=allow_decrease)
+        assert answer.status_code == 202, answer.text
+        return answer
+
+    async def counted(self, reported: httpx.Response | None = None) -> list[int]:
+        """Votes of this source by participant, with the answered report in them."""
+        position = None if reported is None else reported.headers["tally-position"]
+        record = await self.contest.counts(position)
+        return [
+            sum(row["count"] for row in record["participants"][key]["vote_sources"] if row["source"] == self.name)
+            for key in self.contest.participants
+        ]
+
+
+async def a_source(api: Api, *ids: str, participants: int = 2, name: str = "sms", **members: Any) -> Source:
+    """A running contest's source, whose ids are mapped to its participants in their order."""
+    source = Source(await api.contest(participants), name)
+    await source.map(*ids, **members)
+    return source
