@@ -1,8 +1,27 @@
-"""Events of purchases with everything filled in, so that a test names only what it is about."""
+"""Events of purchases with everything filled in, and a purchases log with its views on the real servers."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
-from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded
+from libs.contracts.purchases import (
+    PurchasedVotes,
+    PurchaseEvent,
+    PurchaseRecorded,
+    PurchaseStatus,
+    purchases_codec,
+)
+from libs.contracts.topics import Topic, purchases_topic
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import create_topics
+from libs.kafka.writer import LogWriter
+from libs.projection.projector import Projector
+from libs.projection.purchases import PurchasesProjection
+from libs.projection.settings import PURCHASES, ProjectorSettings
+from libs.views.functions import load_functions, open_valkey
+from libs.views.purchases import PurchaseViews
 
 NOW_US = 1_790_000_000_000_000
 
@@ -26,3 +45,44 @@ def a_purchase(name: str = "purchase", **changes: Any) -> PurchaseRecorded:
         "price": 199,
     }
     return PurchaseRecorded(**{**given, **changes})
+
+
+@dataclass(frozen=True)
+class FoldedPurchases:
+    """A log that is folded all the time, and whose purchases nobody casts."""
+
+    topic: Topic
+    log: LogWriter
+    views: PurchaseViews
+
+    async def append(self, *events: PurchaseEvent) -> None:
+        for event in events:
+            partition = self.topic.partition_of(event.key)
+            await self.log.append(self.topic.name, partition, purchases_codec.encode(event))
+
+    async def status(self, event: PurchaseEvent) -> PurchaseStatus | None:
+        """Where the view has the event's purchase."""
+        purchase = await self.views.get(event.account, event.key)
+        return None if purchase is None else purchase.status
+
+
+@asynccontextmanager
+async def folded_purchases(
+    kafka: str, valkey_address: str, namespace: str, partitions: int
+) -> AsyncIterator[FoldedPurchases]:
+    settings, topic = KafkaSettings(kafka_bootstrap_servers=kafka), purchases_topic(namespace, partitions)
+    await create_topics(settings, [topic])
+    valkey, log = open_valkey(valkey_address), LogWriter(settings)
+    await load_functions(valkey)
+    await log.start()
+    views = PurchaseViews(valkey, namespace, topic)
+    often = ProjectorSettings(projector_check_interval_ms=100)
+    task = asyncio.create_task(Projector(PurchasesProjection(topic, views), settings, often, PURCHASES).run())
+    try:
+        yield FoldedPurchases(topic, log, views)
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await log.stop()
+        await valkey.close()

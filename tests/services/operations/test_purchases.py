@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,24 +21,20 @@ from libs.contracts.purchases import (
     PurchaseRefused,
     PurchaseStatus,
     PurchaseTakenBack,
-    purchases_codec,
 )
-from libs.contracts.topics import Topic, purchases_topic, votes_topic
+from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.topics import create_topics
-from libs.projection.projector import Projector
-from libs.projection.purchases import PurchasesProjection
-from libs.projection.settings import PURCHASES, ProjectorSettings
 from libs.purchases.form import parse_purchase
 from libs.purchases.vault import Vault
 from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret
 from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved
-from libs.views.purchases import PurchaseViews
 from services.operations.purchases import app
 from tests.support.builders import a_cast
-from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.catalogue import open_catalogue
 from tests.support.eventually import eventually
+from tests.support.purchases import FoldedPurchases, folded_purchases
 
 PARTITIONS = 2
 ACCOUNT = "a1"
@@ -55,10 +50,8 @@ def a_body(token: str, **changes: Any) -> dict[str, Any]:
 class World:
     """The logs and views of a deployment in which nobody casts what is bought."""
 
-    catalogue: Catalogue
-    purchases: Topic
+    purchases: FoldedPurchases
     votes: Topic
-    views: PurchaseViews
     store: Store
 
     async def bought(self, token: str) -> tuple[PurchaseRecorded, VoteCast]:
@@ -74,16 +67,14 @@ class World:
     async def append(self, *events: PurchaseEvent | VoteCast | VoteRemoved) -> None:
         for event in events:
             if isinstance(event, VoteCast | VoteRemoved):
-                await self._append(self.votes, event.voter, vote_codec.encode(event))
+                partition = self.votes.partition_of(event.voter)
+                await self.purchases.log.append(self.votes.name, partition, vote_codec.encode(event))
             else:
-                await self._append(self.purchases, event.key, purchases_codec.encode(event))
+                await self.purchases.append(event)
 
     async def append_everywhere(self, event: Event) -> None:
         for partition in range(PARTITIONS):
-            await self.catalogue.log.append(self.votes.name, partition, vote_codec.encode(event))
-
-    async def _append(self, topic: Topic, key: str, value: bytes) -> None:
-        await self.catalogue.log.append(topic.name, topic.partition_of(key), value)
+            await self.purchases.log.append(self.votes.name, partition, vote_codec.encode(event))
 
 
 @pytest.fixture
@@ -95,18 +86,15 @@ async def world(
     monkeypatch.setenv("TALLY_NAMESPACE", namespace)
     monkeypatch.setenv("TALLY_PARTITIONS", str(PARTITIONS))
     monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
-    purchases, votes = purchases_topic(namespace, PARTITIONS), votes_topic(namespace, PARTITIONS)
-    async with open_catalogue(kafka, valkey_address, namespace) as catalogue, catalogue.folding():
-        await create_topics(catalogue.kafka, [purchases, votes])
+    votes = votes_topic(namespace, PARTITIONS)
+    async with (
+        open_catalogue(kafka, valkey_address, namespace) as catalogue,
+        catalogue.folding(),
+        folded_purchases(kafka, valkey_address, namespace, PARTITIONS) as purchases,
+    ):
+        await create_topics(catalogue.kafka, [votes])
         await issue_key(catalogue.writer, ACCOUNT, ["purchases:write"])
-        views = PurchaseViews(catalogue.valkey, namespace, purchases)
-        settings = ProjectorSettings(projector_check_interval_ms=100)
-        projector = Projector(PurchasesProjection(purchases, views), catalogue.kafka, settings, PURCHASES)
-        task = asyncio.create_task(projector.run())
-        yield World(catalogue, purchases, votes, views, open_store(str(tmp_path / "objects")))
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        yield World(purchases, votes, open_store(str(tmp_path / "objects")))
 
 
 async def run(*arguments: str) -> Result:
@@ -134,7 +122,7 @@ async def test_a_file_is_checked_first_and_nothing_recorded(world: World, tmp_pa
     assert (printed["executed"], printed["good"], printed["bad_count"]) == (False, 2, 2)
     assert [bad["line"] for bad in printed["bad"]] == [3, 4]
     recorded, _ = await world.bought("t1")
-    assert await world.views.get(ACCOUNT, recorded.key) is None
+    assert await world.purchases.views.get(ACCOUNT, recorded.key) is None
 
 
 async def test_a_file_may_be_imported_again_and_again(world: World, tmp_path: Path) -> None:
@@ -149,7 +137,7 @@ async def test_a_file_may_be_imported_again_and_again(world: World, tmp_path: Pa
     assert outcomes == [(500, 0, 0), (0, 500, 0)]
     for token in tokens:
         recorded, _ = await world.bought(token)
-        purchase = await world.views.get(ACCOUNT, recorded.key)
+        purchase = await world.purchases.views.get(ACCOUNT, recorded.key)
         assert purchase is not None
         assert purchase.recorded is not None
         assert purchase.recorded.content == recorded.content
@@ -187,17 +175,17 @@ async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(wo
     refused = PurchaseRefused(account=ACCOUNT, key=recorded.key, at=2, code="not_found", reason="No contest.")
     await world.append(recorded, refused)
 
-    async def is_refused() -> bool:
-        purchase = await world.views.get(ACCOUNT, recorded.key)
-        return purchase is not None and purchase.status is PurchaseStatus.REFUSED
-
-    await eventually(is_refused)
+    await eventually(lambda: _is_refused(world, recorded))
     plain = await run("refunds", "--account", ACCOUNT)
     assert plain.exit_code == 0
     assert f"{recorded.key}  GPA.…" in plain.output
     assert "not_found: No contest." in plain.output
     whole = json.loads((await run("refunds", "--account", ACCOUNT, "--tokens", "--json")).stdout)
     assert [one["purchase_token"] for one in whole["refunds"]] == ["GPA.3345-1234-5678"]
+
+
+async def _is_refused(world: World, recorded: PurchaseRecorded) -> bool:
+    return await world.purchases.status(recorded) is PurchaseStatus.REFUSED
 
 
 async def reconciled(waiting_s: int = 0) -> tuple[int, dict[str, Any]]:

@@ -1,0 +1,144 @@
+"""The process manager's work: each purchase for itself, again and again until it is decided."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from libs.contracts.purchases import (
+    Purchase,
+    PurchaseCast,
+    PurchaseEvent,
+    PurchaseRefunded,
+    PurchaseRefused,
+    PurchaseStatus,
+    PurchaseTakenBack,
+)
+from libs.tally.errors import LogUnavailable
+from services.projector.purchases import AT_ONCE, PurchaseManager
+from tests.support.eventually import eventually
+from tests.support.purchases import FoldedPurchases, a_purchase, folded_purchases
+
+PARTITIONS = 2
+
+
+@pytest.fixture
+async def purchases(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedPurchases]:
+    async with folded_purchases(kafka, valkey_address, namespace, PARTITIONS) as folded:
+        yield folded
+
+
+@asynccontextmanager
+async def managed(
+    purchases: FoldedPurchases,
+    take_step: Callable[[Purchase], Awaitable[PurchaseEvent]],
+    assigned: tuple[int, ...] = tuple(range(PARTITIONS)),
+) -> AsyncIterator[None]:
+    manager = PurchaseManager(purchases.topic, purchases.views, purchases.log, take_step, lambda: assigned)
+    task = asyncio.create_task(manager.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def cast(purchase: Purchase) -> PurchaseEvent:
+    return PurchaseCast(account=purchase.account, key=purchase.key, at=1, accepted_at=1)
+
+
+async def all_are(purchases: FoldedPurchases, events: list[PurchaseEvent], status: PurchaseStatus) -> None:
+    async def look() -> bool:
+        found = Counter([await purchases.status(event) for event in events])
+        assert found == {status: len(events)}
+        return True
+
+    await eventually(look, 20)
+
+
+async def test_purchases_that_fail_or_hang_hold_back_no_others(purchases: FoldedPurchases) -> None:
+    bad = [a_purchase(f"bad{number}") for number in range(2 * AT_ONCE)]
+    slow = [a_purchase(f"slow{number}") for number in range(AT_ONCE - 1)]
+    good = [a_purchase(f"good{number}") for number in range(2 * AT_ONCE)]
+    attempts: Counter[str] = Counter()
+    released = asyncio.Event()
+
+    async def take(purchase: Purchase) -> PurchaseEvent:
+        attempts[purchase.key] += 1
+        if purchase.key.startswith("bad") and not released.is_set():
+            raise LogUnavailable("away") if attempts[purchase.key] % 2 else RuntimeError("a bug")
+        if purchase.key.startswith("slow"):
+            await released.wait()
+        return cast(purchase)
+
+    await purchases.append(*bad, *slow, *good)
+    async with managed(purchases, take):
+        await all_are(purchases, list(good), PurchaseStatus.CAST)
+        assert {await purchases.status(event) for event in [*bad, *slow]} == {PurchaseStatus.RECORDED}
+        released.set()
+        await all_are(purchases, [*bad, *slow], PurchaseStatus.CAST)
+
+
+async def test_of_one_purchase_only_one_step_is_under_way(purchases: FoldedPurchases) -> None:
+    events = [a_purchase(f"p{number}") for number in range(20)]
+    under_way: set[str] = set()
+    steps: dict[str, list[PurchaseStatus]] = {event.key: [] for event in events}
+
+    async def take(purchase: Purchase) -> PurchaseEvent:
+        assert purchase.key not in under_way
+        under_way.add(purchase.key)
+        refund = PurchaseRefunded(account=purchase.account, key=purchase.key, at=1)
+        if purchase.status is PurchaseStatus.RECORDED:
+            await purchases.append(refund)
+        await asyncio.sleep(0.5)
+        under_way.remove(purchase.key)
+        steps[purchase.key].append(purchase.status)
+        if purchase.status is PurchaseStatus.RECORDED:
+            return cast(purchase)
+        return PurchaseTakenBack(account=purchase.account, key=purchase.key, at=1)
+
+    await purchases.append(*events)
+    async with managed(purchases, take):
+        await all_are(purchases, list(events), PurchaseStatus.REFUNDED)
+
+        async def taken_back() -> bool:
+            found = [await purchases.views.get(event.account, event.key) for event in events]
+            return all(purchase is not None and purchase.taken_back for purchase in found)
+
+        await eventually(taken_back, 20)
+    assert all(taken[:2] == [PurchaseStatus.RECORDED, PurchaseStatus.REFUNDED] for taken in steps.values())
+
+
+async def test_what_was_recorded_is_not_done_again_while_the_fold_comes_to_it(purchases: FoldedPurchases) -> None:
+    events = [a_purchase(f"p{number}") for number in range(200)]
+    attempts: Counter[str] = Counter()
+
+    async def take(purchase: Purchase) -> PurchaseEvent:
+        attempts[purchase.key] += 1
+        return cast(purchase)
+
+    await purchases.append(*events)
+    async with managed(purchases, take):
+        await all_are(purchases, list(events), PurchaseStatus.CAST)
+    assert attempts == {event.key: 1 for event in events}
+
+
+async def test_only_assigned_partitions_are_worked_off_and_the_rest_by_who_has_them(
+    purchases: FoldedPurchases,
+) -> None:
+    events = [a_purchase(f"p{number}") for number in range(20)]
+    mine = [event for event in events if purchases.topic.partition_of(event.key) == 0]
+    others = [event for event in events if purchases.topic.partition_of(event.key) == 1]
+
+    async def take(purchase: Purchase) -> PurchaseEvent:
+        return PurchaseRefused(account=purchase.account, key=purchase.key, at=1, code="not_found", reason="none")
+
+    await purchases.append(*events)
+    async with managed(purchases, take, assigned=(0,)):
+        await all_are(purchases, list(mine), PurchaseStatus.REFUSED)
+        assert {await purchases.status(event) for event in others} == {PurchaseStatus.RECORDED}
+    async with managed(purchases, take, assigned=(1,)):
+        await all_are(purchases, list(others), PurchaseStatus.REFUSED)
