@@ -11,6 +11,7 @@ from services.operations.demo import demo
 from services.operations.doctor import doctor
 from services.operations.keys import app as keys
 from services.operations.purchases import app as purchases
+from services.operations.sources import app as sources
 from services.operations.status import status
 from services.operations.topics import app as topics
 from services.operations.up import up
@@ -27,6 +28,7 @@ for command in (up, demo, status, verify, doctor):
     app.command()(command)
 app.add_typer(keys, name="keys")
 app.add_typer(purchases, name="purchases")
+app.add_typer(sources, name="sources")
 app.add_typer(topics, name="topics")
 
 

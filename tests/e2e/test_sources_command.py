@@ -1,0 +1,86 @@
+"""`tally sources`: what operators see of external sources, and how they let counts go down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from services.operations.__main__ import app
+from services.operations.stack.supervisor import Supervisor
+from tests.support.sources import Source, a_source
+from tests.support.voting import Api
+
+
+async def run(stack: Supervisor, *arguments: str) -> Result:
+    """As a process of its own would: not on this test's event loop."""
+    words = ["sources", *arguments, "--data-dir", str(stack.data_dir)]
+    return await asyncio.to_thread(CliRunner().invoke, app, words)
+
+
+async def printed(stack: Supervisor, *arguments: str) -> dict[str, Any]:
+    result = await run(stack, *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+async def held(api: Api) -> Source:
+    """A source with an id that went down and one that is not mapped."""
+    sms = await a_source(api, "A", title="Text messages")
+    await sms.report(A=9)
+    await sms.report(A=4, Z=2)
+    return sms
+
+
+async def test_the_list_says_what_counts_and_what_is_held_and_why(api: Api, stack: Supervisor) -> None:
+    sms = await held(api)
+    key = sms.contest.key
+    (shown,) = (await printed(stack, "list", key))["sources"]
+    assert (shown["source"], shown["title"], shown["mode"], shown["retired"]) == (
+        "sms",
+        "Text messages",
+        "cumulative",
+        False,
+    )
+    assert [(row["mapped_id"], row["participant_key"], row["count"]) for row in shown["counted"]] == [
+        ("A", sms.contest.participants[0], 9)
+    ]
+    assert [(row["mapped_id"], row["reason"], row["count"]) for row in shown["held"]] == [
+        ("A", "decrease", 4),
+        ("Z", "unmapped", 2),
+    ]
+    lines = (await run(stack, "list", key)).stdout.splitlines()
+    assert lines[0].startswith("sms (Text messages): cumulative, in total, last report 2")
+    assert lines[1:] == [
+        f"sms: id=A participant={sms.contest.participants[0]} votes=9 counted",
+        "sms: id=A participant=- votes=4 held: decrease",
+        "sms: id=Z participant=- votes=2 held: unmapped",
+    ]
+
+
+async def test_a_release_previews_first_and_acts_when_told_to(api: Api, stack: Supervisor) -> None:
+    sms = await held(api)
+    preview = await run(stack, "release", sms.contest.key, "sms")
+    assert (preview.exit_code, preview.stdout.splitlines()[0]) == (0, "A: 9 -> 4")
+    assert "--execute" in preview.stdout
+    assert await sms.counted() == [9, 0]
+    done = await printed(stack, "release", sms.contest.key, "sms", "--execute")
+    assert done["executed"]
+    assert [(row["mapped_id"], row["from"]["count"], row["to"]["count"]) for row in done["released"]] == [
+        ("A", 9, 4)
+    ]
+    assert [row["reason"] for row in (await printed(stack, "list", sms.contest.key))["sources"][0]["held"]] == [
+        "unmapped"
+    ]
+    again = await run(stack, "release", sms.contest.key, "sms", "--execute")
+    assert (again.exit_code, again.stdout) == (0, "Nothing is held for having gone down.\n")
+
+
+async def test_what_is_not_there_is_bad_usage(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest(participants=0)
+    assert (await run(stack, "list", contest.key)).stdout == "The contest has no external sources.\n"
+    assert (await run(stack, "list", "none")).exit_code == 2
+    assert (await run(stack, "release", contest.key, "sms")).exit_code == 2
