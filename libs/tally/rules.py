@@ -25,9 +25,9 @@ from libs.tally.events import Choices, Form, Rating, replaces, slot, weight
 
 UsedVotes = Callable[[str], int]
 """Votes already used, folded and pending, for a participant or ("") in the contest, from the command's source, in
-the allowance period that the vote falls into."""
+the allowance period that the vote falls into; without those pending in the slot that it replaces."""
 Holds = Callable[[str], bool]
-"""Whether the voter has a vote, folded or pending, in a slot (`VoteCast.slot`) that a new one would replace."""
+"""Whether the voter has a folded vote in a slot (`VoteCast.slot`) that a new one would replace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,8 +103,9 @@ class Standing:
         )
 
     def anchor(self, cast: VoteCast) -> None:
-        """Allowances renew from a free vote on, whatever became of it."""
-        if cast.source == "c-free" and cast.next_free_vote_at is not None:
+        """Allowances renew from a free vote on, whatever became of it; also from those cast between two renewals
+        that hold, while none does."""
+        if cast.source == "c-free" and (cast.next_free_vote_at is not None or self.latest):
             self.epoch = max(self.epoch, cast.epoch)
             self.latest = max(self.latest, cast.accepted_at)
 

@@ -90,6 +90,7 @@ def request_item(request: Request) -> list[Any]:
         raw(request.content),
         contest.version,
         *span(contest),
+        contest.reopened,
         selection is None,
         SOURCES.index(request.source),
         *selected,

@@ -203,7 +203,7 @@ class VoteViews:
         self, partition: int, contest: Contest, voter: str, vote_id: str, declined: bool
     ) -> RemovalAnswer:
         """Ask to take back a vote for its voter; `declined`: the caller refuses."""
-        judged = contest.version, *span(contest), declined, False
+        judged = contest.version, *span(contest), contest.reopened, declined, False
         return await self._remove(partition, contest.key, voter, vote_id, *judged)
 
     async def refund(
@@ -211,7 +211,7 @@ class VoteViews:
     ) -> RemovalAnswer:
         """Ask to take back a vote whenever, also one that never came: its id is used up then."""
         vote = refund.anonymous, raw(refund.content), SOURCES.index(refund.source)
-        return await self._remove(partition, contest, voter, vote_id, 0, 0, 0, False, vote)
+        return await self._remove(partition, contest, voter, vote_id, 0, 0, 0, 0, False, vote)
 
     async def _remove(self, partition: int, contest: str, voter: str, vote_id: str, *judged: Any) -> RemovalAnswer:
         packed = pack([contest, raw(voter), digest(vote_id), *judged])

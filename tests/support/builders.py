@@ -8,7 +8,7 @@ from typing import Any
 
 from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.events import SourceReported, VoteCast, VoteRemoved
+from libs.tally.events import Rating, SourceReported, VoteCast, VoteRemoved
 
 NOW = 1_790_000_000_000_000
 """A moment at which `a_contest` runs."""
@@ -48,6 +48,26 @@ def a_vote(participant: str = "a", count: int = 1, *, voter: str = "voter", **ch
         "source": "c-free",
         "participant": participant,
         "count": count,
+    }
+    return CastVote(**{**given, **changes})
+
+
+def a_rating(participant: str = "a", value: int = 4_000_000, *, voter: str = "voter", **changes: Any) -> CastVote:
+    """A free rating; `sub_ratings` among the changes are (id, value) pairs."""
+    rating = Rating(value, changes.pop("sub_ratings", ()))
+    content = content_hash("rating", participant, rating)
+    return a_vote(participant, voter=voter, **{"content": content, "rating": rating, **changes})
+
+
+def a_ballot(*positions: tuple[str, str], voter: str = "voter", **changes: Any) -> CastVote:
+    """A free ballot: (position id, participant) pairs."""
+    given: dict[str, Any] = {
+        "contest": "contest",
+        "voter": pseudonym(voter),
+        "anonymous": False,
+        "vote_id": "vote",
+        "content": content_hash("ballot", positions),
+        "positions": positions,
     }
     return CastVote(**{**given, **changes})
 

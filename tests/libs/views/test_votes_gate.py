@@ -14,7 +14,8 @@ from libs.tally.events import Fence, LogCreated
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.votes import VoteViews
-from tests.libs.views.simulation.partition import Partition, a_request
+from tests.libs.views.simulation.lua import request_of
+from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote
 
 ONE = a_contest(free=Limits(1, -1))
@@ -171,7 +172,7 @@ async def test_a_workers_word_holds_under_the_incarnation_that_it_loaded_under(p
     old = await partition.fence()
     new = await partition.fence()
     await partition.views.raise_config(0, "contest", 1, old)
-    [answer] = await partition.views.reserve(0, [a_request(a_contest(), a_vote())])
+    [answer] = await partition.views.reserve(0, [request_of(a_contest(), a_vote())])
     assert answer == Stale(None, new)
 
 
@@ -184,6 +185,6 @@ async def test_shutting_forgets_the_configuration_once_not_what_came_since(parti
     await partition.fence()
     n = (await partition.views.state(0)).incarnation
     await partition.views.raise_config(0, "contest", 1, n)
-    [answer] = await partition.views.reserve(0, [a_request(a_contest(), a_vote())])
+    [answer] = await partition.views.reserve(0, [request_of(a_contest(), a_vote())])
     assert answer == Stale(None, n), "an older version than the projector's last word came into force"
     assert isinstance(await partition.reserve(a_vote(), replace(a_contest(), version=2)), Granted)

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from libs.tally.admission import Declined, Granted, Known, NotRunning, OverLimit, Reused, Shut, Stale
+from libs.tally.admission import Answer, Declined, Granted, Known, NotRunning, OverLimit, Reused, Shut, Stale
 from libs.tally.contest import Limits
 from libs.tally.errors import LimitScope
 from libs.tally.standing import VoteStatus
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.votes import VoteViews
-from tests.libs.views.simulation.partition import Partition, a_request
+from tests.libs.views.simulation.lua import request_of
+from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote, content_hash
 
 FUTURE = 2**52
@@ -28,6 +29,11 @@ async def partition(valkey_address: str, namespace: str) -> AsyncIterator[Partit
     await partition.fence()
     yield partition
     await valkey.close()
+
+
+def over_limit(answer: Answer) -> tuple[str, int, int]:
+    assert isinstance(answer, OverLimit), answer
+    return answer.scope.value, answer.limit, answer.used
 
 
 async def test_a_vote_is_granted_with_what_it_was_judged_by(partition: Partition) -> None:
@@ -45,6 +51,8 @@ async def test_a_vote_is_granted_with_what_it_was_judged_by(partition: Partition
         config=7,
         max_participant=5,
         max_contest=9,
+        form="plain",
+        choices=(("a", 2),),
     )
 
 
@@ -93,13 +101,9 @@ async def test_pending_and_folded_votes_both_use_up_the_limits(partition: Partit
     first = a_vote("a", vote_id="1")
     await partition.record(first, await partition.grant(first, contest))
     await partition.grant(a_vote("a", vote_id="2"), contest)
-    assert await partition.reserve(a_vote("a", 2, vote_id="3"), contest) == OverLimit(
-        LimitScope.PARTICIPANT, 3, 2, None
-    )
+    assert over_limit(await partition.reserve(a_vote("a", 2, vote_id="3"), contest)) == ("participant", 3, 2)
     await partition.grant(a_vote("b", vote_id="4"), contest)
-    assert await partition.reserve(a_vote("b", 2, vote_id="5"), contest) == OverLimit(
-        LimitScope.CONTEST, 4, 3, None
-    )
+    assert over_limit(await partition.reserve(a_vote("b", 2, vote_id="5"), contest)) == ("contest", 4, 3)
     granted = await partition.grant(a_vote("b", vote_id="6"), contest)
     assert (granted.remaining_participant, granted.remaining_contest) == (1, 0)
 
@@ -115,7 +119,7 @@ async def test_sources_voters_and_contests_do_not_share_limits(partition: Partit
 async def test_one_call_decides_each_request_after_those_before_it(partition: Partition) -> None:
     contest = a_contest(free=Limits(2, -1))
     await partition.grant(a_vote(vote_id="0", voter="other"), contest)
-    requests = [a_request(contest, a_vote(vote_id=vote_id)) for vote_id in ("1", "1", "2", "3")]
+    requests = [request_of(contest, a_vote(vote_id=vote_id)) for vote_id in ("1", "1", "2", "3")]
     first, again, second, third = await partition.views.reserve(0, requests)
     assert isinstance(first, Granted)
     assert again == replace(first, joined=True)
@@ -188,4 +192,4 @@ async def test_the_largest_numbers_survive(partition: Partition) -> None:
     assert isinstance(known, Known)
     assert (known.remaining_participant, known.remaining_contest) == (most - 1_000_000, most - 1_000_000)
     seen = await partition.views.lookup(0, "contest", vote.voter, vote.vote_id)
-    assert (seen.count, seen.accepted_at) == (1_000_000, granted.accepted_at)
+    assert (seen.choices, seen.accepted_at) == ((("a", 1_000_000),), granted.accepted_at)

@@ -18,6 +18,12 @@ local function read_fields(key, fields)
   return found
 end
 
+local function find_pending(list, digest)
+  for i = 1, #list do
+    if list[i][P_DIGEST] == digest then return list[i] end
+  end
+end
+
 -- the reservations that one call is about: read at once, and written at once by close
 local function open_pending(base, fields)
   local packed = read_fields(base .. ':pending', fields)
@@ -112,7 +118,7 @@ local function contest_view(base, views, contest, voters)
   local c = { voters = read_fields(views .. ':voters:' .. contest, voters), indexes = { [''] = 0 } }
   c.in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
   local row = call('HGET', views .. ':counts:' .. contest, '')
-  c.closed = row and unpack_one(row)[ROW_CLOSED] > 0
+  c.reopened = row and unpack_one(row)[ROW_REOPENED] or 0
   function c.index(participant)
     if c.indexes[participant] == nil then
       row = call('HGET', views .. ':counts:' .. contest, participant)
@@ -131,13 +137,13 @@ end
 
 -- When the latest free vote was accepted, by the records kept with the voter: for contests that renew only since
 -- then. Where other votes have pushed the free ones out, the oldest that is left: it is no earlier.
-local function latest_free(records)
-  local latest = 0
+local function latest_free(standing)
+  local latest, records = 0, standing.records
   for at = 1, #records, ROW_SIZE do
     local _, _, accepted, _, _, _, flags = struct.unpack(ROW, string.sub(records, at, at + ROW_SIZE - 1))
     if flags % 2 == FREE then latest = math.max(latest, accepted) end
   end
-  if latest == 0 and #records == INLINE * ROW_SIZE then
+  if latest == 0 and standing.spilled > 0 then
     local _, _, accepted = struct.unpack(ROW, string.sub(records, 1, ROW_SIZE))
     return accepted
   end
@@ -147,50 +153,64 @@ end
 -- the allowance period that a free vote falls into at `now`, and when the next begins (nil: it begins with this vote)
 local function period(standing, list, cooldown, days, now)
   local epoch, latest = standing.epoch, standing.latest
+  if latest == 0 and cooldown + days > 0 then latest = latest_free(standing) end
   for i = 1, #list do
     if list[i][P_SOURCE] == FREE then
       epoch, latest = math.max(epoch, list[i][P_EPOCH]), math.max(latest, list[i][P_AT])
     end
   end
-  if cooldown + days == 0 then return epoch end
-  if latest == 0 then latest = latest_free(standing.records) end
-  if latest == 0 then return epoch end
+  if latest == 0 or cooldown + days == 0 then return epoch end
   local renews_at = renewal_after(latest, cooldown, days)
   if now >= renews_at then return epoch + 1 end
   return epoch, renews_at
 end
 
--- What a voter has used, folded and pending, of participant and contest, and whether a slot is held. A pending vote
--- holds what it would take now: nothing where it replaces, or where another pending one of its slot comes first.
-local function used_up(c, standing, list, source, epoch, participant, slot)
-  local function holds(name)
-    local index = c.index(name)
-    return index and slot_at(standing.slots, index * 2 + source) ~= nil
+-- the digest of the folded vote in a slot, or nil
+local function holder(c, standing, slot, source)
+  local index = c.index(slot)
+  local at = index and slot_at(standing.slots, index * 2 + source)
+  return at and standing.slots[at + 1]
+end
+
+-- What each of a voter's reservations takes as things stand: nothing where it replaces a folded vote, or where
+-- another one of its slot and period comes first.
+local function weights_of(c, standing, list)
+  local weights, taken = {}, {}
+  for i = 1, #list do
+    local p = list[i]
+    local slot, source = p[P_SLOT], p[P_SOURCE]
+    weights[i] = p[P_WEIGHT]
+    if slot then
+      local place = p[P_EPOCH] .. ':' .. source .. ':' .. slot
+      if taken[place] or holder(c, standing, slot, source) then weights[i] = 0 end
+      taken[place] = true
+    end
   end
+  return weights
+end
+
+-- What a voter has used, folded and pending, of participant and contest; reservations of the own slot do not count:
+-- of them and this one whichever comes to be recorded replaces the others.
+local function used_up(c, standing, list, source, epoch, participant, slot)
   local function folded(name)
     local index = c.index(name)
     local at = index and sum_at(standing.sums, sum_key(epoch, index, source))
     return at and standing.sums[at + 1] or 0
   end
-  local used_p, used_c, taken = folded(participant), folded(''), {}
+  local used_p, used_c, weights = folded(participant), folded(''), weights_of(c, standing, list)
   for i = 1, #list do
     local p = list[i]
-    if p[P_SOURCE] == source and p[P_EPOCH] == epoch then
-      local weight, its_slot = p[P_WEIGHT], p[P_SLOT]
-      if its_slot then
-        if taken[its_slot] or holds(its_slot) then weight = 0 end
-        taken[its_slot] = true
-      end
-      used_c = used_c + weight
-      if p[P_CHOICES][1][1] == participant then used_p = used_p + weight end
+    if p[P_SOURCE] == source and p[P_EPOCH] == epoch and not (slot and p[P_SLOT] == slot) then
+      used_c = used_c + weights[i]
+      if p[P_CHOICES][1][1] == participant then used_p = used_p + weights[i] end
     end
   end
-  return used_p, used_c, slot and (taken[slot] or holds(slot))
+  return used_p, used_c
 end
 
 local function reserve_one(gate, now, r, c, pending, views)
-  local contest, voter, digest, content, version, from, till, refused, source, form, choices, max_p, max_c, cooldown,
-    days = r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]
+  local contest, voter, digest, content, version, from, till, reopened, refused, source, form, choices, max_p, max_c,
+    cooldown, days = r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15], r[16]
   local standing = unpack_voter(c.voters[voter])
   local record = find_record(views, contest, voter, standing, digest)
   if record then
@@ -201,26 +221,27 @@ local function reserve_one(gate, now, r, c, pending, views)
   end
   local field = pending_field(contest, voter)
   local list = pending.list(field)
-  for i = 1, #list do
-    local p = list[i]
-    if p[P_DIGEST] == digest then
-      if p[P_CONTENT] ~= content then return { R_REUSED } end
-      p[P_ATTEMPTS] = p[P_ATTEMPTS] + 1
-      pending.touch(field)
-      return granted(R_JOINED, gate.n, p)
-    end
+  local first = find_pending(list, digest)
+  if first then
+    if first[P_CONTENT] ~= content then return { R_REUSED } end
+    first[P_ATTEMPTS] = first[P_ATTEMPTS] + 1
+    pending.touch(field)
+    return granted(R_JOINED, gate.n, first)
   end
   if c.in_force ~= version then return { R_STALE, c.in_force, gate.n } end
   if from == UNLIMITED or now < from or (till ~= UNLIMITED and now >= till) then return { R_NOT_RUNNING, now } end
-  if c.closed then return { R_SHUT } end  -- reopened, but the mark of that is still to be folded here
+  if c.reopened < reopened then return { R_SHUT } end  -- here a mark of the closing could still come, and count
   if refused then return { R_REFUSED, now } end
   local epoch, renews_at = 0, nil
   if source == FREE then epoch, renews_at = period(standing, list, cooldown, days, now) end
   local participant, weight = choices[1][1], weight_of(form, choices)
   local slot = false
   if replaces(form, max_p) then slot = form == RATING and participant or '' end
-  local used_p, used_c, held = used_up(c, standing, list, source, epoch, participant, slot)
+  local used_p, used_c = used_up(c, standing, list, source, epoch, participant, slot)
+  local held = slot and holder(c, standing, slot, source)
   if held then
+    -- behind its removal this vote would not replace it, but use the allowance of its own period
+    if find_pending(list, REMOVAL .. held) then return { R_SHUT } end
     weight = 0
   elseif form ~= BALLOT and exceeds(used_p + weight, max_p) then
     return { R_PARTICIPANT_LIMIT, max_p, used_p, not exceeds(weight, max_p) and renews_at or 0, now }

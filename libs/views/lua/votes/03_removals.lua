@@ -2,44 +2,50 @@
 
 local M_GRANTED, M_UNKNOWN, M_PENDING, M_NOT_COUNTED, M_PAID = 0, 10, 11, 12, 13
 
--- ARGV: packed {contest, voter, digest, configuration version, from, till (us, as of reserve), refused, refund:
+-- Whether a pending vote was admitted because it replaces this one: it would not behind a removal of it.
+local function replaced_soon(c, standing, list, digest)
+  for i = 1, #list do
+    local p = list[i]
+    if p[P_SLOT] and holder(c, standing, p[P_SLOT], p[P_SOURCE]) == digest then return true end
+  end
+  return false
+end
+
+-- ARGV: packed {contest, voter, digest, configuration version, from, till (us), reopened (as of reserve), refused, refund:
 -- {anonymous, content hash, source} of the vote, which may never have come, or false from its voter}. A voter's removal
 -- is judged as a vote is; a refund is not, and may come at any time.
 redis.register_function('votes_remove', function(keys, args)
   local base = keys[1]
   local r = unpack_one(args[1])
-  local contest, voter, digest, version, from, till, refused, refund = r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8]
+  local contest, voter, digest, version, from, till, reopened, refused, refund = r[1], r[2], r[3], r[4], r[5], r[6],
+    r[7], r[8], r[9]
   local views, gate = view(base), load_gate(base)
   if not gate.open then return pack({ R_SHUT }) end
   local now = math.max(microseconds(), gate.clock)
-  local standing = unpack_voter(call('HGET', views .. ':voters:' .. contest, voter))
+  local c = contest_view(base, views, contest, { voter })
+  local standing = unpack_voter(c.voters[voter])
   local record = find_record(views, contest, voter, standing, digest)
   local field = pending_field(contest, voter)
   local pending = open_pending(base, { field })
   local list = pending.list(field)
-  local casting, removing = false, nil
-  for i = 1, #list do
-    if list[i][P_DIGEST] == digest then casting = true end
-    if list[i][P_DIGEST] == REMOVAL .. digest then removing = list[i] end
-  end
-  if casting then return pack({ M_PENDING }) end
+  if find_pending(list, digest) then return pack({ M_PENDING }) end
   if not record and not refund then return pack({ M_UNKNOWN }) end
   local anonymous, content, source, offset = standing.anonymous, nil, nil, UNLIMITED
   if record then
     local _, hash, _, where, _, _, flags = struct.unpack(ROW, record)
     content, source, offset = hash, flags % 2, where
     if status_of(flags) ~= COUNTED then return pack({ M_NOT_COUNTED, status_of(flags), offset }) end
+    if replaced_soon(c, standing, list, digest) then return pack({ M_PENDING }) end
   else
     anonymous, content, source = refund[1], refund[2], refund[3]
   end
+  if not refund and source ~= FREE then return pack({ M_PAID }) end
+  local removing = find_pending(list, REMOVAL .. digest)
   if not refund and not removing then
-    local in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
-    if in_force ~= version then return pack({ R_STALE, in_force, gate.n }) end
+    if c.in_force ~= version then return pack({ R_STALE, c.in_force, gate.n }) end
     if from == UNLIMITED or now < from or (till ~= UNLIMITED and now >= till) then return pack({ R_NOT_RUNNING, now }) end
-    if source ~= FREE then return pack({ M_PAID }) end
+    if c.reopened < reopened then return pack({ R_SHUT }) end
     if refused then return pack({ R_REFUSED, now }) end
-    local row = call('HGET', views .. ':counts:' .. contest, '')
-    if row and unpack_one(row)[ROW_CLOSED] > 0 then return pack({ R_SHUT }) end
   end
   if removing then
     removing[P_ATTEMPTS] = removing[P_ATTEMPTS] + 1

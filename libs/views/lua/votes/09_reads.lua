@@ -69,9 +69,8 @@ read('votes_lookup', function(keys, args)
   head[5] = 0
   local field = pending_field(contest, voter)
   local list = open_pending(base, { field }).list(field)
-  for i = 1, #list do
-    if list[i][P_DIGEST] == digest then head[5], head[6] = 1, list[i][P_AT] end
-  end
+  local its = find_pending(list, digest)
+  if its then head[5], head[6] = 1, its[P_AT] end
   return pack(head)
 end)
 
@@ -93,19 +92,16 @@ read('votes_allowance', function(keys, args)
     local rest = math.floor(key / 2)
     rows[#rows + 1] = { names[rest % 16777216], key % 2, math.floor(rest / 16777216), standing.sums[i + 1] }
   end
-  local epoch, latest, taken = standing.epoch, standing.latest, {}
-  if latest == 0 then latest = latest_free(standing.records) end
-  local c = contest_view(base, views, contest, {})
+  local epoch, latest = standing.epoch, standing.latest
+  if latest == 0 then latest = latest_free(standing) end
+  local weights = weights_of(contest_view(base, views, contest, {}), standing, list)
   for i = 1, #list do
     local p = list[i]
-    local source, slot = p[P_SOURCE], p[P_SLOT]
+    local source = p[P_SOURCE]
     if source == FREE then epoch, latest = math.max(epoch, p[P_EPOCH]), math.max(latest, p[P_AT]) end
-    local index = slot and c.index(slot)
-    local held = slot and (taken[slot] or (index and slot_at(standing.slots, index * 2 + source)))
-    if slot then taken[slot] = true end
-    if source ~= NO_SOURCE and not held then
+    if weights[i] > 0 then
       for k = 1, #p[P_CHOICES] do rows[#rows + 1] = { p[P_CHOICES][k][1], source, p[P_EPOCH], p[P_CHOICES][k][2] } end
-      rows[#rows + 1] = { '', source, p[P_EPOCH], p[P_WEIGHT] }
+      rows[#rows + 1] = { '', source, p[P_EPOCH], weights[i] }
     end
   end
   return pack({ math.max(microseconds(), load_gate(base).clock), epoch, latest, rows })

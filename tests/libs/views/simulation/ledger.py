@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from libs.contracts.log import Position
-from libs.tally.admission import Answer
-from libs.tally.commands import CastVote
-from libs.tally.contest import Contest
+from libs.tally.admission import Answer, RemovalAnswer
+from libs.tally.commands import CastVote, RemoveVote
+from libs.tally.contest import DAY_US, Contest
 from libs.tally.events import Event, Fence
 from libs.tally.tallies import PartitionTally
-from libs.views.votes import PartitionState, UsedVotes, VoteState
+from libs.views.votes import ClosingState, PartitionState, VoterAllowance, VoteState
+
+BEGIN_MS: Final = 47_500 * DAY_US // 1000 - 200
+"""Where the simulated clock begins, by the simulation's clock a millisecond a turn: shortly before a midnight that
+is still far off, since Valkey's own clock must not overtake it."""
 
 
 class Ledger(Protocol):
@@ -20,6 +24,12 @@ class Ledger(Protocol):
     def reserve(self, contest: Contest, command: CastVote) -> Answer: ...
 
     def release(self, command: CastVote, incarnation: int) -> None: ...
+
+    def remove(self, contest: Contest, command: RemoveVote) -> RemovalAnswer: ...
+
+    def refund(self, command: CastVote) -> RemovalAnswer: ...
+
+    def release_removal(self, command: CastVote | RemoveVote, incarnation: int) -> None: ...
 
     def confirm(self, incarnation: int) -> bool: ...
 
@@ -32,9 +42,11 @@ class Ledger(Protocol):
 
     def state(self) -> PartitionState: ...
 
-    def lookup(self, command: CastVote) -> VoteState: ...
+    def lookup(self, command: CastVote | RemoveVote) -> VoteState: ...
 
-    def allowance(self, contest: str, voter: str) -> list[UsedVotes]: ...
+    def allowance(self, contest: str, voter: str) -> VoterAllowance: ...
+
+    def closing(self, contest: str) -> ClosingState: ...
 
     def differences(self, tally: PartitionTally) -> list[str]:
         """Where the view is another one than `tally`; empty when it is the same."""
@@ -45,5 +57,5 @@ class Ledger(Protocol):
     def restart(self, snapshot: Any, clock_step_ms: int = 0) -> None:
         """Come back as another server, holding only `snapshot`, its clock off by `clock_step_ms`."""
 
-    def tick(self) -> None:
-        """Time passes."""
+    def tick(self, turns: int = 1) -> None:
+        """Time passes: a millisecond a turn."""

@@ -10,16 +10,25 @@ from typing import Any, TypeVar
 from redis import Redis
 
 from libs.contracts.log import Position
-from libs.tally.admission import Answer, Request
-from libs.tally.commands import CastVote
+from libs.tally.admission import Answer, RemovalAnswer, Request
+from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, Fence
-from libs.tally.rules import own_refusal
+from libs.tally.rules import Selection, judge
 from libs.tally.tallies import PartitionTally
 from libs.views.functions import libraries
-from libs.views.votes import FoldInput, PartitionState, UsedVotes, VoteState, VoteViews
+from libs.views.votes import (
+    ClosingState,
+    FoldInput,
+    PartitionState,
+    Refund,
+    VoterAllowance,
+    VoteState,
+    VoteViews,
+)
 from tests.libs.views.simulation.comparison import described, described_view, differing
-from tests.libs.views.simulation.model import APPEND_MS
+from tests.libs.views.simulation.gate import APPEND_MS
+from tests.libs.views.simulation.ledger import BEGIN_MS
 
 T = TypeVar("T")
 
@@ -35,6 +44,13 @@ def load(redis: Redis, prefix: str = "", changes: Sequence[tuple[str, str]] = ()
         source = source.replace(old, new)
     source = source.replace("name=tally_", f"name={prefix}tally_")
     redis.function_load(re.sub(r"'(votes|address)_", rf"'{prefix}\1_", source), replace=True)
+
+
+def request_of(contest: Contest, command: CastVote, *, declined: bool = False) -> Request:
+    """The request of a worker that judged by `contest`; `declined`: it refuses whatever it finds."""
+    judged = None if declined else judge(contest, command)
+    what = command.voter, command.vote_id, command.content, command.source
+    return Request(contest, *what, judged if isinstance(judged, Selection) else None)
 
 
 def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -61,17 +77,27 @@ class Direct:
 
 class LuaLedger:
     """Losing writes is restoring an older copy of the keys; the server's new run id is simulated from the other
-    side, by making the stored ones those of a former run."""
+    side, by making the stored ones those of a former run. Time is moved by the stored clock, which is ahead."""
 
     def __init__(self, redis: Redis, namespace: str, prefix: str = "") -> None:
         self._redis = redis
         self._views = VoteViews(Direct(redis, prefix), namespace)
         self._base = f"{namespace}:{{0}}"
+        self._gate = f"{self._base}:gate"
         self._life = 0
         self._run: str | None = None
+        self._now_ms = BEGIN_MS
+        self._clock_is_behind = True
 
-    def tick(self) -> None:
-        pass
+    def tick(self, turns: int = 1) -> None:
+        self._now_ms += turns
+        self._clock_is_behind = True
+
+    def _set_clock(self) -> None:
+        if self._clock_is_behind:
+            stored = int(self._redis.hget(self._gate, "clock") or 0)
+            self._redis.hset(self._gate, "clock", max(stored, self._now_ms * 1000))
+            self._clock_is_behind = False
 
     def _keys(self) -> list[bytes]:
         return list(self._redis.scan_iter(f"{self._base}:*", count=10_000))
@@ -86,12 +112,12 @@ class LuaLedger:
     def restart(self, snapshot: dict[bytes, bytes], clock_step_ms: int = 0) -> None:
         self.clear()
         self._life += 1
-        gate = f"{self._base}:gate"
+        self.tick(clock_step_ms)
         with self._redis.pipeline(transaction=True) as pipe:
             for key, dump in snapshot.items():
                 pipe.restore(key, 0, dump)
-            if gate.encode() in snapshot:
-                pipe.hset(gate, mapping={"run": "former", "asked_run": "former"})
+            if self._gate.encode() in snapshot:
+                pipe.hset(self._gate, mapping={"run": "former", "asked_run": "former"})
             pipe.execute()
 
     def clear(self) -> None:
@@ -101,17 +127,28 @@ class LuaLedger:
     def forget(self) -> LuaLedger:
         """Begin anew, for the next schedule."""
         self.clear()
-        self._life, self._run = 0, None
+        self._life, self._run, self._now_ms, self._clock_is_behind = 0, None, BEGIN_MS, True
         return self
 
     def reserve(self, contest: Contest, command: CastVote) -> Answer:
-        ((participant, count),) = command.choices
-        declined = own_refusal(contest, command) is not None
-        what = command.voter, command.vote_id, command.content, command.source, participant, count, declined
-        return at_once(self._views.reserve(0, [Request(contest, *what)]))[0]
+        self._set_clock()
+        return at_once(self._views.reserve(0, [request_of(contest, command)]))[0]
 
     def release(self, command: CastVote, incarnation: int) -> None:
         at_once(self._views.release(0, command.contest, command.voter, command.vote_id, incarnation))
+
+    def remove(self, contest: Contest, command: RemoveVote) -> RemovalAnswer:
+        self._set_clock()
+        declined = not contest.is_vote_removal_allowed
+        return at_once(self._views.remove(0, contest, command.voter, command.vote_id, declined))
+
+    def refund(self, command: CastVote) -> RemovalAnswer:
+        self._set_clock()
+        what = Refund(command.anonymous, command.content, command.source)
+        return at_once(self._views.refund(0, command.contest, command.voter, command.vote_id, what))
+
+    def release_removal(self, command: CastVote | RemoveVote, incarnation: int) -> None:
+        at_once(self._views.release_removal(0, command.contest, command.voter, command.vote_id, incarnation))
 
     def confirm(self, incarnation: int) -> bool:
         return at_once(self._views.confirm(0, incarnation))
@@ -140,11 +177,16 @@ class LuaLedger:
     def state(self) -> PartitionState:
         return at_once(self._views.state(0))
 
-    def lookup(self, command: CastVote) -> VoteState:
+    def lookup(self, command: CastVote | RemoveVote) -> VoteState:
         return at_once(self._views.lookup(0, command.contest, command.voter, command.vote_id))
 
-    def allowance(self, contest: str, voter: str) -> list[UsedVotes]:
+    def allowance(self, contest: str, voter: str) -> VoterAllowance:
+        self._set_clock()
         return at_once(self._views.allowance(0, contest, voter))
+
+    def closing(self, contest: str) -> ClosingState:
+        self._set_clock()
+        return at_once(self._views.closing(0, contest))
 
     def differences(self, tally: PartitionTally) -> list[str]:
         return differing(at_once(described_view(self._views, 0, CONTESTS)), described(tally))

@@ -1,239 +1,235 @@
-"""The ledger as a model: gate, reservations and fold in plain Python, on the pure rules of `libs.tally`."""
+"""The ledger as a model: admission and reads in plain Python, on the pure rules of `libs.tally`."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from libs.contracts.log import Behind, Position
-from libs.tally.admission import Answer, Declined, Granted, Known, NotRunning, OverLimit, Reused, Shut, Stale
-from libs.tally.commands import CastVote
+from libs.tally.admission import (
+    Answer,
+    Declined,
+    Granted,
+    Known,
+    NotCounted,
+    NotFolded,
+    NotRunning,
+    OverLimit,
+    Paid,
+    RemovalAnswer,
+    RemovalGranted,
+    Reused,
+    Shut,
+    Stale,
+    Unknown,
+)
+from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.errors import ContestNotRunning, LimitReached
-from libs.tally.events import Event, Fence, VoteCast
-from libs.tally.rules import decide, limits_of, remaining
+from libs.tally.errors import ContestNotRunning, LimitReached, LimitScope
+from libs.tally.events import VoteCast
+from libs.tally.rules import Selection, decide, judge, not_running, remaining
 from libs.tally.standing import FoldedVote, Standing, VoteStatus
-from libs.tally.tallies import PartitionTally
-from libs.views.votes import PartitionState, UsedVotes, VoteState
+from libs.tally.tallies import ContestTally, PartitionTally
+from libs.views.votes import ClosingState, PartitionState, VoterAllowance, VoteState
+from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.comparison import described, differing
-
-APPEND_MS = 7
-
-
-@dataclass(slots=True)
-class Reservation:
-    command: CastVote
-    granted: Granted
-    attempts: int = 1
+from tests.libs.views.simulation.gate import Key, ModelGate, Removal, key_of
 
 
-@dataclass(slots=True)
-class Stored:
-    """What a server keeps, and may lose the last changes of."""
-
-    open: bool = False
-    run: int = -1
-    n: int = 0
-    asked: int = 0
-    asked_after: int = 0
-    asked_run: int = -1
-    clock: int = 0
-    config: dict[str, int] = field(default_factory=dict)
-    floors: dict[str, int] = field(default_factory=dict)
-    pending: dict[tuple[str, str, str], Reservation] = field(default_factory=dict)
-    tally: PartitionTally = field(default_factory=PartitionTally)
-    position: Position = field(default=Position("", 0))
-
-
-class ModelLedger:
-    """A guard a method, so that a test can take one away."""
-
-    def __init__(self) -> None:
-        self.s = Stored()
-        self.run = 0
-        self.now_ms = 1_000
-
-    def tick(self) -> None:
-        self.now_ms += 1
-
-    def snapshot(self) -> Any:
-        return pickle.dumps(self.s, pickle.HIGHEST_PROTOCOL)
-
-    def restart(self, snapshot: Any, clock_step_ms: int = 0) -> None:
-        self.s = pickle.loads(snapshot)
-        self.run += 1
-        self.now_ms = max(1, self.now_ms + clock_step_ms)
-
-    def is_open(self) -> bool:
-        return self.s.open and self.s.run == self.run
-
-    def holds(self, incarnation: int) -> bool:
-        return self.is_open() and self.s.n == incarnation
-
-    def may_release(self, incarnation: int) -> bool:
-        return self.holds(incarnation)
+class ModelLedger(ModelGate):
+    """A guard a method, as in the gate."""
 
     def joined(self, first: Reservation) -> Granted:
         return replace(first.granted, joined=True, incarnation=self.s.n)
 
+    def is_reopened(self, contest: Contest) -> bool:
+        """Whether the marks that a reopening voids are void here already."""
+        return self._contest(contest.key).reopened >= contest.reopened
+
+    def is_being_removed(self, contest: str, voter: str, vote_id: str | None) -> bool:
+        return vote_id is not None and (contest, voter, vote_id) in self.s.removals
+
+    def is_being_replaced(self, book: Book, vote_id: str) -> bool:
+        return any(book.holder(r.slot, r.command.source) == vote_id for r in book.pending)
+
+    def now(self) -> int:
+        return max(self.s.clock, self.now_ms * 1000)
+
     def reserve(self, contest: Contest, command: CastVote) -> Answer:
         if not self.is_open():
             return Shut()
-        self.s.clock = now = max(self.s.clock, self.now_ms * 1000)
+        self.s.clock = now = self.now()
         if (folded := self._folded(command)) is not None:
-            cast = folded.cast
-            if cast.content != command.content:
-                return Reused()
-            left = cast.remaining_participant, cast.remaining_contest
-            return Known(cast.accepted_at, *left, cast.next_free_vote_at, folded.offset, folded.status)
-        key = command.contest, command.voter, command.vote_id
-        if (first := self.s.pending.get(key)) is not None:
+            return _known(folded) if folded.cast.content == command.content else Reused()
+        if (first := self.s.pending.get(key_of(command))) is not None:
             if first.command.content != command.content:
                 return Reused()
             first.attempts += 1
             return self.joined(first)
         if self.s.config.get(contest.key) != contest.version:
             return Stale(self.s.config.get(contest.key), self.s.n)
+        return self._decide(contest, command, now)
+
+    def _decide(self, contest: Contest, command: CastVote, now: int) -> Answer:
+        book, source = self.book(contest.key, command.voter), command.source
+        judged = judge(contest, command)
+        own_slot = judged.slot if isinstance(judged, Selection) else None
+        epoch, renews_at = book.period(contest.renewal, now) if source == "c-free" else (0, None)
 
         def used(participant: str) -> int:
-            return self.used(command, participant)
+            return book.used(participant, source, epoch, own_slot)
 
-        match decide(contest, command, used, now):
-            case None:
-                return self._grant(contest, command, now)
+        def holds(slot: str) -> bool:
+            return book.holder(slot, source) is not None
+
+        match decide(contest, command, used, now, holds):
             case ContestNotRunning():
                 return NotRunning(now)
+            case _ if not self.is_reopened(contest):
+                return Shut()
             case LimitReached() as error:
-                return OverLimit(error.scope, error.data["limit"], error.data["used"], None)
+                limit = error.data["limit"]
+                asked = 1 if error.scope is LimitScope.CONTEST and own_slot == "" else command.count
+                helps = limit == UNLIMITED or asked <= limit
+                return OverLimit(error.scope, limit, error.data["used"], renews_at if helps else None, now)
+            case Selection() as selection:
+                holder = book.holder(own_slot, source)
+                if self.is_being_removed(contest.key, command.voter, holder):
+                    return Shut()
+                weight = 0 if holder is not None else selection.weight
+                left_p = remaining(selection.max_participant, used(selection.choices[0][0]) + weight)
+                left_c = remaining(selection.max_contest, used("") + weight)
+                next_at = contest.renewal.after(now) if source == "c-free" else None
+                limits = selection.max_participant, selection.max_contest
+                judged_by = epoch, contest.version, *limits, selection.form, selection.choices
+                granted = Granted(False, now, self.s.n, left_p, left_c, next_at, *judged_by)
+                self.s.pending[key_of(command)] = Reservation(command, granted)
+                return granted
             case _:
                 return Declined(now)
 
-    def _grant(self, contest: Contest, command: CastVote, now: int) -> Granted:
-        limits, ((participant, count),) = limits_of(contest, command.source), command.choices
-        granted = Granted(
-            joined=False,
-            accepted_at=now,
-            incarnation=self.s.n,
-            remaining_participant=remaining(limits.max_participant, self.used(command, participant) + count),
-            remaining_contest=remaining(limits.max_contest, self.used(command, "") + count),
-            next_free_vote_at=None,
-            epoch=0,
-            config=contest.version,
-            max_participant=limits.max_participant,
-            max_contest=limits.max_contest,
-        )
-        self.s.pending[command.contest, command.voter, command.vote_id] = Reservation(command, granted)
-        return granted
-
-    def used(self, command: CastVote, participant: str) -> int:
-        rows = self.allowance(command.contest, command.voter)
-        return sum(row.votes for row in rows if (row.participant, row.source) == (participant, command.source))
-
     def release(self, command: CastVote, incarnation: int) -> None:
-        key = command.contest, command.voter, command.vote_id
-        if self.may_release(incarnation) and (reservation := self.s.pending.get(key)) is not None:
+        self._release(self.s.pending, key_of(command), incarnation)
+
+    def release_removal(self, command: CastVote | RemoveVote, incarnation: int) -> None:
+        self._release(self.s.removals, key_of(command), incarnation)
+
+    def _release(self, held: dict[Key, Any], key: Key, incarnation: int) -> None:
+        if self.may_release(incarnation) and (reservation := held.get(key)) is not None:
             reservation.attempts -= 1
             if reservation.attempts == 0:
-                del self.s.pending[key]
+                del held[key]
 
-    def confirm(self, incarnation: int) -> bool:
-        return self.holds(incarnation)
+    def remove(self, contest: Contest, command: RemoveVote) -> RemovalAnswer:
+        if not self.is_open():
+            return Shut()
+        folded = self._folded(command)
+        if (early := self._undecided(command, folded)) is not None:
+            return early
+        if folded is None:
+            return Unknown()
+        if folded.cast.source != "c-free":
+            return Paid()
+        if key_of(command) not in self.s.removals:
+            if self.s.config.get(contest.key) != contest.version:
+                return Stale(self.s.config.get(contest.key), self.s.n)
+            if not_running(contest, self.now()) is not None:
+                return NotRunning(self.now())
+            if not contest.is_vote_removal_allowed:
+                return Declined(self.now())
+            if not self.is_reopened(contest):
+                return Shut()
+        return self._grant_removal(command, folded.cast, folded.offset)
 
-    def raise_config(self, contest: str, version: int, incarnation: int | None = None) -> None:
-        in_force, floor = (kept.get(contest, UNLIMITED) for kept in (self.s.config, self.s.floors))
-        if incarnation is None and in_force == UNLIMITED:
-            self.s.floors[contest] = max(version, floor)
-        elif incarnation is None or (self.holds(incarnation) and version >= floor):
-            self.s.config[contest] = max(version, in_force)
+    def refund(self, command: CastVote) -> RemovalAnswer:
+        if not self.is_open():
+            return Shut()
+        folded = self._folded(command)
+        if (early := self._undecided(command, folded)) is not None:
+            return early
+        return self._grant_removal(command, folded.cast if folded else command, folded.offset if folded else None)
 
-    def shut(self, incarnation: int) -> Fence | None:
-        s = self.s
-        if self.is_open() and s.n != incarnation:
-            return None
-        if s.asked_run != self.run or s.asked_after != s.tally.fence:
-            s.asked = max(s.n + 1, s.tally.fence + 1, s.asked + 1, self.now_ms)
-            s.config.clear()
-            s.floors.clear()
-        s.open, s.asked_run, s.asked_after = False, self.run, s.tally.fence
-        return Fence(s.asked, s.asked_after, str(self.run))
+    def _undecided(self, command: CastVote | RemoveVote, folded: FoldedVote | None) -> RemovalAnswer | None:
+        book = self.book(command.contest, command.voter)
+        if key_of(command) in self.s.pending:
+            return NotFolded()
+        if folded is not None and folded.status is not VoteStatus.COUNTED:
+            return NotCounted(folded.status, folded.offset)
+        return NotFolded() if self.is_being_replaced(book, command.vote_id) else None
 
-    def apply(self, start: Position, events: Sequence[Event], end: int) -> None:
-        s = self.s
-        if s.position.log_id == start.log_id and s.position.offset >= end:
-            return
-        if s.position != start and s.position.log_id:
-            raise Behind(s.position)
-        if not s.position.log_id and start.offset:
-            raise Behind(None)
-        for offset, event in enumerate(events, end - len(events)):
-            fence = s.tally.fence
-            self.fold(event, offset)
-            if isinstance(event, VoteCast) and event.incarnation == s.tally.fence:
-                s.pending.pop((event.contest, event.voter, event.vote_id), None)
-            if isinstance(event, Fence) and s.tally.fence != fence:
-                self._fenced(event)
-        s.position = Position(start.log_id, end)
+    def _grant_removal(
+        self, command: CastVote | RemoveVote, vote: CastVote | VoteCast, offset: int | None
+    ) -> RemovalGranted:
+        if (first := self.s.removals.get(key_of(command))) is not None:
+            first.attempts += 1
+            return first.granted
+        self.s.clock = now = self.now()
+        anonymous = vote.anonymous
+        if offset is not None:
+            anonymous = self._contest(command.contest).voters[command.voter].anonymous
+        granted = RemovalGranted(now, self.s.n, anonymous, vote.content, vote.source, offset)
+        self.s.removals[key_of(command)] = Removal(granted)
+        return granted
 
-    def fold(self, event: Event, offset: int) -> None:
-        self.s.tally.evolve(event, offset, offset * APPEND_MS)
+    def _contest(self, key: str) -> ContestTally:
+        return self.s.tally.contests.get(key, ContestTally())
 
-    def _fenced(self, fence: Fence) -> None:
-        self.s.open = self.opens(fence)
-        if self.s.open:
-            self.drop_pending()
-            self.s.n, self.s.run = fence.incarnation, self.run
+    def _folded(self, command: CastVote | RemoveVote) -> FoldedVote | None:
+        standing = self._contest(command.contest).voters.get(command.voter, Standing())
+        return standing.votes.get(command.vote_id)
 
-    def opens(self, fence: Fence) -> bool:
-        asked_here = self.s.asked_run == self.run and fence.run == str(self.run)
-        return asked_here and self.s.asked == fence.incarnation
-
-    def drop_pending(self) -> None:
-        self.s.pending.clear()
-
-    def _standing(self, contest: str, voter: str) -> Standing:
-        tally = self.s.tally.contests.get(contest)
-        return Standing() if tally is None else tally.voters.get(voter, Standing())
-
-    def _folded(self, command: CastVote) -> FoldedVote | None:
-        return self._standing(command.contest, command.voter).votes.get(command.vote_id)
+    def book(self, contest: str, voter: str) -> Book:
+        pending = [r for key, r in self.s.pending.items() if key[:2] == (contest, voter)]
+        return Book(self._contest(contest).voters.get(voter, Standing()), pending)
 
     def state(self) -> PartitionState:
         s = self.s
-        oldest = min((r.granted.accepted_at for r in s.pending.values()), default=None)
+        accepted = [r.granted.accepted_at for r in s.pending.values()]
+        removed = [r.granted.removed_at for r in s.removals.values()]
         judged = s.tally.fenced, s.tally.duplicates, 0, s.tally.overruled
-        doubt = len(s.pending), oldest
+        doubt = len(accepted) + len(removed), min(accepted + removed, default=None)
         return PartitionState(s.position, self.is_open(), s.n, self.now_ms * 1000, s.tally.fence, *doubt, *judged)
 
-    def lookup(self, command: CastVote) -> VoteState:
+    def lookup(self, command: CastVote | RemoveVote) -> VoteState:
         head = self.s.position, self.is_open(), self.s.n
-        if (folded := self._folded(command)) is not None:
-            ((participant, count),) = folded.cast.choices
-            return VoteState(
-                *head,
-                status=VoteStatus(folded.status),
-                accepted_at=folded.cast.accepted_at,
-                offset=folded.offset,
-                participant=participant,
-                count=count,
-                source=folded.cast.source,
-                content=folded.cast.content,
-                remaining_participant=folded.cast.remaining_participant,
-                remaining_contest=folded.cast.remaining_contest,
-                next_free_vote_at=folded.cast.next_free_vote_at,
-            )
-        pending = self.s.pending.get((command.contest, command.voter, command.vote_id))
-        return VoteState(*head, True, None, pending.granted.accepted_at) if pending else VoteState(*head)
+        if (folded := self._folded(command)) is None:
+            pending = self.s.pending.get(key_of(command))
+            return VoteState(*head, True, None, pending.granted.accepted_at) if pending else VoteState(*head)
+        cast = folded.cast
+        return VoteState(
+            *head,
+            status=folded.status,
+            accepted_at=cast.accepted_at,
+            offset=folded.offset,
+            choices=cast.choices,
+            source=cast.source,
+            content=cast.content,
+            remaining_participant=cast.remaining_participant,
+            remaining_contest=cast.remaining_contest,
+            next_free_vote_at=cast.next_free_vote_at,
+            removal_waits=(command.voter, command.vote_id) in self._contest(command.contest).waiting,
+        )
 
-    def allowance(self, contest: str, voter: str) -> list[UsedVotes]:
-        rows = [UsedVotes(*key, used.votes) for key, used in self._standing(contest, voter).used.items()]
-        for (its_contest, its_voter, _), reservation in self.s.pending.items():
-            if (its_contest, its_voter) == (contest, voter):
-                ((participant, count),) = reservation.command.choices
-                rows += [UsedVotes(name, reservation.command.source, 0, count) for name in (participant, "")]
-        return rows
+    def allowance(self, contest: str, voter: str) -> VoterAllowance:
+        book = self.book(contest, voter)
+        free = [r.granted for r in book.pending if r.command.source == "c-free"]
+        epoch = max([book.standing.epoch, *(granted.epoch for granted in free)])
+        latest = max([book.latest(), *(granted.accepted_at for granted in free)])
+        return VoterAllowance(self.now(), epoch, latest or None, book.rows(list(book.holding())))
+
+    def closing(self, contest: str) -> ClosingState:
+        tally = self._contest(contest)
+        pending = {key[1] for key in (*self.s.pending, *self.s.removals) if key[0] == contest}
+        sources = {name: source.closed for name, source in tally.sources.items()}
+        marks = tally.closed, tally.reopened, sources
+        return ClosingState(self.is_open(), self.s.config.get(contest), len(pending), self.now(), *marks)
 
     def differences(self, tally: PartitionTally) -> list[str]:
         mine, other = described(self.s.tally), described(tally)
         return differing(mine, other)
+
+
+def _known(folded: FoldedVote) -> Known:
+    cast = folded.cast
+    left = cast.remaining_participant, cast.remaining_contest
+    choices = cast.choices if cast.form == "ballot" else ()
+    return Known(cast.accepted_at, *left, cast.next_free_vote_at, folded.offset, folded.status, choices)

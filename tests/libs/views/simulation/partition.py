@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from libs.contracts.log import Position
-from libs.tally.admission import Answer, Granted, Request, Stale, cast_of
+from libs.tally.admission import Answer, Granted, Stale, cast_of
 from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.views.votes import FoldInput, VoteViews
+from tests.libs.views.simulation.lua import request_of
 from tests.support.builders import a_contest
 
 LOG = Position("log", 0)
-
-
-def a_request(contest: Contest, command: CastVote, declined: bool = False) -> Request:
-    ((participant, count),) = command.choices
-    what = command.voter, command.vote_id, command.content, command.source, participant, count
-    return Request(contest, *what, declined)
 
 
 class Partition:
@@ -42,7 +37,7 @@ class Partition:
 
     async def reserve(self, command: CastVote, contest: Contest | None = None, declined: bool = False) -> Answer:
         """As it is answered once the contest's configuration is in force."""
-        request = a_request(contest or a_contest(), command, declined)
+        request = request_of(contest or a_contest(), command, declined=declined)
         [answer] = await self.views.reserve(0, [request])
         if isinstance(answer, Stale) and answer.in_force is None:
             await self.views.raise_config(0, request.contest.key, request.contest.version, answer.incarnation)

@@ -1,12 +1,11 @@
-"""The projector's processes: folding, fencing, and putting configurations in force."""
+"""The projector's processes: folding, fencing, putting configurations in force, and marking closed contests."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from libs.contracts.log import Behind, Position
 from libs.tally.contest import Contest
-from libs.tally.events import Fence
+from libs.tally.events import ContestClosed, ContestReopened
+from libs.views.votes import ClosingState
 from tests.libs.views.simulation.world import LOG_ID, SEND_DEADLINE, Steps, World
 
 
@@ -43,11 +42,12 @@ def fencer(world: World) -> Steps:
         asked = world.ledger.shut(state.incarnation)
         world.note(f"shut seen {state.incarnation}: {asked}")
         yield 1
-        if asked is None:
+        if asked is None or len(world.catalogue) < len(world.changes):
             continue
+        yield 1
         at = world.append(asked)
         if world.chance(world.faults.send):
-            world.start(late_fence(world, asked))
+            world.start(world.land(asked, world.rng.randint(5, 100)))
         suspect, since, end = None, 0, None
         for _ in range(10):
             yield 2
@@ -55,18 +55,48 @@ def fencer(world: World) -> Steps:
                 break
 
 
-def late_fence(world: World, asked: Fence) -> Steps:
-    yield world.rng.randint(5, 100)
-    world.append(asked)
+def catalogue(world: World) -> Steps:
+    """Folds the catalogue's log: a version is raised in the partition first, then seen, then answered."""
+    while True:
+        at = len(world.catalogue)
+        if at == len(world.changes):
+            yield 2
+            continue
+        contest = world.changes[at]
+        yield world.rng.choice([1, 1, 1, 40])
+        world.ledger.raise_config(contest.key, contest.version)
+        world.note(f"version {contest.version} raised")
+        yield 1
+        if len(world.catalogue) == at:
+            world.catalogue.append(contest)
+            world.note(f"version {contest.version} seen")
+            yield 1
+            world.patched = max(world.patched, contest.version)
 
 
-def put_in_force(world: World, contest: Contest) -> Steps:
-    """A PATCH: in the catalogue's log and view, then in the partition, then answered."""
-    contest = replace(contest, version=len(world.catalogue) + 1)
-    world.catalogue.append(contest)
-    yield world.rng.choice([1, 1, 40, 80])
-    world.ledger.raise_config(contest.key, contest.version)
-    world.note(f"version {contest.version} raised")
-    yield 1
-    world.patched = max(world.patched, contest.version)
-    world.note(f"version {contest.version} answered")
+def may_close(world: World, contest: Contest, state: ClosingState) -> bool:
+    """Nobody is admitted any more by what held before the closing, and nobody who was is pending."""
+    decided = next(change.version for change in world.catalogue if change.closed == contest.closed)
+    in_force = state.in_force is None or state.in_force >= decided
+    return state.open and in_force and not state.pending
+
+
+def closer(world: World) -> Steps:
+    """Appends the mark of a closing once nothing can be counted behind it any more, and that of a reopening."""
+    while True:
+        yield world.rng.randint(1, 6)
+        contest = world.catalogue[-1]
+        state = world.ledger.closing(contest.key)
+        mark: ContestClosed | ContestReopened
+        if state.reopened < contest.reopened:
+            mark = ContestReopened(contest.key, contest.reopened)
+        elif contest.closed and state.closed < contest.closed and world.may_close(world, contest, state):
+            mark = ContestClosed(contest.key, contest.closed)
+        else:
+            continue
+        world.note(f"closer sees {state}")
+        yield 1
+        if world.chance(world.faults.send):
+            world.start(world.land(mark, world.rng.randint(5, 100)))
+        if not world.chance(world.faults.send):
+            world.append(mark)

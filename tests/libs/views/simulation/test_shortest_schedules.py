@@ -10,14 +10,30 @@ import pytest
 from redis import Redis
 
 from libs.contracts.log import Position
-from libs.tally.admission import Granted, OverLimit, Stale, cast_of
-from libs.tally.contest import Limits
-from libs.tally.events import Event, Fence, LogCreated
+from libs.tally.admission import (
+    Granted,
+    NotCounted,
+    NotFolded,
+    OverLimit,
+    Paid,
+    RemovalGranted,
+    Shut,
+    Stale,
+    cast_of,
+)
+from libs.tally.commands import CastVote, RemoveVote
+from libs.tally.contest import Contest, Limits, Renewal
+from libs.tally.errors import LimitScope
+from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, LogCreated
 from libs.tally.standing import VoteStatus
+from tests.libs.views.simulation.errands import Removing
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load
 from tests.libs.views.simulation.model import ModelLedger
-from tests.support.builders import a_contest, a_vote, content_hash
+from tests.support.builders import a_contest, a_rating, a_vote, content_hash, pseudonym
+
+RATED = a_contest(contest_type="rating", free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))
+"""One rating a millisecond, and one that replaces it."""
 
 
 @pytest.fixture(params=["model", "lua"])
@@ -52,14 +68,31 @@ class Log(list[Event]):
         assert self.ledger.state().open
         return fence
 
-    def reserve(self, contest: Any, command: Any) -> Granted:
-        """Reserve by a configuration that is in force."""
+    def ask(self, contest: Contest, command: CastVote) -> Any:
+        """Ask for a reservation by a configuration that is in force."""
         answer = self.ledger.reserve(contest, command)
         if isinstance(answer, Stale):
             self.ledger.raise_config(contest.key, contest.version, answer.incarnation)
             answer = self.ledger.reserve(contest, command)
-        assert isinstance(answer, Granted)
         return answer
+
+    def reserve(self, contest: Contest, command: CastVote) -> Granted:
+        answer = self.ask(contest, command)
+        assert isinstance(answer, Granted), answer
+        return answer
+
+    def cast(self, contest: Contest, *commands: CastVote) -> None:
+        """Reserve and fold, one after the other."""
+        for command in commands:
+            self.append(cast_of(command, self.reserve(contest, command), "receipt"))
+            self.fold()
+
+    def status(self, vote_id: str) -> VoteStatus | None:
+        return self.ledger.lookup(a_removal(vote_id)).status
+
+
+def a_removal(vote_id: str) -> RemoveVote:
+    return RemoveVote("contest", pseudonym("voter"), vote_id)
 
 
 def test_a_retry_by_a_worker_with_lower_limits_records_what_was_admitted(ledger: Ledger) -> None:
@@ -153,3 +186,85 @@ def test_an_acknowledged_vote_behind_an_unfolded_fence_is_not_confirmed(ledger: 
     log.fold()
     assert ledger.lookup(vote).status is None
     assert log.reserve(a_contest(), vote).incarnation == fence.incarnation
+
+
+def test_a_vote_is_not_removed_from_under_the_one_that_replaces_it(ledger: Ledger) -> None:
+    """Else that one would use the allowance of its own period, which another vote may have."""
+    log = Log(ledger)
+    log.fence()
+    log.cast(RATED, a_rating("a", vote_id="first"))
+    ledger.tick(turns=5)
+    replacing, other = a_rating("a", vote_id="replacing"), a_rating("b", vote_id="other")
+    granted = [cast_of(vote, log.reserve(RATED, vote), "receipt") for vote in (replacing, other)]
+    assert ledger.remove(RATED, a_removal("first")) == NotFolded()
+    log += granted
+    log.fold()
+    assert [log.status(name) for name in ("replacing", "other")] == [VoteStatus.COUNTED] * 2
+    assert isinstance(ledger.remove(RATED, a_removal("first")), NotCounted)
+
+
+def test_a_vote_waits_for_the_removal_of_the_one_that_it_would_replace(ledger: Ledger) -> None:
+    log, removing = Log(ledger), Removing(a_removal("first"))
+    log.fence()
+    log.cast(RATED, a_rating("a", vote_id="first"))
+    ledger.tick(turns=5)
+    removal = ledger.remove(RATED, removing.command)
+    assert isinstance(removal, RemovalGranted)
+    replacing = a_rating("a", vote_id="replacing")
+    assert log.ask(RATED, replacing) == Shut()
+    log.append(removing.event(removal))
+    log.fold()
+    log.reserve(RATED, replacing)
+    assert isinstance(log.ask(RATED, a_rating("b", vote_id="other")), OverLimit)
+
+
+def test_a_vote_does_not_rely_on_a_pending_one_of_larger_limits(ledger: Ledger) -> None:
+    """That one may never come."""
+    log, contest = Log(ledger), replace(RATED, renewal=Renewal())
+    log.fence()
+    log.cast(contest, a_rating("b", vote_id="other"))
+    ledger.raise_config("contest", 2)
+    pending = log.reserve(replace(contest, version=2, free=Limits(1, 2)), a_rating("a", vote_id="pending"))
+    ledger.raise_config("contest", 3)
+    answer = log.ask(replace(contest, version=3), a_rating("a", vote_id="replacing"))
+    assert isinstance(answer, OverLimit)
+    assert (answer.scope, answer.used) == (LimitScope.CONTEST, 1)
+    ledger.release(a_rating("a", vote_id="pending"), pending.incarnation)
+
+
+def test_after_a_reopening_nobody_is_admitted_before_its_mark(ledger: Ledger) -> None:
+    """A mark of the closing may still be on its way."""
+    log, vote, reopened = Log(ledger), a_vote(), a_contest(reopened=1)
+    log.fence()
+    assert log.ask(reopened, vote) == Shut()
+    log += [ContestReopened("contest", 1)]
+    log.fold()
+    granted = log.reserve(reopened, vote)
+    log += [ContestClosed("contest", 1), cast_of(vote, granted, "receipt")]
+    log.fold()
+    assert log.status(vote.vote_id) is VoteStatus.COUNTED
+
+
+def test_what_was_cast_between_two_renewals_is_the_latest_vote_too(ledger: Ledger) -> None:
+    log, contest = Log(ledger), a_contest(free=Limits(-1, 1), renewal=Renewal(cooldown_us=5_000))
+    log.fence()
+    log.cast(contest, a_vote(vote_id="1"))
+    ledger.tick(turns=4)
+    without = replace(contest, version=2, free=Limits(-1, 2), renewal=Renewal())
+    ledger.raise_config("contest", 2)
+    log.cast(without, a_vote(vote_id="2"))
+    ledger.tick(turns=4)
+    ledger.raise_config("contest", 3)
+    again = replace(contest, version=3, free=Limits(-1, 2))
+    assert isinstance(log.ask(again, a_vote(vote_id="3")), OverLimit)
+    ledger.tick(turns=1)
+    assert log.reserve(again, a_vote(vote_id="3")).epoch == 1
+
+
+def test_a_voter_does_not_join_a_refund(ledger: Ledger) -> None:
+    """It would be told that the vote is removed, while the refund waits behind the contest's close."""
+    log, vote = Log(ledger), a_vote(source="c-paid")
+    log.fence()
+    log.cast(a_contest(), vote)
+    assert isinstance(ledger.refund(vote), RemovalGranted)
+    assert ledger.remove(a_contest(), a_removal(vote.vote_id)) == Paid()

@@ -1,27 +1,17 @@
-"""What the log says, counted once more in the plainest way, and what the promises demand of everything else."""
+"""What the promises demand, once everything has settled, of log, views and answers."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 
-from libs.tally.contest import UNLIMITED
-from libs.tally.events import Event, Fence, VoteCast
+from libs.tally.commands import CastVote
+from libs.tally.events import ContestClosed, Event, VoteCast
+from libs.tally.figures import Figures
 from libs.tally.standing import VoteStatus
-from libs.tally.tallies import PartitionTally
-from tests.libs.views.simulation.model import APPEND_MS
+from libs.tally.tallies import ContestTally, PartitionTally
+from tests.libs.views.simulation.gate import APPEND_MS
+from tests.libs.views.simulation.plain import PlainCount, Sum, plainly
 from tests.libs.views.simulation.world import Violation, World
-
-
-def votes_of(log: list[Event]) -> dict[tuple[str, str], VoteCast]:
-    """The first unfenced record of each vote id of each voter."""
-    fence, votes = 0, dict[tuple[str, str], VoteCast]()
-    for event in log:
-        if isinstance(event, Fence):
-            follows = event.after in (None, fence) and event.incarnation > fence
-            fence = event.incarnation if follows else fence
-        elif isinstance(event, VoteCast) and event.incarnation == fence:
-            votes.setdefault((event.voter, event.vote_id), event)
-    return votes
 
 
 def folded(log: list[Event]) -> PartitionTally:
@@ -43,59 +33,90 @@ def check_view(world: World) -> None:
 
 
 def check(world: World) -> None:
-    """Once everything has settled."""
-    votes, tally = votes_of(world.log), folded(world.log)
+    count = plainly(world.log)
+    contest = folded(world.log).contests.get("contest", ContestTally())
     check_view(world)
-    check_answers(world, votes, tally)
-    check_limits(votes)
-    check_allowances(world, votes)
-    contest = tally.contests.get("contest")
-    counted, overruled = (contest.counted_ids, contest.overruled_ids) if contest else (0, 0)
-    demand(len(votes) == counted + overruled, f"{len(votes)} ids, {counted} counted, {overruled} overruled")
-    demand(not overruled, f"{overruled} overruled")
-    total = sum(count for vote in votes.values() for _, count in vote.choices)
-    in_fold = contest.figures if contest else {}
-    demand(
-        total == sum(figures.count for (name, source), figures in in_fold.items() if name and source),
-        f"{total} votes in the log are other ones in the fold",
-    )
+    check_fold(contest, count)
+    check_answers(world, count)
+    check_removals(world, count)
+    check_periods(world, count)
+    check_allowances(world, count)
+    check_close(world, contest)
 
 
-def check_answers(world: World, votes: dict[tuple[str, str], VoteCast], tally: PartitionTally) -> None:
+def check_fold(contest: ContestTally, count: PlainCount) -> None:
+    """What was removed or replaced has left no trace, and nothing admitted was too late or too much."""
+    ids = Counter(vote.status for vote in count.votes.values())
+    demand(contest.ids == ids, f"ids {contest.ids}, counted plainly {ids}")
+    demand(not ids[VoteStatus.OVERRULED], "a vote was overruled")
+    demand(not ids[VoteStatus.LATE], "a vote came behind the close")
+    figures = {key: its for key, its in contest.figures.items() if its != Figures()}
+    demand(figures == count.figures(), f"figures {figures}, counted plainly {count.figures()}")
+    rated = {name: sums for name, sums in contest.ratings.items() if sums.count}
+    ratings = {
+        name: (its.count, its.total, {sub: sums for sub, sums in its.sub_ratings.items() if sums[0]})
+        for name, its in rated.items()
+    }
+    demand(ratings == count.ratings(), f"ratings {ratings}, counted plainly {count.ratings()}")
+
+
+def check_answers(world: World, count: PlainCount) -> None:
     for success in world.successes:
-        command = success.command
-        vote = votes.get((command.voter, command.vote_id))
+        name = success.command.voter, success.command.vote_id
+        vote = count.votes.get(name)
         if vote is None:
-            raise Violation(f"{command.vote_id} of {command.voter} was answered 201, and is not in the log")
-        demand(vote.content == command.content, f"{command.vote_id} was answered 201 for two contents")
-        demand(vote.accepted_at == success.accepted_at, f"{command.vote_id} was accepted at two times")
-        status = tally.contests["contest"].voters[command.voter].votes[command.vote_id].status
-        demand(status is VoteStatus.COUNTED, f"{command.vote_id} of {command.voter} was answered 201: {status}")
-    known = votes.keys() - world.granted
-    demand(not known, f"never admitted, but in the log: {known}")
+            raise Violation(f"{name} was answered 201, and is not in the log")
+        if vote.cast is not None:
+            demand(vote.cast.content == success.command.content, f"{name} was answered 201 for two contents")
+            demand(vote.cast.accepted_at == success.accepted_at, f"{name} was accepted at two times")
+        removed = vote.status is VoteStatus.REMOVED and name in world.unwanted
+        stands = vote.status in (VoteStatus.COUNTED, VoteStatus.REPLACED)
+        demand(stands or removed, f"{name} was answered 201: {vote.status.name}")
+    cast = {name for name, vote in count.votes.items() if vote.cast is not None}
+    demand(not cast - world.granted, f"never admitted, but in the log: {cast - world.granted}")
 
 
-def check_limits(votes: dict[tuple[str, str], VoteCast]) -> None:
-    """No sum exceeds the largest limit that its votes were admitted by."""
-    sums: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
-    for vote in votes.values():
-        ((participant, count),) = vote.choices
-        sums[vote.voter, vote.source, participant].append((count, vote.max_participant))
-        sums[vote.voter, vote.source].append((count, vote.max_contest))
-    for what, parts in sums.items():
-        limits, total = {limit for _, limit in parts}, sum(count for count, _ in parts)
-        demand(UNLIMITED in limits or total <= max(limits), f"{what} has {total} votes, limits {limits}")
+def check_removals(world: World, count: PlainCount) -> None:
+    waiting = {(removal.voter, removal.vote_id) for removal in count.waiting}
+    for removed in world.removed:
+        name = removed.command.voter, removed.command.vote_id
+        refund = isinstance(removed.command, CastVote)
+        vote = count.votes.get(name)
+        counts = vote is not None and vote.status is VoteStatus.COUNTED
+        demand(not counts or (refund and name in waiting), f"{name} was answered 204, and counts")
+        demand(vote is not None or (refund and name in waiting), f"{name} was answered 204, and may still come")
 
 
-def check_allowances(world: World, votes: dict[tuple[str, str], VoteCast]) -> None:
+def check_periods(world: World, count: PlainCount) -> None:
+    """A new allowance period begins no earlier than some configuration renews the latest free vote's."""
+    free: dict[str, list[VoteCast]] = {}
+    for vote in count.votes.values():
+        if vote.cast is not None and vote.cast.source == "c-free":
+            free.setdefault(vote.cast.voter, []).append(vote.cast)
+    for casts in free.values():
+        epoch, latest = 0, None
+        # the clock of a server that lost it may go back, but only behind a fence
+        for cast in sorted(casts, key=lambda cast: (cast.incarnation, cast.accepted_at, cast.epoch)):
+            if latest is not None:
+                moments = [change.renewal.after(latest) for change in world.changes]
+                renewed = any(moment is not None and cast.accepted_at >= moment for moment in moments)
+                same, later = cast.epoch == epoch, cast.epoch > epoch
+                demand(same or (later and renewed), f"another period than {epoch}: {cast}")
+            epoch, latest = cast.epoch, max(latest or 0, cast.accepted_at)
+
+
+def check_allowances(world: World, count: PlainCount) -> None:
     """What the ledger holds against a voter is what the log holds: no reservation leaks."""
-    spent: dict[tuple[str, str, str], int] = defaultdict(int)
-    for vote in votes.values():
-        ((participant, count),) = vote.choices
-        for name in (participant, ""):
-            spent[vote.voter, name, vote.source] += count
-    held: dict[tuple[str, str, str], int] = defaultdict(int)
-    for voter in {vote.voter for vote in votes.values()}:
-        for row in world.ledger.allowance("contest", voter):
-            held[voter, row.participant, row.source] += row.votes
-    demand(held == spent, f"used up {dict(held)}, in the log {dict(spent)}")
+    held: Counter[Sum] = Counter()
+    for voter in count.anonymous:
+        for row in world.ledger.allowance("contest", voter).used:
+            held[voter, row.source, row.epoch, row.participant] += row.votes
+    demand(+held == count.used(), f"used up {+held}, in the log {count.used()}")
+
+
+def check_close(world: World, contest: ContestTally) -> None:
+    """Nothing behind the mark in force has changed a figure."""
+    if contest.closed:
+        mark = world.log.index(ContestClosed("contest", contest.closed))
+        then = folded(world.log[:mark]).contests.get("contest", ContestTally())
+        demand(then.figures == contest.figures and then.ids == contest.ids, "the result changed behind the close")

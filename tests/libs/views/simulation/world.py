@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from libs.contracts.log import Position
 from libs.tally.admission import Answer
-from libs.tally.commands import CastVote
+from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated
+from libs.views.votes import ClosingState
 from tests.libs.views.simulation.ledger import Ledger
-from tests.support.builders import a_contest
 
 Steps = Generator[int, None, None]
 """A process. Between two of its steps anything may happen; it yields how many turns it sleeps at least."""
@@ -60,21 +60,35 @@ class Success:
     accepted_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A 204 to a voter, or a refund that is done."""
+
+    command: CastVote | RemoveVote
+
+
 @dataclass(slots=True)
 class World:
     rng: Random
     ledger: Ledger
     faults: Faults = field(default_factory=Faults)
     confirms_after_ack: bool = True
+    may_close: Callable[[World, Contest, ClosingState], bool] = lambda *_: False
     now: int = 0
     log: list[Event] = field(default_factory=lambda: [LogCreated(LOG_ID)])
     processes: list[Process] = field(default_factory=list)
-    catalogue: list[Contest] = field(default_factory=lambda: [a_contest()])
+    changes: list[Contest] = field(default_factory=list)
+    """The catalogue's log: every version of the contest, numbered from 1."""
+    catalogue: list[Contest] = field(default_factory=list)
+    """The catalogue's view: `changes` up to where they were folded."""
     patched: int = 0
     """The version of the last configuration change that was answered."""
     caches: list[Contest] = field(default_factory=list)
     """Each ingestion worker's copy of the contest."""
     successes: list[Success] = field(default_factory=list)
+    removed: list[Removed] = field(default_factory=list)
+    unwanted: set[tuple[str, str]] = field(default_factory=set)
+    """(voter, vote id) whose removal or refund was asked for."""
     refusals: list[tuple[CastVote, Answer]] = field(default_factory=list)
     granted: set[tuple[str, str]] = field(default_factory=set)
     history: list[str] = field(default_factory=list)
@@ -86,10 +100,22 @@ class World:
     def note(self, what: str) -> None:
         self.history.append(f"{self.now:4} {what}")
 
+    def change(self, contest: Contest) -> int:
+        """Write the contest to the catalogue's log; its version."""
+        version = len(self.changes) + 1
+        self.changes.append(replace(contest, version=version))
+        self.note(f"change {self.changes[-1]}")
+        return version
+
     def append(self, event: Event) -> int:
         self.log.append(event)
         self.note(f"log {len(self.log) - 1}: {event}")
         return len(self.log) - 1
+
+    def land(self, event: Event, delay: int) -> Steps:
+        """A record that a frozen producer, or the way to the broker, held back."""
+        yield delay
+        self.append(event)
 
     def start(self, steps: Steps, then: Callable[[], None] = lambda: None, wake_at: int = 0) -> None:
         self.processes.append(Process(steps, wake_at, then))
@@ -125,6 +151,8 @@ class World:
         snapshot = self.rng.choice(self.snapshots) if lost else self.ledger.snapshot()
         step = self.rng.randint(-200, 100) if self.chance(self.faults.clock_step) else 0
         self.ledger.restart(snapshot, step)
+        if lost:
+            del self.catalogue[self.rng.randint(1, len(self.catalogue)) :]
         # what a server forgot, a later one cannot remember
         self.snapshots = [snapshot]
         self.note(f"valkey restarts{', writes lost' if lost else ''}: {self.ledger.state()}")

@@ -1,0 +1,162 @@
+"""A log of votes counted in the plainest way: a list of votes, looked through anew for every question."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from libs.tally.contest import UNLIMITED
+from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, VoteCast, VoteRemoved
+from libs.tally.figures import Figures
+from libs.tally.standing import VoteStatus
+
+Sum = tuple[str, str, int, str]
+"""(voter, source, allowance period, participant or "" for the contest)"""
+
+
+@dataclass(slots=True)
+class Vote:
+    """`cast` is None for an id that was removed before it came."""
+
+    cast: VoteCast | None
+    status: VoteStatus
+    epoch: int = 0
+
+    def parts(self) -> Iterator[tuple[Sum, int]]:
+        """What it uses of which sums."""
+        cast = self.cast
+        if cast is not None:
+            for participant, count in cast.choices:
+                yield (cast.voter, cast.source, self.epoch, participant), count
+            contest = 1 if cast.form == "ballot" else sum(count for _, count in cast.choices)
+            yield (cast.voter, cast.source, self.epoch, ""), contest
+
+
+@dataclass(slots=True)
+class PlainCount:
+    """One contest in one partition."""
+
+    votes: dict[tuple[str, str], Vote] = field(default_factory=dict)
+    anonymous: dict[str, bool] = field(default_factory=dict)
+    limits: dict[Sum, list[int]] = field(default_factory=lambda: defaultdict(list))
+    fence: int = 0
+    closed: int = 0
+    reopened: int = 0
+    waiting: list[VoteRemoved] = field(default_factory=list)
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Fence():
+                if event.after in (None, self.fence) and event.incarnation > self.fence:
+                    self.fence = event.incarnation
+            case VoteCast() | VoteRemoved() if event.incarnation == self.fence:
+                if isinstance(event, VoteCast):
+                    self._cast(event)
+                elif self.closed:
+                    self.waiting.append(event)
+                else:
+                    self._remove(event)
+            case ContestClosed(source=None) if event.seq > self.reopened:
+                self.closed = max(self.closed, event.seq)
+            case ContestReopened() if event.seq > self.reopened:
+                self.reopened = event.seq
+                if self.closed <= event.seq:
+                    self.closed = 0
+                    for removal in self.waiting:
+                        self._remove(removal)
+                    self.waiting.clear()
+
+    def _cast(self, cast: VoteCast) -> None:
+        self.anonymous.setdefault(cast.voter, cast.anonymous)
+        if (cast.voter, cast.vote_id) in self.votes:
+            return
+        vote = Vote(cast, VoteStatus.COUNTED, cast.epoch)
+        former = self._former(cast)
+        if self.closed:
+            vote.status = VoteStatus.LATE
+        elif former is not None:
+            former.status, vote.epoch = VoteStatus.REPLACED, former.epoch
+        elif any(self._exceeds(vote, key, votes) for key, votes in vote.parts()):
+            vote.status = VoteStatus.OVERRULED
+        self.votes[cast.voter, cast.vote_id] = vote
+        if vote.status is VoteStatus.COUNTED:
+            for key, _ in vote.parts():
+                if former is None or key[3]:
+                    self.limits[key].append(cast.max_participant if key[3] else cast.max_contest)
+
+    def _former(self, cast: VoteCast) -> Vote | None:
+        """The voter's last vote of the same slot, while it counts."""
+        if cast.form == "plain" or (cast.form == "rating" and cast.max_participant != 1):
+            return None
+        what = cast.choices[0][0] if cast.form == "rating" else ""
+        for vote in reversed(self.votes.values()):
+            its = vote.cast
+            if its is None or vote.status in (VoteStatus.OVERRULED, VoteStatus.LATE):
+                continue
+            about = its.choices[0][0] if its.form == "rating" else ""
+            if (its.voter, its.source, its.form, about) == (cast.voter, cast.source, cast.form, what):
+                return vote if vote.status is VoteStatus.COUNTED else None
+        return None
+
+    def _exceeds(self, vote: Vote, key: Sum, votes: int) -> bool:
+        assert vote.cast is not None
+        limits = [*self.limits[key], vote.cast.max_participant if key[3] else vote.cast.max_contest]
+        return UNLIMITED not in limits and self.used()[key] + votes > max(limits)
+
+    def _remove(self, removal: VoteRemoved) -> None:
+        self.anonymous.setdefault(removal.voter, removal.anonymous)
+        vote = self.votes.setdefault((removal.voter, removal.vote_id), Vote(None, VoteStatus.REMOVED))
+        if vote.status is VoteStatus.COUNTED:
+            vote.status = VoteStatus.REMOVED
+
+    def counting(self) -> Iterator[Vote]:
+        return (vote for vote in self.votes.values() if vote.status is VoteStatus.COUNTED)
+
+    def used(self) -> Counter[Sum]:
+        """What the votes that count use up."""
+        used: Counter[Sum] = Counter()
+        for vote in self.counting():
+            for key, votes in vote.parts():
+                used[key] += votes
+        return used
+
+    def figures(self) -> dict[tuple[str, str], Figures]:
+        """By (participant or "", source or ""), as the fold: no count over both sources, nothing empty."""
+        counts: Counter[tuple[str, str]] = Counter()
+        voters: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for vote in self.counting():
+            assert vote.cast is not None
+            source, voter = vote.cast.source, vote.cast.voter
+            for participant, count in vote.cast.choices:
+                counts[participant, source] += count
+                counts["", source] += count
+            for participant in ("", *(participant for participant, _ in vote.cast.choices)):
+                voters[participant, source].add(voter)
+                voters[participant, ""].add(voter)
+        return {
+            key: Figures(counts[key], len(who), sum(self.anonymous[voter] for voter in who))
+            for key, who in voters.items()
+        }
+
+    def ratings(self) -> dict[str, tuple[int, int, dict[str, tuple[int, int]]]]:
+        """How many ratings and their sum by participant or "", and the same of sub-ratings; nothing empty."""
+        given: dict[str, list[int]] = defaultdict(list)
+        subs: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for vote in self.counting():
+            if vote.cast is not None and vote.cast.rating is not None:
+                for name in ("", vote.cast.choices[0][0]):
+                    given[name].append(vote.cast.rating.value)
+                    for sub, value in vote.cast.rating.sub_ratings:
+                        subs[name][sub].append(value)
+        return {
+            name: (len(of), sum(of), {sub: (len(values), sum(values)) for sub, values in subs[name].items()})
+            for name, of in given.items()
+        }
+
+
+def plainly(log: Sequence[Event]) -> PlainCount:
+    count = PlainCount()
+    for event in log:
+        count.take(event)
+    return count
