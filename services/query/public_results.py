@@ -5,11 +5,10 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
-from libs.tally.contest import MILLION, Phase
+from libs.tally.contest import MILLION, Contest, Phase
 from libs.tally.errors import NotFound
 from libs.web.auth import header
 from libs.web.conditions import not_modified
-from services.query.answers import Header
 from services.query.public_record import hidden, shown
 from services.query.snapshot import Snapshot
 from services.query.snapshots import Snapshots, now
@@ -54,8 +53,8 @@ class PublicResults:
             hides = not await self._receipts.admits(contest, receipt[-1])
         answer = snapshot.answer(hidden if hides else shown)
         unchanged = not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
-        caching = _public(snapshot, moment) if receipt is None else (b"cache-control", b"private, no-store")
-        sent = [*(answer.not_modified if unchanged else answer.headers), caching, ANY_ORIGIN]
+        caching = b"private, no-store" if receipt is not None else for_all(snapshot.contest, moment)
+        sent = [*(answer.not_modified if unchanged else answer.headers), (b"cache-control", caching), ANY_ORIGIN]
         await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
 
@@ -81,8 +80,8 @@ def _not_found(contest: str) -> NotFound:
     return NotFound(f"There is no published contest {contest}.")
 
 
-def _public(snapshot: Snapshot, now: int) -> Header:
-    """Caches answer for everybody, but never past the contest's next change of phase."""
-    ahead = [at - now for at in (snapshot.contest.start, snapshot.contest.end) if at is not None and at > now]
+def for_all(contest: Contest, now: int) -> bytes:
+    """`Cache-Control`: caches answer for everybody, but never past the contest's next change of phase."""
+    ahead = [at - now for at in (contest.start, contest.end) if at is not None and at > now]
     shared_s = min([SHARED_S, *(us // MILLION for us in ahead)])
-    return b"cache-control", b"public, max-age=%d, s-maxage=%d" % (min(1, shared_s), shared_s)
+    return b"public, max-age=%d, s-maxage=%d" % (min(1, shared_s), shared_s)

@@ -1,9 +1,10 @@
 """The vote count record of the specification."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from libs.contracts.tokens import encode_positions
-from libs.tally.contest import MILLION, RatingScale
+from libs.tally.contest import MILLION
 from libs.tally.errors import timestamp
 from libs.tally.figures import Figures, RatingSums
 from services.query.answers import Answer, encoded
@@ -36,9 +37,10 @@ def record(snapshot: Snapshot, sources: bool) -> dict[str, Any]:
         "participants": participants,
     }
     if contest.contest_type == "rating":
-        made["rating"] = _rating(contest.rating, results.rating)
+        subs = contest.rating.sub_ratings
+        made["rating"] = rating(subs, results.rating)
         for key, shown in participants.items():
-            shown["rating"] = _rating(contest.rating, counts.ratings.get(key, NO_RATINGS))
+            shown["rating"] = rating(subs, counts.ratings.get(key, NO_RATINGS))
     if sources:
         for key, shown in participants.items():
             shown["vote_sources"] = [
@@ -86,13 +88,13 @@ def _counted(figures: Figures) -> dict[str, Any]:
     }
 
 
-def _rating(scale: RatingScale, sums: RatingSums) -> dict[str, Any]:
-    """Every sub-rating of the scale is there, and those that were given before the scale changed."""
-    given = {name: each for name, each in sums.sub_ratings.items() if name in scale.sub_ratings or each[0]}
-    subs = {name: given.get(name, (0, 0)) for name in (*scale.sub_ratings, *given)}
+def rating(sub_ratings: Iterable[str], sums: RatingSums) -> dict[str, Any]:
+    """Each of `sub_ratings` is there, and those that were given before the scale was changed to these."""
+    given = {name: each for name, each in sums.sub_ratings.items() if each[0]}
+    names = dict.fromkeys((*sub_ratings, *given))
     return {
         **_sum_and_average(sums.count, sums.total),
-        "sub_ratings": {name: _sum_and_average(*each) for name, each in subs.items()},
+        "sub_ratings": {name: _sum_and_average(*given.get(name, (0, 0))) for name in names},
     }
 
 

@@ -193,11 +193,12 @@ async def test_a_refusal_says_what_hides_the_counts(world: World) -> None:
 async def test_a_hidden_answer_is_the_same_before_and_after_votes(world: World) -> None:
     await song(world, vote_visibility="hidden_until_vote")
     await world.production.register("song", "sms", mapping={"A": "a"})
-    key = await world.production.key(permissions=KEYS["reader"])
-    before = await answers_to(world, key)
+    owner, reader = [await world.production.key(permissions=KEYS[name]) for name in ("owner", "reader")]
+    before = await answers_to(world, reader)
     await vote(world)
-    await world.report("sms", ("A", 10, 5, 2))
-    assert await answers_to(world, key) == before
+    position = await world.report("sms", ("A", 10, 5, 2))
+    assert (await world.counts(owner, position=position))["count"] == 19
+    assert await answers_to(world, reader) == before
 
 
 async def test_a_change_of_visibility_holds_from_the_next_read_on(world: World) -> None:

@@ -177,10 +177,18 @@ class World:
         self._next[partition] = offset + 1
         return encode_positions({partition: offset + 1})
 
+    def head(self) -> str:
+        """The position up to which everything was folded."""
+        return encode_positions({partition: offset for partition, offset in self._next.items() if offset})
+
     async def get(self, path: str, key: str, **headers: str) -> httpx.Response:
         return await self.client.get(path, headers={"authorization": f"Bearer {key}"} | headers)
 
-    async def counts(self, key: str, contest: str = "song", query: str = "?sources=true") -> dict[str, Any]:
+    async def counts(
+        self, key: str, contest: str = "song", query: str = "?sources=true", position: str | None = None
+    ) -> dict[str, Any]:
+        """The vote count record; with everything before `position` in it, and in all other reads from then on."""
+        query += "" if position is None else f"&min_position={position}"
         response = await self.get(f"/contests/{contest}/vote_updates/{query}", key)
         assert response.status_code == 200, response.text
         found: dict[str, Any] = response.json()

@@ -1,0 +1,200 @@
+"""External sources in the counts: by their own ids, in the total or beside it, final behind their marks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from libs.tally.events import ContestClosed, ContestReopened
+from tests.services.query.world import PARTITIONS, World, contest
+
+COUNTED = ("count", "unique_voter_count", "anonymous_voter_count")
+MAPPING = {"A": "a", "A2": "a", "B": "b"}
+
+
+async def song(world: World, **registration: Any) -> str:
+    """Two participants; text messages that know them by letters, `a` by two of them."""
+    await world.production.create("contests", "song", contest())
+    for participant in "ab":
+        await world.production.enter("song", participant)
+    await world.production.register(
+        "song", "sms", **({"title": "Text messages", "mapping": MAPPING} | registration)
+    )
+    return await world.production.key()
+
+
+def figures(counted: dict[str, Any]) -> tuple[int, int, int]:
+    votes, unique, anonymous = (counted[name] for name in COUNTED)
+    return votes, unique, anonymous
+
+
+def sources(entry: dict[str, Any]) -> dict[tuple[str, str | None], tuple[int, int, int]]:
+    return {(of["source"], of.get("mapped_id")): figures(of) for of in entry["vote_sources"]}
+
+
+def totals(found: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
+    return {of["source"]: figures(of) for of in found["total_vote_sources"]}
+
+
+async def test_external_figures_are_added_to_those_of_the_participants_they_are_mapped_to(world: World) -> None:
+    key = await song(world)
+    await world.vote("a", 2, voter="ann")
+    await world.vote("b", 1, voter="guest", anonymous=True)
+    await world.report("sms", ("A", 10, 7, 3), ("B", 4, 4, 1))
+    found = await world.counts(key)
+    assert figures(found) == (17, 13, 5)
+    a, b = (found["participants"][participant] for participant in "ab")
+    assert (figures(a), figures(b)) == ((12, 8, 3), (5, 5, 2))
+    assert list(sources(a).items()) == [
+        (("c-free", None), (2, 1, 0)),
+        (("c-paid", None), (0, 0, 0)),
+        (("sms", "A"), (10, 7, 3)),
+        (("sms", "A2"), (0, 0, 0)),
+    ]
+    assert sources(b)["sms", "B"] == (4, 4, 1)
+    assert totals(found) == {"c-free": (3, 2, 1), "c-paid": (0, 0, 0), "sms": (14, 11, 4)}
+    sms = found["total_vote_sources"][2]
+    assert (sms["title"], sms["is_in_total"], sms["is_internal"]) == ("Text messages", True, False)
+
+
+async def test_before_a_report_all_is_zero_and_updated_is_the_registration(world: World) -> None:
+    key = await song(world)
+    found = await world.counts(key)
+    assert sources(found["participants"]["b"])["sms", "B"] == (0, 0, 0)
+    sms = found["total_vote_sources"][2]
+    assert (sms["updated"], figures(sms)) == ("2026-09-21T14:13:24.000000Z", (0, 0, 0))
+    position = await world.report("sms", ("A", 1, 1, 0))
+    await world.vote("a")
+    sms = (await world.counts(key, position=position))["total_vote_sources"][2]
+    assert sms["updated"] == "2026-09-21T14:13:20.000000Z"
+
+
+async def test_a_source_outside_the_total_is_shown_and_not_added(world: World) -> None:
+    key = await song(world, is_in_total=False)
+    await world.vote("a", 2)
+    await world.report("sms", ("A", 10, 7, 3))
+    found = await world.counts(key)
+    assert figures(found) == figures(found["participants"]["a"]) == (2, 1, 0)
+    assert sources(found["participants"]["a"])["sms", "A"] == (10, 7, 3)
+    assert totals(found)["sms"] == (10, 7, 3)
+    assert found["total_vote_sources"][2]["is_in_total"] is False
+
+
+async def test_an_unmapped_id_counts_once_it_is_mapped_and_a_changed_mapping_moves_it(world: World) -> None:
+    key = await song(world, mapping={})
+    await world.report("sms", ("A", 10, 7, 3))
+    for mapping, expected in (({}, (0, 0)), ({"A": "a"}, (10, 0)), ({"A": "b"}, (0, 10)), ({"A": "gone"}, (0, 0))):
+        await world.production.change("vote_sources", "song~sms", {"mapping": mapping}, "song")
+        found = await world.counts(key)
+        assert tuple(found["participants"][participant]["count"] for participant in "ab") == expected
+        assert found["count"] == totals(found)["sms"][0] == sum(expected)
+
+
+async def test_a_retired_source_stays_with_what_it_counted(world: World) -> None:
+    key = await song(world)
+    await world.production.register("song", "tv", mapping={"1": "a"})
+    await world.report("sms", ("A", 10, 7, 3))
+    for source, mapping in (("sms", MAPPING), ("tv", {"1": "a"})):
+        await world.production.change(
+            "vote_sources", f"song~{source}", {"mapping": mapping, "retired": True}, "song"
+        )
+    found = await world.counts(key)
+    assert (found["count"], totals(found)["sms"]) == (10, (10, 7, 3))
+    assert sources(found["participants"]["a"])["sms", "A"] == (10, 7, 3)
+    assert "tv" not in totals(found)
+
+
+async def test_a_rejected_participants_external_votes_are_in_no_result_until_it_is_approved(world: World) -> None:
+    key = await song(world)
+    await world.report("sms", ("A", 10, 7, 3), ("B", 4, 4, 1))
+    for status, expected in (("rejected", (10, 7, 3)), ("approved", (14, 11, 4))):
+        await world.production.change("participants", "b", {"status": status}, "song")
+        found = await world.counts(key)
+        assert figures(found) == totals(found)["sms"] == expected
+        assert ("b" in found["participants"]) is (status == "approved")
+
+
+async def test_legacy_and_current_reads_and_the_public_see_the_same_numbers(world: World) -> None:
+    key = await song(world)
+    await world.vote("a", 2)
+    await world.report("sms", ("A", 10, 7, 3))
+    shape = (await world.legacy("/legacy/contests/song", key)).json()
+    assert (shape["total_vote_count"], shape["unique_voter_count"]) == (12, 8)
+    assert [entry["vote_count"] for entry in shape["participants"]] == [12, 0]
+    for entry in (
+        (await world.legacy("/legacy/participants/a", key)).json(),
+        (await world.get("/participants/a", key)).json(),
+    ):
+        assert (entry["vote_count"], entry["rater_count"]) == (12, 8)
+    public = (await world.client.get("/public/contests/song/results")).json()
+    assert (public["count"], [entry["count"] for entry in public["participants"]]) == (12, [12, 0])
+
+
+async def test_the_counts_are_final_when_every_partition_and_source_has_passed_its_mark(world: World) -> None:
+    key = await song(world)
+    await world.vote("a", 2)
+    await close(world, approved=["a", "b"], sources={"sms": MAPPING})
+    tags = {await finality(world, key)}
+    for partition in range(PARTITIONS):
+        await world.fold(ContestClosed("song", 1), partition)
+        tags.add(await finality(world, key))
+    assert {state for state, _ in tags} == {"provisional"}
+    position = await world.report("sms", ("A", 10, 7, 3))
+    assert (await world.counts(key, position=position))["count"] == 12
+    before = await finality(world, key)
+    position = await world.fold(ContestClosed("song", 1, "sms"))
+    found = await world.counts(key, position=position)
+    after = await finality(world, key)
+    assert (before[0], after[0], found["count"]) == ("provisional", "final", 12)
+    assert before[1] != after[1]
+    assert (await world.client.get("/public/contests/song/results")).json()["final"] is True
+
+
+async def test_what_changes_behind_the_closing_shows_in_no_result_before_a_reopening(world: World) -> None:
+    key = await song(world)
+    await world.vote("a", 2)
+    await world.vote("b", 3)
+    await world.report("sms", ("A", 10, 7, 3))
+    await close(world, approved=["a"], sources={"sms": {"A": "a"}})
+    await world.close()
+    position = await world.fold(ContestClosed("song", 1, "sms"))
+    await world.production.change("participants", "b", {"status": "approved"}, "song")
+    await world.production.change("vote_sources", "song~sms", {"mapping": {"A": "b"}, "retired": True}, "song")
+    assert (await finality(world, key))[0] == "final"
+    found = await world.counts(key, position=position)
+    assert (found["count"], list(found["participants"])) == (12, ["a"])
+    late = await world.vote("a", 100, voter="late")
+    assert (await world.counts(key, position=late))["count"] == 12
+    shape = (await world.legacy("/legacy/contests/song", key)).json()
+    assert (shape["total_vote_count"], len(shape["participants"])) == (12, 1)
+    assert (await world.get("/participants/b", key)).json()["vote_count"] == 0
+    await world.production.change("contests", "song", contest() | {"reopened": 1}, "song")
+    for partition in range(PARTITIONS):
+        position = await world.fold(ContestReopened("song", 1), partition)
+    found = await world.counts(key, position=position)
+    assert (found["count"], (await finality(world, key))[0]) == (15, "provisional")
+    assert figures(found["participants"]["b"]) == (13, 8, 3)
+
+
+async def close(world: World, approved: list[str], sources: dict[str, dict[str, str]]) -> None:
+    """Decide the first closing of the contest, as its record keeps it."""
+    registrations = {
+        name: {
+            "title": name,
+            "is_in_total": True,
+            "mode": "cumulative",
+            "mapping": mapping,
+            "retired": False,
+            "registered": 1,
+        }
+        for name, mapping in sources.items()
+    }
+    closing = {"seq": 1, "end": 1, "approved": approved, "sources": registrations}
+    document = contest(end="2021-01-01T00:00:00Z") | {"closing": closing}
+    await world.production.change("contests", "song", document, "song")
+
+
+async def finality(world: World, key: str) -> tuple[str, str]:
+    """`Tally-Final` and the entity tag, with everything that was folded."""
+    position = world.head()
+    answer = await world.get(f"/contests/song/vote_updates?sources=true&min_position={position}", key)
+    return answer.headers["tally-final"], answer.headers["etag"]

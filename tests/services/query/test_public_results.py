@@ -1,0 +1,236 @@
+"""The public results: for everybody, cached by everybody, and open to voters first where the contest says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from libs.contracts.pseudonyms import receipt
+from libs.storage.secrets import server_secret
+from libs.storage.store import open_store
+from services.query.public_results import for_all
+from tests.services.query.world import World, contest
+from tests.support.builders import NOW, a_contest
+
+PATH = "/public/contests/song/results"
+
+
+async def song(world: World, participants: str = "abc", **config: Any) -> None:
+    await world.production.create("contests", "song", contest(**config))
+    for participant in participants:
+        await world.production.enter("song", participant)
+
+
+async def results(world: World, **query: str) -> dict[str, Any]:
+    answer = await world.client.get(PATH, params=query)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def given_receipt(world: World, contest: str = "song", vote_id: str = "v1") -> str:
+    """As ingestion gives it to a voter."""
+    key = await server_secret(open_store(world.settings.storage_url), "receipts")
+    return receipt(key, contest, "voter", vote_id)
+
+
+def keys(found: dict[str, Any]) -> list[str]:
+    return [entry["participant_key"] for entry in found["participants"]]
+
+
+def column(found: dict[str, Any], name: str) -> list[Any]:
+    return [entry[name] for entry in found["participants"]]
+
+
+async def test_the_record_has_exactly_the_documented_members(world: World) -> None:
+    await song(world, "a")
+    await world.production.enter("song", "b", title="Ben", image_key="i1")
+    await world.vote("b", 3)
+    await world.vote("a", 1)
+    found = await results(world)
+    assert found == {
+        "contest_key": "song",
+        "phase": "running",
+        "final": False,
+        "participants": [
+            {"participant_key": "a", "title": "A", "image": None, "rank": 2, "count": 1, "share": 0.25},
+            {"participant_key": "b", "title": "Ben", "image": {"key": "i1"}, "rank": 1, "count": 3, "share": 0.75},
+        ],
+        "count": 4,
+        "updated": "2026-09-21T14:13:20.001000Z",
+    }
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_no_key_is_needed_and_none_is_looked_at(world: World, slash: str) -> None:
+    await song(world)
+    for headers in ({}, {"authorization": "Bearer tk_nobody"}):
+        answer = await world.client.get(PATH + slash, headers=headers)
+        assert answer.status_code == 200
+        assert answer.headers["access-control-allow-origin"] == "*"
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("participated", "abcd"), ("running_number", "abcd"), ("vote_count", "bdca")],
+)
+async def test_ties_share_a_rank_and_the_order_does_not_change_ranks(
+    world: World, order: str, expected: str
+) -> None:
+    await song(world, "abcd", participant_order=order)
+    for participant, count in {"b": 5, "c": 2, "d": 5}.items():
+        await world.vote(participant, count, voter=participant)
+    found = await results(world)
+    assert keys(found) == list(expected)
+    ranks = dict(zip(keys(found), column(found, "rank"), strict=True))
+    assert ranks == {"a": 4, "b": 1, "c": 3, "d": 1}
+
+
+async def test_without_votes_all_are_first_with_a_share_of_nothing(world: World) -> None:
+    await song(world, "ab")
+    found = await results(world)
+    assert (column(found, "rank"), column(found, "share"), found["count"]) == ([1, 1], [0, 0], 0)
+    assert found["updated"] == "2026-09-21T14:13:21.000000Z"
+
+
+@pytest.mark.parametrize(("amount", "expected"), [(-1, "cba"), (2, "cb"), (0, "")])
+async def test_the_best_are_listed_and_the_total_is_over_all(world: World, amount: int, expected: str) -> None:
+    await song(world, participant_order="vote_count", limit_result_amount=amount)
+    for participant, count in {"a": 1, "b": 2, "c": 7}.items():
+        await world.vote(participant, count, voter=participant)
+    found = await results(world)
+    assert (keys(found), found["count"]) == (list(expected), 10)
+    assert column(found, "share") == [0.7, 0.2, 0.1][: len(expected)]
+
+
+async def test_owner_only_lists_no_participants_and_still_says_the_total(world: World) -> None:
+    await song(world, participant_visibility="owner_only")
+    await world.vote("a", 2)
+    found = await results(world)
+    assert (found["participants"], found["count"]) == ([], 2)
+
+
+async def test_a_receipt_opens_what_is_hidden_until_the_vote(world: World) -> None:
+    await song(world, vote_visibility="hidden_until_vote")
+    await world.vote("a", 2)
+    opened = await world.client.get(PATH, params={"receipt": await given_receipt(world)})
+    assert (opened.json()["count"], opened.headers["cache-control"]) == (2, "private, no-store")
+    assert (await results(world))["count"] is None
+
+
+@pytest.mark.parametrize("bad", ["", "nonsense", "ä", "%00", "A" * 3000])
+async def test_a_bad_receipt_opens_nothing_and_is_no_error(world: World, bad: str) -> None:
+    await song(world, vote_visibility="hidden_until_vote")
+    await world.vote("a", 2)
+    answer = await world.client.get(PATH, params={"receipt": bad})
+    assert (answer.status_code, answer.json()["count"]) == (200, None)
+    assert answer.headers["cache-control"] == "private, no-store"
+
+
+async def test_a_receipt_of_another_contest_opens_nothing(world: World) -> None:
+    await song(world, vote_visibility="hidden_until_vote")
+    good = await given_receipt(world)
+    for bad in (await given_receipt(world, "other"), good[:-2] + "AA", good[2:]):
+        assert (await results(world, receipt=bad))["count"] is None
+
+
+@pytest.mark.parametrize("visibility", ["hidden", "hidden_until_end"])
+async def test_a_receipt_opens_nothing_else(world: World, visibility: str) -> None:
+    await song(world, vote_visibility=visibility)
+    assert (await results(world, receipt=await given_receipt(world)))["count"] is None
+
+
+async def test_what_is_not_published_or_not_of_this_world_is_not_there(world: World) -> None:
+    await world.production.create("contests", "draft", {"contest_config": {"start": "2020-01-01T00:00:00Z"}})
+    await world.production.create("contests", "planned", contest() | {"publish": "2099-01-01T00:00:00Z"})
+    await world.test.create("contests", "trial", contest())
+    for key in ("draft", "planned", "trial", "nothing", "%2e%2e", "a b"):
+        answer = await world.client.get(f"/public/contests/{key}/results")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_a_contest_that_goes_and_comes_again_with_another_owner_is_found(world: World) -> None:
+    for account in ("acme", "globex", "acme"):
+        await world.production.create("contests", "song", contest(), account)
+        assert (await results(world))["count"] == 0
+        await world.production.delete("contests", "song", "song", account)
+        assert (await world.client.get(PATH)).status_code == 404
+
+
+async def test_only_get_is_taken(world: World) -> None:
+    answer = await world.client.post(PATH)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+
+
+async def test_an_unchanged_answer_is_304_and_a_vote_a_name_and_a_phase_change_its_tag(world: World) -> None:
+    await song(world)
+    tags = []
+
+    async def changed() -> bool:
+        """Whether the answer is a new one; the tag that it has stands for it from then on."""
+        answer = await world.client.get(PATH, headers={"if-none-match": tags[-1] if tags else '"none"'})
+        assert answer.status_code in (200, 304)
+        tags.append(answer.headers["etag"])
+        assert "cache-control" in answer.headers
+        return answer.status_code == 200
+
+    assert await changed()
+    assert not await changed()
+    position = await world.vote("a")
+    key = await world.production.key()
+    await world.get(f"/contests/song/vote_updates?min_position={position}", key)
+    assert await changed()
+    await world.production.change("participants", "a", {"status": "approved", "title": "Ann"}, "song")
+    assert await changed()
+    await world.production.change("contests", "song", contest(end="2021-01-01T00:00:00Z"), "song")
+    assert await changed()
+    assert not await changed()
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "expected"),
+    [
+        (-60, None, b"public, max-age=1, s-maxage=2"),
+        (-60, 3600, b"public, max-age=1, s-maxage=2"),
+        (-60, -1, b"public, max-age=1, s-maxage=2"),
+        (1.9, 3600, b"public, max-age=1, s-maxage=1"),
+        (-60, 1.5, b"public, max-age=1, s-maxage=1"),
+        (-60, 0.9, b"public, max-age=0, s-maxage=0"),
+    ],
+)
+def test_caches_never_answer_past_a_change_of_phase(start_s: float, end_s: float | None, expected: bytes) -> None:
+    start, end = (None if at is None else NOW + int(at * 1_000_000) for at in (start_s, end_s))
+    assert for_all(a_contest(start=start, end=end), NOW) == expected
+
+
+async def test_an_answer_without_a_receipt_may_be_cached_by_all(world: World) -> None:
+    await song(world)
+    answer = await world.client.get(PATH)
+    assert answer.headers["cache-control"] == "public, max-age=1, s-maxage=2"
+
+
+async def test_the_end_opens_what_was_hidden_until_then(world: World) -> None:
+    for visibility in ("hidden_until_end", "hidden_until_vote"):
+        key = f"by-{visibility}"
+        path = f"/public/contests/{key}/results"
+        await world.production.create(
+            "contests", key, contest(vote_visibility=visibility, end="2099-01-01T00:00:00Z")
+        )
+        assert (await world.client.get(path)).json()["count"] is None
+        await world.production.change(
+            "contests", key, contest(vote_visibility=visibility, end="2021-01-01T00:00:00Z"), key
+        )
+        found = (await world.client.get(path)).json()
+        assert (found["phase"], found["count"]) == ("finished", 0)
+
+
+async def test_the_hot_route_is_documented_without_a_key(world: World) -> None:
+    document = (await world.client.get("/openapi.json")).json()
+    operation = document["paths"]["/public/contests/{contest_key}/results"]["get"]
+    assert {parameter["name"] for parameter in operation["parameters"]} == {"contest_key", "receipt"}
+    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    assert schema == {"$ref": "#/components/schemas/PublicResultsRecord"}
+    assert "security" not in operation
+    assert {"200", "304", "404", "503"} <= set(operation["responses"])

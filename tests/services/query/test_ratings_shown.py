@@ -1,0 +1,139 @@
+"""Ratings beside the counts of rating contests: sums to the millionth, averages, and sub-ratings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from libs.tally.events import Rating
+from libs.tally.figures import RatingSums
+from services.query.record import rating
+from tests.services.query.world import PUBLISHED, World, contest
+from tests.support.builders import a_removal, pseudonym
+
+MILLION = 1_000_000
+SCALE = {
+    "max_rating": 10,
+    "step_size": "fraction",
+    "sub_rating_configs": [{"sub_rating_id": "voice"}, {"sub_rating_id": "show"}],
+}
+
+
+def rated(**config: Any) -> dict[str, Any]:
+    """A rating contest with two sub-ratings."""
+    return contest(**({"rating": SCALE} | config)) | {"contest_type": "rating"}
+
+
+async def song(world: World) -> str:
+    await world.production.create("contests", "song", rated())
+    for participant in "ab":
+        await world.production.enter("song", participant)
+    return await world.production.key()
+
+
+async def rate(world: World, participant: str, value: float, voter: str, **subs: float) -> None:
+    given = tuple((name, int(sub * MILLION)) for name, sub in sorted(subs.items()))
+    await world.vote(
+        participant, voter=voter, form="rating", rating=Rating(int(value * MILLION), given), max_participant=1
+    )
+
+
+async def test_ratings_stand_beside_the_counts_of_participants_and_contest(world: World) -> None:
+    key = await song(world)
+    await rate(world, "a", 4.5, "ann", voice=4)
+    await rate(world, "a", 9, "bob", voice=5, show=1.5)
+    await rate(world, "b", 1, "bob")
+    found = await world.counts(key)
+    voice, show = {"sum": 9, "average": 4.5}, {"sum": 1.5, "average": 1.5}
+    none = {"sum": 0, "average": None}
+    subs = {"voice": voice, "show": show}
+    assert found["participants"]["a"]["rating"] == {"sum": 13.5, "average": 6.75, "sub_ratings": subs}
+    unrated = {"voice": none, "show": none}
+    assert found["participants"]["b"]["rating"] == {"sum": 1, "average": 1, "sub_ratings": unrated}
+    assert found["rating"] == {"sum": 14.5, "average": 4.833333, "sub_ratings": subs}
+    assert (found["count"], found["unique_voter_count"]) == (3, 2)
+    assert [found["participants"][participant]["count"] for participant in "ab"] == [2, 1]
+    assert (await world.counts(key, query=""))["rating"] == found["rating"]
+
+
+async def test_before_any_rating_sums_are_zero_and_averages_null(world: World) -> None:
+    key = await song(world)
+    found = await world.counts(key)
+    none = {"sum": 0, "average": None}
+    expected = none | {"sub_ratings": {"voice": none, "show": none}}
+    assert found["rating"] == found["participants"]["a"]["rating"] == expected
+
+
+async def test_a_replaced_rating_and_a_removed_one_leave_no_trace(world: World) -> None:
+    key = await song(world)
+    await rate(world, "a", 2, "ann", voice=1)
+    await rate(world, "a", 8, "ann", show=3)
+    found = await world.counts(key)
+    subs = {"voice": {"sum": 0, "average": None}, "show": {"sum": 3, "average": 3}}
+    assert found["rating"] == {"sum": 8, "average": 8, "sub_ratings": subs}
+    assert found["count"] == 1
+    position = await world.fold(a_removal("v2", voter="ann", contest="song"))
+    found = await world.counts(key, position=position)
+    assert (found["rating"]["sum"], found["rating"]["average"], found["count"]) == (0, None, 0)
+
+
+async def test_the_ratings_of_a_rejected_participant_are_in_no_result(world: World) -> None:
+    key = await song(world)
+    await rate(world, "a", 4, "ann")
+    await rate(world, "b", 10, "ann")
+    await world.production.change("participants", "b", {"status": "rejected"}, "song")
+    assert (await world.counts(key))["rating"]["sum"] == 4
+    await world.production.change("participants", "b", {"status": "approved"}, "song")
+    assert (await world.counts(key))["rating"]["sum"] == 14
+
+
+async def test_ratings_are_summed_over_partitions(world: World) -> None:
+    key = await song(world)
+    voters = [f"v{number}" for number in range(20)]
+    assert len({pseudonym(voter)[0] for voter in voters}) > 1
+    for voter in voters:
+        await rate(world, "a", 0.1, voter, voice=0.000001)
+    found = (await world.counts(key))["rating"]
+    assert (found["sum"], found["average"]) == (2, 0.1)
+    assert found["sub_ratings"]["voice"] == {"sum": 0.00002, "average": 0.000001}
+
+
+async def test_a_sub_rating_that_is_no_more_on_the_scale_shows_what_it_was_given(world: World) -> None:
+    key = await song(world)
+    await rate(world, "a", 4, "ann", voice=2)
+    document = rated(rating=SCALE | {"sub_rating_configs": []})
+    await world.production.change("contests", "song", document, "song")
+    assert (await world.counts(key))["rating"]["sub_ratings"] == {"voice": {"sum": 2, "average": 2}}
+
+
+@pytest.mark.parametrize("kind", ["voteonly", "participation", "ordering"])
+async def test_other_contests_show_no_ratings(world: World, kind: str) -> None:
+    await world.production.create("contests", "song", PUBLISHED | {"contest_type": kind})
+    await world.production.enter("song", "a")
+    found = await world.counts(await world.production.key())
+    assert "rating" not in found
+    assert "rating" not in found["participants"]["a"]
+
+
+async def test_rater_count_is_the_number_of_distinct_raters(world: World) -> None:
+    key = await song(world)
+    await rate(world, "a", 4, "ann")
+    await rate(world, "a", 5, "ann")
+    await rate(world, "a", 5, "bob")
+    shape = (await world.legacy("/legacy/participants/a", key)).json()
+    record = (await world.get("/participants/a", key)).json()
+    assert (shape["vote_count"], shape["rater_count"]) == (record["vote_count"], record["rater_count"]) == (2, 2)
+
+
+@given(st.lists(st.integers(0, 10 * MILLION), max_size=50))
+def test_sums_are_exact_and_averages_to_the_nearest_millionth(values: list[int]) -> None:
+    found = rating((), RatingSums(len(values), sum(values)))
+    assert round(found["sum"] * MILLION) == sum(values)
+    if values:
+        assert abs(found["average"] * MILLION - sum(values) / len(values)) <= 0.5 + 1e-6
+        assert len(repr(found["average"]).partition(".")[2].partition("e")[0]) <= 6
+    else:
+        assert found["average"] is None
