@@ -83,15 +83,18 @@ class Reporter:
         registration = _in_use(config, contest, source)
         key = source_log_key(contest, source)
         partition = self.topic.partition_of(key)
-        state, appended = await self.views.report(partition, contest, source, report.report_id), None
-        if state.offset is None:
+        state = await self.views.report(partition, contest, source, report.report_id)
+        replayed = state.offset is not None
+        if not replayed:
             await self._check_room(partition, contest, source, report)
             value = vote_codec.encode(_event(contest, source, registration.mode, report))
             if len(value) > MAX_RECORD_BYTES:
                 raise RecordTooLarge("The report is too large for one record of the log: send it in parts.")
+            appended = None
             with suppress(AppendUnknown):
                 appended = await self.log.append(self.topic.name, partition, value, key.encode())
             state = await self._fold(partition, contest, source, report.report_id, deadline)
+            replayed = appended is not None and appended.exact and appended.offset != state.offset
         if state.content != report.content:
             raise IdempotencyKeyReused(f"The report id {report.report_id} was used for another report.")
         if state.late:
@@ -102,7 +105,7 @@ class Reporter:
             state.offset,
             frozenset(state.held),
             mapped(registration, {stored.key for stored in config.participants}),
-            replayed=appended is None or (appended.exact and appended.offset != state.offset),
+            replayed,
         )
 
     async def _check_room(self, partition: int, contest: str, source: str, report: Report) -> None:

@@ -1,12 +1,15 @@
 """The registration of an external vote source with a contest: its title, and whom its figures are for."""
 
-from typing import Annotated, ClassVar, Literal
+import re
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from libs.catalogue.schemas.base import Record
 
-MAX_MAPPED_ID_BYTES = 128
+SOURCE_NAME: Final = re.compile(r"(?!c-)[A-Za-z0-9_.-]{1,64}")
+"""Names that begin with `c-` are reserved for internal sources."""
+MAX_MAPPED_ID_BYTES: Final = 128
 
 
 def _mapped_id(value: str) -> str:
@@ -17,13 +20,6 @@ def _mapped_id(value: str) -> str:
     return value
 
 
-SourceName = Annotated[
-    str,
-    Field(
-        pattern=r"^([abd-zA-Z0-9_.\-][A-Za-z0-9_.\-]{0,63}|c([A-Za-z0-9_.][A-Za-z0-9_.\-]{0,62})?)$",
-        description="1 to 64 of A-Z a-z 0-9 _ . -; names that begin with `c-` are reserved.",
-    ),
-]
 MappedId = Annotated[str, AfterValidator(_mapped_id), Field(description="The source's own id of a participant.")]
 Mode = Literal["cumulative", "delta"]
 

@@ -1,0 +1,190 @@
+"""Reports of external sources when the log is in doubt, and around the close."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+import pytest
+
+from libs.casting import reporting
+from libs.casting.reporting import Report, Reporter
+from libs.catalogue.closing import closed
+from libs.catalogue.contests import contest_of, sources_of
+from libs.contracts.catalogue import ContestConfig, Stored
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import Appended
+from libs.contracts.topics import source_log_key, votes_topic
+from libs.kafka.errors import AppendUnknown, NotAppended
+from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
+from libs.tally.events import ContestClosed, ContestReopened
+from libs.tally.figures import Figures
+from tests.support.folded_log import PARTITIONS, FoldedLog, folded_log
+
+REPORT = Report("one", None, (("A", 5, 4, 3),))
+MARK = ContestClosed("contest", 1, "sms")
+
+
+def stored(key: str, **document: Any) -> Stored:
+    return Stored(key, 1, 1, 1, 1, "contest", orjson.dumps(document).decode())
+
+
+CONFIG = ContestConfig(
+    version=1,
+    contest=stored("contest"),
+    participants=(stored("p"),),
+    sources=(stored("contest~sms", mapping={"A": "p"}),),
+)
+
+
+def a_closed(config: ContestConfig) -> ContestConfig:
+    """As it stands after its closing; what is registered may change afterwards."""
+    contest = contest_of("account", config)
+    assert contest is not None
+    assert config.contest is not None
+    document = closed(config.contest.document, contest, sources_of(config), 1)
+    return replace(config, contest=stored("contest", **document))
+
+
+@dataclass
+class Desk:
+    """A reporter over a log that is folded at each append; `append` is how that goes."""
+
+    log: FoldedLog
+    partition: int
+    config: ContestConfig = CONFIG
+    appended: int = 0
+    before: Callable[[], Awaitable[object]] | None = None
+    fails: Exception | None = None
+    lost: bool = False
+
+    @property
+    def reporter(self) -> Reporter:
+        return Reporter(votes_topic("any", PARTITIONS), self.log.views, self, self)
+
+    async def contest_config(self, account: str, contest: str) -> ContestConfig:
+        return self.config
+
+    async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended:
+        assert (partition, key) == (self.partition, b"contest:sms")
+        self.appended += 1
+        if self.before is not None:
+            await self.before()
+        if not self.lost:
+            await self.write(value)
+        if self.fails is not None:
+            raise self.fails
+        position = await self.log.views.position(partition)
+        assert position is not None
+        return Appended(partition, position.offset - 1, exact=True)
+
+    async def write(self, value: bytes) -> None:
+        await self.log.append([value], self.partition)
+        await self.log.fold(self.partition)
+
+    async def mark(self, mark: ContestClosed | ContestReopened = MARK) -> None:
+        await self.write(vote_codec.encode(mark))
+
+    async def figures(self) -> dict[str, Figures]:
+        counts = await self.log.views.counts(self.partition, "contest")
+        return {} if counts is None or "sms" not in counts.sources else dict(counts.sources["sms"].figures)
+
+
+@pytest.fixture
+async def desk(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[Desk]:
+    async with folded_log(kafka, valkey_address, namespace) as log:
+        partition = votes_topic("any", PARTITIONS).partition_of(source_log_key("contest", "sms"))
+        await log.fold(partition)
+        yield Desk(log, partition)
+
+
+async def send(desk: Desk, report: Report = REPORT) -> reporting.Folded:
+    return await desk.reporter.report("account", "contest", "sms", report)
+
+
+async def test_a_report_that_landed_unacknowledged_is_answered_by_the_fold(desk: Desk) -> None:
+    desk.fails = AppendUnknown("no answer")
+    folded = await send(desk)
+    assert not folded.replayed
+    assert await desk.figures() == {"A": Figures(5, 4, 3)}
+
+
+async def test_a_report_whose_outcome_is_unknown_is_safe_to_send_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporting, "FOLD_WAIT_S", 0.1)
+    desk.fails, desk.lost = AppendUnknown("no answer"), True
+    with pytest.raises(ViewsUnavailable, match="same report_id") as raised:
+        await send(desk)
+    assert raised.value.retry_after_s is not None
+    desk.fails, desk.lost = None, False
+    folded = await send(desk)
+    assert not folded.replayed
+    assert await desk.figures() == {"A": Figures(5, 4, 3)}
+
+
+async def test_a_report_that_arrives_twice_counts_once(desk: Desk) -> None:
+    delta = replace(CONFIG, sources=(stored("contest~sms", mapping={"A": "p"}, mode="delta"),))
+    desk.config = delta
+    folded = await send(desk)
+    first, _ = await asyncio.gather(send(desk), send(desk))
+    assert first.replayed
+    assert (first.offset, desk.appended) == (folded.offset, 1)
+
+    async def the_other_came_first() -> None:
+        desk.before = None
+        await send(desk, replace(REPORT, report_id="two"))
+
+    desk.before = the_other_came_first
+    raced = await send(desk, replace(REPORT, report_id="two"))
+    assert raced.replayed
+    assert await desk.figures() == {"A": Figures(10, 8, 6)}
+
+
+async def test_a_definite_failure_says_so_and_leaves_nothing(desk: Desk) -> None:
+    desk.fails, desk.lost = NotAppended("full", retry_after_s=1), True
+    with pytest.raises(NotAppended):
+        await send(desk)
+    assert await desk.figures() == {}
+
+
+async def test_a_closed_source_refuses_before_anything_is_recorded(desk: Desk) -> None:
+    await send(desk)
+    await desk.mark()
+    with pytest.raises(ContestFinal):
+        await send(desk, Report("two", None, (("A", 9, 0, 0),)))
+    assert desk.appended == 1
+    assert (await send(desk)).replayed
+
+
+async def test_a_report_that_the_close_overtakes_changes_nothing_also_after_a_reopening(desk: Desk) -> None:
+    await send(desk)
+    desk.before = desk.mark
+    late = Report("two", None, (("A", 9, 0, 0),))
+    with pytest.raises(ContestFinal):
+        await send(desk, late)
+    desk.before = None
+    await desk.mark(ContestReopened("contest", 1))
+    with pytest.raises(ContestFinal, match="new id"):
+        await send(desk, late)
+    assert await desk.figures() == {"A": Figures(5, 4, 3)}
+    await send(desk, replace(late, report_id="three"))
+    assert await desk.figures() == {"A": Figures(9)}
+
+
+async def test_until_its_close_a_source_reports_by_what_its_contest_was_closed_with(desk: Desk) -> None:
+    at_the_close = a_closed(CONFIG)
+    later = stored("contest~sms", mapping={}, mode="delta")
+    desk.config = replace(at_the_close, sources=(later, stored("contest~radio")))
+    await send(desk)
+    folded = await send(desk, replace(REPORT, report_id="two"))
+    assert folded.mapping == {"A": "p"}
+    assert await desk.figures() == {"A": Figures(5, 4, 3)}
+    with pytest.raises(ContestFinal):
+        await desk.reporter.report("account", "contest", "radio", REPORT)
+    desk.config = replace(at_the_close, sources=(stored("contest~sms", retired=True),))
+    with pytest.raises(NotFound):
+        await send(desk, replace(REPORT, report_id="three"))
