@@ -27,7 +27,8 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
-from services.projector.purchases import PurchaseManager, Steps
+from services.projector.purchase_steps import Steps
+from services.projector.purchases import PurchaseManager
 from services.projector.settings import Settings
 
 RETRY_S = 0.5

@@ -116,7 +116,7 @@ async def test_of_one_purchase_only_one_step_is_under_way(purchases: FoldedPurch
 
 
 async def test_what_was_recorded_is_left_alone_while_the_fold_comes_to_it(purchases: FoldedPurchases) -> None:
-    """The first one's outcome never comes to be folded here; the second shows that the manager has looked again."""
+    """The first one's outcome is never folded; that the second is cast shows that the manager has looked again."""
     first, second = a_purchase("first"), a_purchase("second")
     attempts: Counter[str] = Counter()
 

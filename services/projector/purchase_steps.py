@@ -1,0 +1,82 @@
+"""The next step of a purchase: cast its votes, or take them back; and what the log is to say of it."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from libs.casting.casting import Caster
+from libs.casting.removing import Remover
+from libs.contracts.purchases import (
+    Purchase,
+    PurchaseCast,
+    PurchaseEvent,
+    PurchaseRefused,
+    PurchaseStatus,
+    PurchaseTakenBack,
+)
+from libs.purchases.vault import Vaults
+from libs.purchases.votes import paid_vote
+from libs.tally.commands import CastVote
+from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
+
+UNDECIDED: Final = frozenset(
+    {"log_unavailable", "views_unavailable", "ledger_catching_up", "overloaded", "gone", "internal_error"}
+)
+"""Codes that decide nothing about a purchase. A secret that is gone may be a wrong setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Every step may be taken again, by anybody: a purchase has one vote id.
+
+    A refusal is recorded first, and then the vote id is used up, so that a slow attempt cannot cast it later.
+    `catalogue_is_folded` tells whether the catalogue's views have come to the catalogue log's end as of the call.
+    """
+
+    caster: Caster
+    remover: Remover
+    vaults: Vaults
+    catalogue_is_folded: Callable[[], Awaitable[bool]]
+
+    async def take(self, purchase: Purchase) -> PurchaseEvent:
+        """What became of it. Raises a `TallyError` of the codes in `UNDECIDED`."""
+        casts = purchase.status is PurchaseStatus.RECORDED
+        step = self._cast if casts else self._take_back
+        try:
+            try:
+                return await step(purchase)
+            except NotFound:
+                # a refusal is for good, and an emptied catalogue view knows no contest yet
+                if not await self.catalogue_is_folded():
+                    raise ViewsUnavailable("The catalogue's views are behind.", retry_after_s=1) from None
+                return await step(purchase)
+        except TallyError as error:
+            if error.code in UNDECIDED:
+                raise
+            if casts:
+                return PurchaseRefused(**_of(purchase), code=error.code, reason=error.message)
+            # the contest is no more, and its votes with it
+            return PurchaseTakenBack(**_of(purchase))
+
+    async def _cast(self, purchase: Purchase) -> PurchaseEvent:
+        [outcome] = await self.caster.cast(purchase.account, [await self._vote(purchase)])
+        if isinstance(outcome, TallyError):
+            raise outcome
+        return PurchaseCast(**_of(purchase), accepted_at=outcome.accepted_at)
+
+    async def _take_back(self, purchase: Purchase) -> PurchaseEvent:
+        await self.remover.refund(await self._vote(purchase))
+        return PurchaseTakenBack(**_of(purchase))
+
+    async def _vote(self, purchase: Purchase) -> CastVote:
+        assert purchase.recorded is not None
+        assert purchase.recorded.vote is not None, "only purchases of votes are to be worked off"
+        identity = (await self.vaults.of(purchase.account)).unseal(purchase.key, purchase.recorded.sealed)
+        vote = purchase.recorded.vote
+        secret = await self.caster.contests.secret(purchase.account, vote.contest_key)
+        return paid_vote(vote, identity, secret)
+
+
+def _of(purchase: Purchase) -> dict[str, Any]:
+    return {"account": purchase.account, "key": purchase.key, "at": time.time_ns() // 1000}
