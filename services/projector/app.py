@@ -7,7 +7,9 @@ from functools import partial
 from typing import TypeVar
 
 from libs.casting.assembly import assemble
+from libs.catalogue.writing import Writer
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
+from libs.kafka.errors import AppendUnknown
 from libs.kafka.log import LogReader
 from libs.kafka.topics import check_topics
 from libs.kafka.writer import LogWriter
@@ -27,6 +29,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
+from services.projector.closing import ClosingManager
 from services.projector.purchase_steps import Steps
 from services.projector.purchases import PurchaseManager
 from services.projector.settings import Settings
@@ -75,6 +78,16 @@ async def run(settings: Settings) -> None:
         send_deadline_s=settings.produce_deadline_ms / 1000,
     )
 
+    closing = ClosingManager(
+        votes,
+        catalogue_views,
+        vote_views,
+        writer,
+        Writer(catalogue, writer, catalogue_views, AppendUnknown),
+        assigned=lambda: catalogue_projector.assigned,
+        source_grace_s=settings.source_grace_s,
+    )
+
     async def manage_purchases() -> None:
         place = settings.namespace, settings.partitions
         casting = await _when_there(lambda: assemble(*place, valkey, writer, reader, store))
@@ -91,8 +104,10 @@ async def run(settings: Settings) -> None:
         await writer.start()
         logger.info("folding %s", ", ".join(topic.name for topic in topics))
         async with asyncio.TaskGroup() as group:
-            for part in (votes_projector, catalogue_projector, test_projector, purchases_projector, fencer):
-                group.create_task(part.run())
+            for projecting in (votes_projector, catalogue_projector, test_projector, purchases_projector):
+                group.create_task(projecting.run())
+            for looking_after in (fencer, closing):
+                group.create_task(looking_after.run())
             group.create_task(manage_purchases())
     finally:
         await writer.stop()

@@ -1,0 +1,80 @@
+"""Reopening a closed contest: voting goes on until its new end, then it closes anew."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from libs.catalogue.closing import closing_of, reopened, reopened_of
+from libs.catalogue.engine import Engine
+from libs.catalogue.resources import CONTESTS
+from libs.catalogue.table import Document
+from libs.contracts.catalogue import Stored
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.tally.errors import ViewsUnavailable
+
+DEADLINE_S: Final = 5.0
+POLL_S: Final = 0.02
+
+
+class State(Protocol):
+    """How the closing of a contest stands in one partition of the votes."""
+
+    @property
+    def now(self) -> int: ...
+    @property
+    def closed(self) -> int: ...
+    @property
+    def reopened(self) -> int: ...
+
+
+class Marks(Protocol):
+    """What is needed of the votes' views."""
+
+    async def closing(self, partition: int, contest: str) -> State: ...
+
+
+class Reopener:
+    """Reopens contests whose votes lie in `partitions` partitions."""
+
+    def __init__(self, engine: Engine, votes: Marks, partitions: int) -> None:
+        self._engine = engine
+        self._votes = votes
+        self._partitions = partitions
+
+    async def reopen(self, account: str, contest: str, end: int) -> Stored:
+        """The contest's record, running until `end` (us), once every partition takes votes again.
+
+        Asked again for the same end it gives the same. Raises `NotFound`, `ValidationFailed` for an end that has
+        passed, `NotClosed`, and `ViewsUnavailable` where it takes longer than `DEADLINE_S`: it may be asked again.
+        """
+        deadline = asyncio.get_running_loop().time() + DEADLINE_S
+        closing = closing_of((await self._engine.get(CONTESTS, account, contest)).document)
+        if any(end <= state.now for state in await self._states(contest)):
+            raise ValidationFailed([Problem("/end", "must be in the future")])
+        seq = 0 if closing is None else closing.seq
+        # a mark on its way would make a partition late for what it takes after the reopening
+        closing_on = "The contest is still closing."
+        await self._until(contest, lambda s: s.closed >= seq or s.reopened >= seq, deadline, closing_on)
+
+        def change(document: Document) -> Document:
+            found = closing_of(document)
+            if found is not None and found.seq != seq:
+                raise ViewsUnavailable("The contest closes at this moment.", retry_after_s=1)
+            return reopened(document, end)
+
+        stored = await self._engine.amend(CONTESTS, account, contest, change)
+        seq = reopened_of(stored.document)
+        behind = "The contest is reopened, and takes votes as soon as its views have seen that."
+        await self._until(contest, lambda s: s.reopened >= seq, deadline, behind)
+        return stored
+
+    async def _until(self, contest: str, holds: Callable[[State], bool], deadline: float, otherwise: str) -> None:
+        while not all(map(holds, await self._states(contest))):
+            if asyncio.get_running_loop().time() > deadline:
+                raise ViewsUnavailable(otherwise, retry_after_s=1)
+            await asyncio.sleep(POLL_S)
+
+    async def _states(self, contest: str) -> Sequence[State]:
+        return await asyncio.gather(
+            *(self._votes.closing(partition, contest) for partition in range(self._partitions))
+        )

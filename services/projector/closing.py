@@ -1,0 +1,168 @@
+"""The process manager of closings: ends contests, puts the marks of that into the log, and voids them again.
+
+It works off what the catalogue's views say is due. Each step shows in a view before the next one is taken. So after
+a crash, or beside another manager, steps are repeated, to no effect: a ContestClosing made from an older
+configuration is refused, of the marks of one closing the first counts, and one of a reopened closing is void.
+
+No mark overtakes a vote that was accepted. From the fold of ContestClosing on, every partition refuses what an
+older configuration would admit. What was admitted before is pending there until its record is folded, or a fence
+has made sure that it never will count. A mark is appended when nothing is pending: all that counts lies before it.
+One that comes late, of a manager that slept, finds its closing marked, since a contest is reopened only when all
+marks of its closing are folded; or void, since no partition admits votes again before it has folded the reopening.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, Protocol
+
+import orjson
+
+from libs.catalogue.closing import Closing, closed, closing_of
+from libs.catalogue.contests import contest_of, sources_of
+from libs.catalogue.writing import Request, Writer
+from libs.contracts.catalogue import ContestClosing, ContestConfig
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import Appended
+from libs.contracts.topics import Topic, source_log_key
+from libs.tally.contest import Contest
+from libs.tally.errors import LogUnavailable, ViewsUnavailable
+from libs.tally.events import ContestClosed, ContestReopened
+from libs.views.catalogue import CatalogueViews
+from libs.views.votes import ClosingState, VoteViews
+
+POLL_S: Final = 0.5
+PAGE: Final = 200
+AT_ONCE: Final = 16
+"""Contests worked on at a time."""
+AGAIN_S: Final = 5.0
+"""A mark that was not folded by then is appended once more, to no effect unless the first was lost."""
+
+logger = logging.getLogger(__name__)
+
+Mark = ContestClosed | ContestReopened
+
+
+class Log(Protocol):
+    """What is needed of the log writer."""
+
+    async def append(self, topic: str, partition: int, value: bytes) -> Appended: ...
+
+
+class ClosingManager:
+    """Looks after the contests of the catalogue partitions that this projector folds."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        catalogue: CatalogueViews,
+        votes: VoteViews,
+        log: Log,
+        writer: Writer,
+        assigned: Callable[[], Collection[int]],
+        source_grace_s: float,
+    ) -> None:
+        """`topic` is that of the votes; `writer` records in the catalogue's."""
+        self._topic = topic
+        self._catalogue = catalogue
+        self._votes = votes
+        self._log = log
+        self._writer = writer
+        self._assigned = assigned
+        self._grace_us = int(source_grace_s * 1_000_000)
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._sent: dict[tuple[int, Mark], float] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled; a server that is away is asked again at the next turn."""
+        while True:
+            await asyncio.gather(*(self._look(partition) for partition in self._assigned()))
+            past = asyncio.get_running_loop().time() - AGAIN_S
+            self._sent = {mark: at for mark, at in self._sent.items() if at > past}
+            await asyncio.sleep(POLL_S)
+
+    async def _look(self, partition: int) -> None:
+        try:
+            due = await self._catalogue.due(partition, PAGE)
+        except ViewsUnavailable as error:
+            logger.warning("which contests are due cannot be read: %s", error)
+            return
+        await asyncio.gather(*(self._attend(account, key) for account, key in due))
+
+    async def _attend(self, account: str, key: str) -> None:
+        async with self._slots:
+            try:
+                await self._take_step(await self._catalogue.contest_config(account, key), account)
+            except (LogUnavailable, ViewsUnavailable) as error:
+                logger.warning("contest %s of %s waits: %s", key, account, error)
+            except Exception:
+                logger.exception("looking after contest %s of %s failed", key, account)
+
+    async def _take_step(self, config: ContestConfig, account: str) -> None:
+        contest = contest_of(account, config)
+        if contest is None or config.contest is None:
+            return  # deleted a moment ago
+        states = await asyncio.gather(
+            *(self._votes.closing(partition, contest.key) for partition in range(self._topic.partitions))
+        )
+        closing = closing_of(config.contest.document)
+        finishes = contest.finishes
+        if any(state.reopened < contest.reopened for state in states):
+            await self._void_marks(contest, states)
+        elif closing is not None:
+            await self._mark(contest, closing, states)
+        elif finishes is None or any(state.now < finishes for state in states):
+            await self._settle(contest, finishes)
+        else:
+            await self._close(contest, config, finishes)
+
+    async def _close(self, contest: Contest, config: ContestConfig, end: int) -> None:
+        """Decide the closing, by the records as they were read; where they have changed since, not yet."""
+        assert config.contest is not None
+        document = closed(config.contest.document, contest, sources_of(config), end)
+        command = ContestClosing(
+            account=contest.account,
+            command_id=Request.once().command_id,
+            at=self._writer.now(),
+            contest=contest.key,
+            record=orjson.dumps(document).decode(),
+            expected_config=contest.version,
+        )
+        await self._writer.record(command)
+
+    async def _mark(self, contest: Contest, closing: Closing, states: Sequence[ClosingState]) -> None:
+        """Append the marks that are due; settled when all are folded, or but those that a source may wait for."""
+        key, seq = contest.key, closing.seq
+        missing, waiting = False, []
+        for partition, state in enumerate(states):
+            if state.closed < seq:
+                missing = True
+                if state.pending == 0 and (state.in_force is None or state.in_force >= contest.version):
+                    await self._append(partition, state, ContestClosed(key, seq))
+        for name, source in closing.sources.items():
+            partition = self._topic.partition_of(source_log_key(key, name))
+            state = states[partition]
+            until = closing.end + (0 if source.retired else self._grace_us)
+            if state.sources.get(name, 0) >= seq:
+                continue
+            if state.now < until:
+                waiting.append(until)
+            else:
+                missing = True
+                await self._append(partition, state, ContestClosed(key, seq, name))
+        if not missing:
+            await self._settle(contest, min(waiting, default=None))
+
+    async def _void_marks(self, contest: Contest, states: Sequence[ClosingState]) -> None:
+        for partition, state in enumerate(states):
+            if state.reopened < contest.reopened:
+                await self._append(partition, state, ContestReopened(contest.key, contest.reopened))
+
+    async def _append(self, partition: int, state: ClosingState, mark: Mark) -> None:
+        """Unless it is on its way. Behind a shut gate the view may lack what its log holds already."""
+        if state.open and (partition, mark) not in self._sent:
+            await self._log.append(self._topic.name, partition, vote_codec.encode(mark))
+            self._sent[partition, mark] = asyncio.get_running_loop().time()
+
+    async def _settle(self, contest: Contest, due: int | None) -> None:
+        await self._catalogue.settle(contest.account, contest.key, contest.version, due)

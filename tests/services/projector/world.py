@@ -1,0 +1,157 @@
+"""A deployment whose projector runs in the test's process: a test says when it runs, and what it did before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from libs.casting.assembly import assemble
+from libs.casting.attempts import Accepted
+from libs.casting.casting import Caster
+from libs.catalogue.contests import contest_of
+from libs.catalogue.reopening import Reopener
+from libs.contracts.catalogue import Stored
+from libs.contracts.codec import vote_codec
+from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic
+from libs.kafka.log import Extent, LogReader
+from libs.kafka.topics import create_topics
+from libs.storage.store import open_store
+from libs.tally.contest import Contest
+from libs.tally.errors import timestamp
+from libs.tally.events import ContestClosed, ContestReopened, Event
+from libs.tally.standing import VoteStatus
+from libs.views.votes import ClosingState, VoteViews
+from services.projector.app import run
+from services.projector.settings import Settings
+from tests.support.builders import a_vote
+from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.eventually import eventually
+
+ACCOUNT = "acme"
+PARTITIONS = 2
+LONG_AGO = "2020-01-01T00:00:00Z"
+SECOND = 1_000_000
+
+
+@dataclass
+class World:
+    """Contests of one account, and the votes of everybody."""
+
+    settings: Settings
+    topic: Topic
+    catalogue: Catalogue
+    votes: VoteViews
+    caster: Caster
+    reader: LogReader
+    ids: int = 0
+
+    @asynccontextmanager
+    async def projecting(self, **settings: Any) -> AsyncIterator[None]:
+        """While the context is open, and its gates are."""
+        task = asyncio.create_task(run(self.settings.model_copy(update=settings)))
+        try:
+            await eventually(self.gates_are_open, deadline_s=30)
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def gates_are_open(self) -> bool:
+        return all([(await self.votes.state(partition)).open for partition in range(PARTITIONS)])
+
+    async def now(self) -> int:
+        """By the clock that decides (us)."""
+        return (await self.votes.state(0)).now
+
+    async def contest(self, end: int | None, participants: int = 2, **config: Any) -> str:
+        """A contest that has been running for long, with approved participants p0, p1, ..."""
+        rules = {"start": LONG_AGO, "end": timestamp(end)} | config
+        made = await self.catalogue.create("contests", ACCOUNT, {"publish": LONG_AGO, "contest_config": rules})
+        for number in range(participants):
+            await self.participant(made.key, f"p{number}")
+        return made.key
+
+    async def participant(self, contest: str, name: str, **members: Any) -> Stored:
+        row, key = self.catalogue.engine.table["participants"], f"{contest}-{name}"
+        body = {"status": "approved"} | members
+        return (await self.catalogue.engine.put(row, ACCOUNT, key, body, parent=contest))[0]
+
+    async def vote(self, contest: str, name: str = "p0") -> bool:
+        """One vote of a voter of its own; whether it was accepted."""
+        self.ids += 1
+        command = a_vote(f"{contest}-{name}", contest=contest, voter=f"voter {self.ids}", vote_id=f"v{self.ids}")
+        [outcome] = await self.caster.cast(ACCOUNT, [command])
+        return isinstance(outcome, Accepted)
+
+    async def read(self, contest: str) -> Contest:
+        found = contest_of(ACCOUNT, await self.catalogue.views.contest_config(ACCOUNT, contest))
+        assert found is not None
+        return found
+
+    async def states(self, contest: str) -> list[ClosingState]:
+        return [await self.votes.closing(partition, contest) for partition in range(PARTITIONS)]
+
+    async def is_closed(self, contest: str, seq: int = 1) -> bool:
+        return all(state.closed == seq for state in await self.states(contest))
+
+    async def closes(self, contest: str, seq: int = 1) -> None:
+        """Returns when every partition has passed the mark."""
+        await eventually(lambda: self.is_closed(contest, seq), deadline_s=20)
+
+    def source_partition(self, contest: str, source: str) -> int:
+        return self.topic.partition_of(source_log_key(contest, source))
+
+    async def is_due(self, contest: str) -> bool:
+        partition = self.catalogue.topic.partition_of(ACCOUNT)
+        return (ACCOUNT, contest) in await self.catalogue.views.due(partition, 1000)
+
+    async def counted(self, contest: str) -> tuple[int, int]:
+        """Votes counted, and vote ids that came too late."""
+        parts = [await self.votes.counts(partition, contest) for partition in range(PARTITIONS)]
+        total = sum(part.figures["", ""].count for part in parts if part and ("", "") in part.figures)
+        return total, sum(part.ids.get(VoteStatus.LATE, 0) for part in parts if part)
+
+    async def append(self, partition: int, *events: Event) -> None:
+        for event in events:
+            await self.catalogue.log.append(self.topic.name, partition, vote_codec.encode(event))
+
+    async def marks(self, contest: str) -> list[tuple[int, Event]]:
+        """The marks in the log, with their partitions and in their order there."""
+        ends = await self.reader.end_offsets(self.topic.name, range(PARTITIONS))
+        ranges = {partition: Extent(0, end) for partition, end in ends.items()}
+        found = []
+        async for partition, records in self.reader.records(self.topic.name, ranges):
+            for record in records:
+                event = vote_codec.decode(record.value)
+                if isinstance(event, ContestClosed | ContestReopened) and event.contest == contest:
+                    found.append((partition, event))
+        return sorted(found, key=itemgetter(0))
+
+    @property
+    def reopener(self) -> Reopener:
+        return Reopener(self.catalogue.engine, self.votes, PARTITIONS)
+
+
+@asynccontextmanager
+async def open_world(kafka: str, valkey_address: str, namespace: str, storage: Path) -> AsyncIterator[World]:
+    settings = Settings(
+        kafka_bootstrap_servers=kafka,
+        valkey_url=valkey_address,
+        namespace=namespace,
+        partitions=PARTITIONS,
+        storage_url=storage.as_uri(),
+        produce_deadline_ms=500,
+        source_grace_s=0,
+    )
+    await create_topics(settings, topics_of(namespace, PARTITIONS))
+    async with open_catalogue(kafka, valkey_address, namespace) as catalogue, LogReader(settings) as reader:
+        store = open_store(settings.storage_url)
+        casting = await assemble(namespace, PARTITIONS, catalogue.valkey, catalogue.log, reader, store)
+        topic, views = votes_topic(namespace, PARTITIONS), VoteViews(catalogue.valkey, namespace)
+        yield World(settings, topic, catalogue, views, casting.caster, reader)
