@@ -60,6 +60,7 @@ CONTESTS: Final = Resource(
     due=closing.due,
     references=(Reference("/shop/key", "shops"), Reference("/image/key", "images")),
     judge=closing.judge_change,
+    refusals={"PATCH": ("contest_final",)},
 )
 
 PARTICIPANTS: Final = Resource(
@@ -72,6 +73,7 @@ PARTICIPANTS: Final = Resource(
     references=(Reference("/image_key", "images"),),
     complete=_default_status,
     judge=_judge_status,
+    refusals={"PATCH": ("status_transition",), "DELETE": ("contest_final",)},
     computed=_computed_of_participant,
     computed_members={
         "participant_key": {"type": "string", "description": "The same as `key`."},

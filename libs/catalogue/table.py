@@ -50,6 +50,8 @@ class Resource:
     """Belongs to one of these: made and listed under it, deleted with it, numbered within it."""
     contest: Literal["self", "parent"] | None = None
     due: Callable[[Document], int | None] = lambda _: None
+    refusals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Codes of what the row's own rules refuse, by method, for the documentation."""
     references: tuple[Reference, ...] = ()
     offers: tuple[Offer, ...] = ()
     legacy: str | None = None

@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from libs.catalogue.engine import Engine
+from libs.catalogue.engine import Engine, Guard
 from libs.catalogue.keyring import KeyRing
-from libs.catalogue.resources import RESOURCES
+from libs.catalogue.reopening import Reopener
+from libs.catalogue.resources import PARTICIPANTS, RESOURCES
 from libs.catalogue.writing import Writer
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.errors import AppendUnknown
@@ -15,8 +16,11 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
+from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Complete, Surface
+from services.catalogue.closed import ClosedContests
+from services.catalogue.reopening import reopening_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
 from services.catalogue.vote_source_routes import vote_source_router
@@ -36,11 +40,11 @@ class World:
     auth: Authenticator
 
 
-def world_of(valkey: Valkey, log: LogWriter, namespace: str) -> World:
+def world_of(valkey: Valkey, log: LogWriter, namespace: str, guards: Mapping[str, Guard] | None = None) -> World:
     views = CatalogueViews(valkey, namespace)
     writer = Writer(catalogue_topic(namespace), log, views, AppendUnknown)
     keys = KeyRing(views)
-    return World(views, writer, Engine(RESOURCES, views, writer), keys, Authenticator(keys))
+    return World(views, writer, Engine(RESOURCES, views, writer, guards), keys, Authenticator(keys))
 
 
 @asynccontextmanager
@@ -56,7 +60,9 @@ async def open_surface(
     valkey = open_valkey(settings.valkey_url)
     log = LogWriter(settings)
     await log.start()
-    world = world_of(valkey, log, settings.namespace)
+    votes = VoteViews(valkey, settings.namespace)
+    closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, settings.partitions)
+    world = world_of(valkey, log, settings.namespace, {PARTICIPANTS.name: closed.participant_may_go})
 
     async def check_views() -> None:
         await world.views.position(0)
@@ -69,6 +75,7 @@ async def open_surface(
                 routers=[
                     build_router(world.engine, world.auth, completes or {}),
                     vote_source_router(world.auth, VoteSources(world.engine, world.views)),
+                    reopening_router(world.auth, Reopener(world.engine, votes, settings.partitions)),
                 ],
                 checks={"log": log.check, "views": check_views},
             )

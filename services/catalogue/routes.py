@@ -135,6 +135,7 @@ class _Routes:
                 "not_found",
                 "in_use",
                 "version_conflict",
+                *row.refusals.get("PATCH", ()),
                 success={200: openapi.record_answer(row, "As it is now.")},
             ),
             parameters=[*key, *if_match],
@@ -145,7 +146,9 @@ class _Routes:
             "DELETE",
             self.delete,
             f"Delete a {row.singular}",
-            openapi.answers("not_found", "in_use", "version_conflict", success=gone),
+            openapi.answers(
+                "not_found", "in_use", "version_conflict", *row.refusals.get("DELETE", ()), success=gone
+            ),
             parameters=[*key, *if_match],
         )
 

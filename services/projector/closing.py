@@ -1,7 +1,7 @@
 """The process manager of closings: ends contests, puts the marks of that into the log, and voids them again.
 
-It works off what the catalogue's views say is due. Each step shows in a view before the next one is taken. So after
-a crash, or beside another manager, steps are repeated, to no effect: a ContestClosing made from an older
+It works off what the catalogue's views say is due. Each step shows in a view before the next one is taken. So
+after a crash, or beside another manager, steps are repeated, to no effect: a ContestClosing made from an older
 configuration is refused, of the marks of one closing the first counts, and one of a reopened closing is void.
 
 No mark overtakes a vote that was accepted. From the fold of ContestClosing on, every partition refuses what an

@@ -297,10 +297,15 @@ async def test_every_operation_is_documented(client: httpx.AsyncClient) -> None:
         ("/participants/{participant_key}", "get"),
         ("/participants/{participant_key}", "patch"),
         ("/participants/{participant_key}", "delete"),
+        ("/contests/{contest_key}/vote_sources", "get"),
+        ("/contests/{contest_key}/vote_sources/{source}", "get"),
+        ("/contests/{contest_key}/vote_sources/{source}", "put"),
+        ("/contests/{contest_key}/vote_sources/{source}", "delete"),
+        ("/operations/contests/{contest_key}/reopen", "post"),
     }
     for _, method, operation in operations:
         assert operation["summary"]
         assert operation["security"]
         assert {"401", "403", "503"} <= set(operation["responses"])
-        assert ("requestBody" in operation) == (method in ("post", "patch"))
+        assert ("requestBody" in operation) == (method in ("post", "patch", "put"))
     assert len({operation["operationId"] for *_, operation in operations}) == len(operations)

@@ -1,0 +1,50 @@
+"""Closed contests keep their result: whose votes it counts does not go."""
+
+import asyncio
+
+from libs.catalogue.closing import Closing, closing_of
+from libs.contracts.catalogue import Stored
+from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
+from libs.tally.figures import Figures
+from libs.views.catalogue import CatalogueViews
+from libs.views.votes import ContestCounts, VoteViews
+
+
+class ClosedContests:
+    """Looks at deletions, over contests whose votes lie in `partitions` partitions."""
+
+    def __init__(self, catalogue: CatalogueViews, votes: VoteViews, partitions: int) -> None:
+        self._catalogue = catalogue
+        self._votes = votes
+        self._partitions = partitions
+
+    async def participant_may_go(self, account: str, participant: Stored) -> int:
+        """As `Guard` says. Raises `ContestFinal`, and `ViewsUnavailable` while the contest is closing."""
+        contest = await self._catalogue.get(account, "contests", participant.parent)
+        if contest is None:
+            raise NotFound(f"There is no contest {participant.parent}.")
+        closing = closing_of(contest.document)
+        if closing is not None and await self._has_votes(contest.key, closing, participant.key):
+            raise ContestFinal(f"Participant {participant.key} has votes in a closed contest; reopen it first.")
+        return contest.version
+
+    async def _has_votes(self, contest: str, closing: Closing, participant: str) -> bool:
+        found = await asyncio.gather(
+            *(self._votes.counts(partition, contest) for partition in range(self._partitions))
+        )
+        parts = [part for part in found if part is not None]
+        if any(part.closed < closing.seq for part in parts):
+            raise ViewsUnavailable("The contest is closing; who has votes is not known yet.", retry_after_s=1)
+        return any(_counts(part, closing, participant) for part in parts)
+
+
+def _counts(part: ContestCounts, closing: Closing, participant: str) -> bool:
+    """Whether anything counts for the participant here; of external sources by the mapping of the closing."""
+    if part.figures.get((participant, ""), Figures()).count:
+        return True
+    return any(
+        key == participant and mapped in reported.figures and reported.figures[mapped].count > 0
+        for name, reported in part.sources.items()
+        if name in closing.sources
+        for mapped, key in closing.sources[name].mapping.items()
+    )

@@ -1,0 +1,60 @@
+"""The address at which a closed contest is reopened."""
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from pydantic import Field, ValidationError
+from starlette.responses import Response
+
+from libs.catalogue.reopening import Reopener
+from libs.catalogue.resources import CONTESTS
+from libs.catalogue.schemas.base import Members, Timestamp, microseconds, problems_of
+from libs.web.auth import Authenticator, headers_of, require
+from libs.web.conditions import etag
+from libs.web.openapi import answers, body
+from libs.web.requests import read_object
+from services.catalogue.openapi import BEARER, record_answer
+
+
+class Reopening(Members):
+    """What a contest is reopened with."""
+
+    end: Timestamp = Field(description="When it closes again.")
+
+
+def reopening_router(auth: Authenticator, reopener: Reopener) -> APIRouter:
+    """Needs the permission operations."""
+    router = APIRouter(tags=["contests"], dependencies=[Depends(BEARER)])
+
+    @router.post(
+        "/operations/contests/{contest_key}/reopen",
+        response_class=Response,
+        responses=answers(
+            "malformed_json",
+            "unsupported_media_type",
+            "payload_too_large",
+            "validation_failed",
+            "not_found",
+            "status_transition",
+            "log_unavailable",
+            success={200: record_answer(CONTESTS, "Running again, in every partition.")},
+        ),
+        openapi_extra={"requestBody": body(Reopening)},
+    )
+    async def reopen_contest(request: Request, contest_key: str) -> Response:
+        """Reopen a closed contest.
+
+        Voting goes on until the new end; what was late stays late, and removals that waited take effect. Then it
+        closes anew. Sent again with the same end, this answers the same.
+        """
+        key = await auth.authenticate(headers_of(request.scope))
+        require(key, "operations")
+        _, given = await read_object(request)
+        try:
+            end = Reopening.model_validate(given).end
+        except ValidationError as error:
+            raise problems_of(error) from None
+        stored = await reopener.reopen(key.account, contest_key, microseconds(end))
+        headers = {"ETag": etag(stored.version)}
+        return Response(orjson.dumps(CONTESTS.show(stored)), 200, headers, "application/json")
+
+    return router
