@@ -1,0 +1,188 @@
+"""What happens to a purchase when managers die, sleep or meet: its votes count once, or not at all."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from libs.casting.assembly import assemble
+from libs.contracts.log import Appended
+from libs.contracts.purchases import (
+    Purchase,
+    PurchaseCast,
+    PurchaseEvent,
+    PurchaseRefused,
+    PurchaseStatus,
+    purchases_codec,
+)
+from libs.contracts.topics import Topic, purchases_topic
+from libs.kafka.log import LogReader
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.writer import LogWriter
+from libs.purchases.vault import Vaults
+from libs.storage.secrets import account_secret
+from libs.storage.store import open_store
+from libs.tally.errors import ViewsUnavailable
+from libs.views.functions import open_valkey
+from libs.views.purchases import PurchaseViews
+from services.operations.connect import find_stack
+from services.operations.progress import Progress
+from services.operations.purchases.orphans import reconcile_logs
+from services.operations.stack.supervisor import Supervisor
+from services.projector.purchase_steps import Steps
+from services.projector.purchases import PurchaseManager
+from tests.support.eventually import eventually
+from tests.support.purchasing import becomes, come_to, paid, purchase, refund, send
+from tests.support.voting import Api, new_id
+
+
+@dataclass
+class Second:
+    """What a second projector has of the purchases, beside the stack's own."""
+
+    account: str
+    topic: Topic
+    views: PurchaseViews
+    log: LogWriter
+    steps: Steps
+
+    async def find(self, record: dict[str, Any]) -> Purchase:
+        found = await self.views.get(self.account, record["key"])
+        assert found is not None
+        return found
+
+    async def as_bought(self, record: dict[str, Any]) -> Purchase:
+        """As a manager holds it that has slept since the purchase was recorded."""
+        return replace(await self.find(record), status=PurchaseStatus.RECORDED, refusal=None, taken_back=False)
+
+    async def is_taken_back(self, record: dict[str, Any]) -> bool:
+        return (await self.find(record)).taken_back
+
+    async def append(self, event: PurchaseEvent) -> Appended:
+        value = purchases_codec.encode(event)
+        return await self.log.append(self.topic.name, self.topic.partition_of(event.key), value)
+
+    async def wake(self, slept: Purchase) -> None:
+        """It casts what it holds, says so in the log, and is heard."""
+        landed = await self.append(await self.steps.take(slept))
+
+        async def heard() -> bool:
+            position = await self.views.position(landed.partition)
+            return position is not None and position.offset > landed.offset
+
+        await eventually(heard)
+
+
+@pytest.fixture
+async def second(stack: Supervisor) -> AsyncIterator[Second]:
+    found = find_stack(stack.data_dir)
+    settings = KafkaSettings(kafka_bootstrap_servers=found.kafka)
+    valkey, log, reader = open_valkey(found.valkey), LogWriter(settings), LogReader(settings)
+    await log.start()
+    store, topic = open_store(found.storage_url), purchases_topic(found.namespace, found.partitions)
+    casting = await assemble(found.namespace, found.partitions, valkey, log, reader, store)
+
+    async def folded() -> bool:
+        return True
+
+    steps = Steps(casting.caster, casting.remover, Vaults(partial(account_secret, store)), folded)
+    views = PurchaseViews(valkey, found.namespace, topic)
+    yield Second(found.description["account"], topic, views, log, steps)
+    await log.stop()
+    await reader.close()
+    await valkey.close()
+
+
+async def test_a_manager_that_dies_before_it_says_so_has_cast_nothing_twice(api: Api, second: Second) -> None:
+    contest = await api.contest()
+    record = await send(api.client, purchase(contest))
+    bought = await second.as_bought(record)
+    said = await asyncio.gather(*(second.steps.take(bought) for _ in range(3)))
+    said.append(await second.steps.take(bought))
+    assert len({event.accepted_at for event in said if isinstance(event, PurchaseCast)}) == 1
+    await becomes(api.client, record, "cast")
+    await come_to(contest, 50)
+
+
+async def test_two_managers_at_the_same_purchases_cast_them_once(
+    api: Api, stack: Supervisor, second: Second
+) -> None:
+    contest = await api.contest(paid={"max_contest": 100, "max_participant": -1})
+    manager = PurchaseManager(
+        second.topic, second.views, second.log, second.steps.take, lambda: range(second.topic.partitions)
+    )
+    task = asyncio.create_task(manager.run())
+    users = [new_id() for _ in range(8)]
+    bodies = [purchase(contest, 20, user=users[number % 8]) for number in range(48)]
+    records = await asyncio.gather(*(send(api.client, body) for body in bodies))
+
+    async def decided() -> list[dict[str, Any]]:
+        found = [(await api.client.get(f"/api/purchases/{record['key']}")).json() for record in records]
+        assert all(record["status"] != "recorded" for record in found)
+        return found
+
+    found = await eventually(decided, 30)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    # each of 8 users bought 6 times 20 votes, of which 100 are allowed
+    assert [record["status"] for record in found].count("cast") == 40
+    await come_to(contest, 800)
+    reconciled = await reconcile_logs(find_stack(stack.data_dir), 0, Progress())
+    mine = [one for one in reconciled.uncast + reconciled.not_taken_back if one.contest == contest.key]
+    assert (mine, [one for one in reconciled.unpaid if one.contest == contest.key]) == ([], [])
+
+
+async def test_a_manager_that_slept_casts_nothing_of_a_refunded_purchase(api: Api, second: Second) -> None:
+    contest = await api.contest()
+    record = await send(api.client, purchase(contest))
+    slept = await second.as_bought(record)
+    await refund(api.client, record)
+    await eventually(lambda: second.is_taken_back(record), 20)
+    await second.wake(slept)
+    assert (await becomes(api.client, record, "refunded"))["status"] == "refunded"
+    assert await paid(contest) == 0
+
+
+async def test_a_manager_that_slept_casts_nothing_of_a_refused_purchase(api: Api, second: Second) -> None:
+    contest = await api.contest(paid={"max_contest": 10, "max_participant": -1})
+    record = await becomes(api.client, await send(api.client, purchase(contest)), "refused")
+    await eventually(lambda: second.is_taken_back(record), 20)
+    assert (await contest.change(paid={"max_contest": 1000})).status_code == 200
+    await second.wake(await second.as_bought(record))
+    assert await becomes(api.client, record, "refused") == record
+    assert await paid(contest) == 0
+
+
+async def test_a_cast_that_overtakes_the_refusal_is_taken_back(api: Api, second: Second) -> None:
+    """One manager found the limit reached; another came after it was raised, and was quicker to say so."""
+    contest = await api.contest()
+    record = await becomes(api.client, await send(api.client, purchase(contest)), "cast")
+    await come_to(contest, 50)
+    overtaken: dict[str, Any] = {"account": second.account, "key": record["key"], "at": 1}
+    await second.append(PurchaseRefused(**overtaken, code="contest_limit_reached", reason="full"))
+    await becomes(api.client, record, "refused")
+    await come_to(contest, 0)
+
+
+async def test_an_unknown_contest_refuses_only_once_the_catalogue_is_folded(api: Api, second: Second) -> None:
+    contest = await api.contest()
+    known = await send(api.client, purchase(contest))
+    bought = await second.as_bought(known)
+    recorded = bought.recorded
+    assert recorded is not None
+    assert recorded.vote is not None
+    elsewhere = replace(bought, recorded=replace(recorded, vote=replace(recorded.vote, contest_key=new_id())))
+
+    async def behind() -> bool:
+        return False
+
+    with pytest.raises(ViewsUnavailable):
+        await replace(second.steps, catalogue_is_folded=behind).take(elsewhere)
+    refused = await second.steps.take(elsewhere)
+    assert isinstance(refused, PurchaseRefused)
+    assert refused.code == "not_found"
