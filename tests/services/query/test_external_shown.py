@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from libs.tally.events import ContestClosed, ContestReopened
-from tests.services.query.world import PARTITIONS, World, contest
+from tests.services.query.world import PARTITIONS, World, closed_contest, contest
 
 COUNTED = ("count", "unique_voter_count", "anonymous_voter_count")
 MAPPING = {"A": "a", "A2": "a", "B": "b"}
@@ -132,7 +132,7 @@ async def test_legacy_and_current_reads_and_the_public_see_the_same_numbers(worl
 async def test_the_counts_are_final_when_every_partition_and_source_has_passed_its_mark(world: World) -> None:
     key = await song(world)
     await world.vote("a", 2)
-    await close(world, approved=["a", "b"], sources={"sms": MAPPING})
+    await world.production.change("contests", "song", closed_contest("ab", sms=MAPPING), "song")
     tags = {await finality(world, key)}
     for partition in range(PARTITIONS):
         await world.fold(ContestClosed("song", 1), partition)
@@ -154,7 +154,7 @@ async def test_what_changes_behind_the_closing_shows_in_no_result_before_a_reope
     await world.vote("a", 2)
     await world.vote("b", 3)
     await world.report("sms", ("A", 10, 7, 3))
-    await close(world, approved=["a"], sources={"sms": {"A": "a"}})
+    await world.production.change("contests", "song", closed_contest("a", sms={"A": "a"}), "song")
     await world.close()
     position = await world.fold(ContestClosed("song", 1, "sms"))
     await world.production.change("participants", "b", {"status": "approved"}, "song")
@@ -173,24 +173,6 @@ async def test_what_changes_behind_the_closing_shows_in_no_result_before_a_reope
     found = await world.counts(key, position=position)
     assert (found["count"], (await finality(world, key))[0]) == (15, "provisional")
     assert figures(found["participants"]["b"]) == (13, 8, 3)
-
-
-async def close(world: World, approved: list[str], sources: dict[str, dict[str, str]]) -> None:
-    """Decide the first closing of the contest, as its record keeps it."""
-    registrations = {
-        name: {
-            "title": name,
-            "is_in_total": True,
-            "mode": "cumulative",
-            "mapping": mapping,
-            "retired": False,
-            "registered": 1,
-        }
-        for name, mapping in sources.items()
-    }
-    closing = {"seq": 1, "end": 1, "approved": approved, "sources": registrations}
-    document = contest(end="2021-01-01T00:00:00Z") | {"closing": closing}
-    await world.production.change("contests", "song", document, "song")
 
 
 async def finality(world: World, key: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from libs.tally.figures import Figures
 from libs.views.votes import SourceCounts
 from services.query.counts import Counts
 from services.query.public_record import hidden
-from services.query.record import record
+from services.query.record import record, vote_count
 from services.query.results import results_of
 from services.query.snapshot import Snapshot
 from tests.support.builders import NOW, a_contest
@@ -57,8 +57,10 @@ def counts_of(draw: st.DrawFn) -> Counts:
     return Counts(figures=cells, sources=draw(reports), updated_ms=draw(st.none() | numbers))
 
 
-def a_snapshot(counts: Counts, sources: dict[str, SourceConfig] | None = None, **rules: Any) -> Snapshot:
-    """Of a contest that runs, with four participants of whom two are approved."""
+def a_snapshot(
+    counts: Counts, sources: dict[str, SourceConfig] | None = None, closed: int = 0, **rules: Any
+) -> Snapshot:
+    """Of a contest that runs unless it is closed, with four participants of whom two are approved."""
     document = {"contest_config": rules}
     stored = Stored("contest", 1, NOW, NOW, 0, "", orjson.dumps(document).decode())
     participants = tuple(
@@ -67,7 +69,7 @@ def a_snapshot(counts: Counts, sources: dict[str, SourceConfig] | None = None, *
         )
         for number, (key, status) in enumerate(STATUSES.items(), start=1)
     )
-    contest: Contest = a_contest(participants=STATUSES)
+    contest: Contest = a_contest(participants=STATUSES, closed=closed)
     return Snapshot(
         account="acme",
         contest=contest,
@@ -144,6 +146,12 @@ def test_final_is_what_every_partition_and_every_source_has_passed_the_mark_of(
     assert results_of(a_contest(closed=closing), {"sms": source}, counts).final is final
     assert results_of(a_contest(closed=closing), {}, counts).final is (closing > 0 and partitions >= closing)
     assert results_of(a_contest(closed=closing), {"tv": source}, counts).final is False
+
+
+def test_the_tag_changes_when_the_same_counts_become_final() -> None:
+    before, after = (vote_count(a_snapshot(Counts(closed=closed), closed=1)) for closed in (0, 1))
+    assert before.body == after.body
+    assert before.tag != after.tag
 
 
 def test_a_source_whose_mark_is_behind_a_report_is_final_too() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from libs.contracts.tokens import decode_positions, encode_positions
 from libs.tally.events import LogCreated
-from tests.services.query.world import World, contest
+from tests.services.query.world import World, closed_contest, contest
+from tests.support.builders import a_removal
 from tests.support.eventually import eventually
 
 COUNTED = {"count", "anonymous_voter_count", "unique_voter_count"}
@@ -77,6 +78,17 @@ async def test_a_voter_counts_once_across_sources_and_participants_and_partition
     assert [figures(s) for s in record["total_vote_sources"]] == [(23, 21, 20), (5, 1, 0)]
 
 
+async def test_a_voter_who_took_back_every_vote_is_no_voter(world: World) -> None:
+    key = await song(world)
+    await world.vote("a", 1, voter="guest", anonymous=True)
+    await world.vote("b", 2, voter="guest", anonymous=True)
+    for vote_id, expected in (("v1", (2, 1, 1)), ("v2", (0, 0, 0))):
+        removal = a_removal(vote_id, voter="guest", anonymous=True, contest="song")
+        found = await world.counts(key, position=await world.fold(removal))
+        assert figures(found) == figures(found["total_vote_sources"][0]) == expected
+    assert figures(found["participants"]["a"]) == (0, 0, 0)
+
+
 async def test_only_approved_participants_appear_and_count(world: World) -> None:
     key = await song(world, "abc")
     for participant in "abc":
@@ -106,6 +118,18 @@ async def test_an_unchanged_record_is_answered_304_and_a_vote_changes_its_tag(wo
     changed = await world.get(path, key, **{"if-none-match": tag})
     assert changed.status_code == 200
     assert changed.headers["etag"] != tag
+
+
+async def test_a_closed_contest_is_final_when_every_partition_has_passed_its_mark(world: World) -> None:
+    key = await song(world)
+    await world.production.change("contests", "song", closed_contest("ab"), "song")
+    path = "/contests/song/vote_updates?sources=true"
+    assert (await world.get(path, key)).headers["tally-final"] == "provisional"
+    await world.close()
+    final = await world.get(f"{path}&min_position={world.head()}", key)
+    again = await world.get(path, key, **{"if-none-match": final.headers["etag"]})
+    assert (final.status_code, final.headers["tally-final"]) == (200, "final")
+    assert (again.status_code, again.headers["tally-final"]) == (304, "final")
 
 
 async def test_a_catalogue_write_shows_in_the_very_next_read(world: World) -> None:

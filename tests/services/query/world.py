@@ -46,6 +46,14 @@ def contest(**config: Any) -> dict[str, Any]:
     return PUBLISHED | {"title": "Song", "contest_config": {"start": "2020-01-01T00:00:00Z", **config}}
 
 
+def closed_contest(approved: str, **mappings: dict[str, str]) -> dict[str, Any]:
+    """A contest whose record keeps its first closing; external sources by their mappings then."""
+    registration = {"title": "Sms", "is_in_total": True, "mode": "cumulative", "retired": False, "registered": 1}
+    sources = {name: registration | {"mapping": mapping} for name, mapping in mappings.items()}
+    closing = {"seq": 1, "end": 1, "approved": list(approved), "sources": sources}
+    return contest(end="2021-01-01T00:00:00Z") | {"closing": closing}
+
+
 class Catalogue:
     """Folds events of one world's catalogue into its view, record by record."""
 
