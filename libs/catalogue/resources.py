@@ -82,8 +82,11 @@ PARTICIPANTS: Final = Resource(
         "running_number": {"type": "integer", "description": "Counts up within the contest, from 1."},
         "participated": {"type": "string", "format": "date-time"},
         "image": {"type": "object"},
-        "vote_count": {"type": ["integer", "null"]},
-        "rater_count": {"type": ["integer", "null"]},
+        "vote_count": {
+            "type": ["integer", "null"],
+            "description": "0 of one that is not approved; null while hidden, and to keys without results:read.",
+        },
+        "rater_count": {"type": ["integer", "null"], "description": "Distinct voters; null as `vote_count`."},
         "message_count": {"type": "integer"},
     },
 )
