@@ -6,9 +6,7 @@ from fastapi.security import HTTPBearer
 
 from libs.catalogue.keys import PERMISSIONS
 from libs.catalogue.table import Resource
-from libs.web.openapi import Schema, answers, inlined, parameter
-
-__all__ = ["answers", "parameter"]
+from libs.web.openapi import Schema, inlined
 
 BEARER: Final = HTTPBearer(
     auto_error=False,

@@ -20,6 +20,7 @@ from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.conditions import etag, not_modified, precondition_fails
+from libs.web.openapi import answers, parameter
 from libs.web.requests import idempotency_key, integer_parameter, read_object
 from libs.web.service import Complete
 from services.catalogue import openapi
@@ -56,9 +57,9 @@ class _Routes:
         if row.parent is not None:
             above = self._engine.table[row.parent]
             several = f"/{above.name}/{{{above.singular}_key}}/{row.name}"
-            where = [openapi.parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
-        key = [openapi.parameter(f"{row.singular}_key", "path", f"Key of the {row.singular}.")]
-        if_match = [openapi.parameter("If-Match", "header", "Write only where the record has this ETag.")]
+            where = [parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
+        key = [parameter(f"{row.singular}_key", "path", f"Key of the {row.singular}.")]
+        if_match = [parameter("If-Match", "header", "Write only where the record has this ETag.")]
         bad_body = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
         gone: dict[int | str, dict[str, Any]] = {204: {"description": "Deleted, with all that belongs to it."}}
 
@@ -81,7 +82,7 @@ class _Routes:
             "POST",
             self.create,
             f"Create a {row.singular}",
-            openapi.answers(
+            answers(
                 *bad_body,
                 "not_found",
                 "idempotency_key_reused",
@@ -89,7 +90,7 @@ class _Routes:
             ),
             parameters=[
                 *where,
-                openapi.parameter("Idempotency-Key", "header", "Sent again with it, a request takes effect once."),
+                parameter("Idempotency-Key", "header", "Sent again with it, a request takes effect once."),
             ],
             requestBody=openapi.body(row),
         )
@@ -98,17 +99,13 @@ class _Routes:
             "GET",
             self.page,
             f"List {row.name}",
-            openapi.answers("not_found", "validation_failed", success={200: openapi.list_answer(row)}),
+            answers("not_found", "validation_failed", success={200: openapi.list_answer(row)}),
             parameters=[
                 *where,
-                openapi.parameter(
-                    "limit", "query", "Records a page.", {"type": "integer", "minimum": 1, "maximum": 100}
-                ),
-                openapi.parameter("next", "query", "The token of the page before."),
-                openapi.parameter("tags", "query", "All of them.", {"type": "array", "items": {"type": "string"}}),
-                openapi.parameter(
-                    "updated_since", "query", "Changed since then; orders by `updated`.", openapi.TIME
-                ),
+                parameter("limit", "query", "Records a page.", {"type": "integer", "minimum": 1, "maximum": 100}),
+                parameter("next", "query", "The token of the page before."),
+                parameter("tags", "query", "All of them.", {"type": "array", "items": {"type": "string"}}),
+                parameter("updated_since", "query", "Changed since then; orders by `updated`.", openapi.TIME),
             ],
         )
         add(
@@ -116,21 +113,21 @@ class _Routes:
             "GET",
             self.get,
             f"Read a {row.singular}",
-            openapi.answers(
+            answers(
                 "not_found",
                 success={
                     200: openapi.record_answer(row, f"The {row.singular}."),
                     304: {"description": "It still has that ETag."},
                 },
             ),
-            parameters=[*key, openapi.parameter("If-None-Match", "header", "Answer 304 at this ETag.")],
+            parameters=[*key, parameter("If-None-Match", "header", "Answer 304 at this ETag.")],
         )
         add(
             one,
             "PATCH",
             self.patch,
             f"Change a {row.singular}",
-            openapi.answers(
+            answers(
                 *bad_body,
                 "not_found",
                 "in_use",
@@ -146,9 +143,7 @@ class _Routes:
             "DELETE",
             self.delete,
             f"Delete a {row.singular}",
-            openapi.answers(
-                "not_found", "in_use", "version_conflict", *row.refusals.get("DELETE", ()), success=gone
-            ),
+            answers("not_found", "in_use", "version_conflict", *row.refusals.get("DELETE", ()), success=gone),
             parameters=[*key, *if_match],
         )
 

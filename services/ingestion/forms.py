@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from libs.contracts.identity import Identity
 from libs.contracts.problems import Problem, ValidationFailed, pointer
 from libs.tally.errors import TallyError
 from libs.tally.events import Platform, Source
@@ -14,16 +15,7 @@ from libs.web.errors import MalformedJson
 MAX_COUNT = 1_000_000
 MAX_RATING = 1_000
 """The highest that a contest's scale may go to."""
-MAX_IDENTITY_BYTES = 256
 VOTE_ID = r"^[A-Za-z0-9_.:\-]{1,64}$"
-
-
-def _identity(value: str) -> str:
-    if not 1 <= len(value.encode()) <= MAX_IDENTITY_BYTES:
-        raise PydanticCustomError("identity", "must be 1 to 256 bytes of UTF-8")
-    if not value.isprintable() and any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):
-        raise PydanticCustomError("identity", "must not contain control characters")
-    return value
 
 
 def _address(value: str) -> str:
@@ -34,7 +26,6 @@ def _address(value: str) -> str:
     return value
 
 
-Identity = Annotated[str, AfterValidator(_identity)]
 ParticipantKey = Annotated[str, Field(min_length=1, max_length=64)]
 
 
