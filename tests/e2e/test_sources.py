@@ -289,7 +289,7 @@ async def test_reports_outlive_the_projector(api: Api, stack: Supervisor) -> Non
 
         await eventually(answered, 30)
 
-    for _ in range(3):
+    for _ in range(2):
         await asyncio.gather(*(insist() for _ in range(5)), stack.kill("projector"))
         sent += 5
     await eventually(lambda: _counts(sms, sent), 30)

@@ -188,3 +188,13 @@ async def test_until_its_close_a_source_reports_by_what_its_contest_was_closed_w
     desk.config = replace(at_the_close, sources=(stored("contest~sms", retired=True),))
     with pytest.raises(NotFound):
         await send(desk, replace(REPORT, report_id="three"))
+
+
+async def test_a_delta_adds_to_what_is_held_as_well(desk: Desk) -> None:
+    await send(desk, Report("nine", None, (("A", 9, 0, 0),)))
+    await send(desk, Report("four", None, (("A", 4, 0, 0),)))
+    desk.config = replace(CONFIG, sources=(stored("contest~sms", mapping={"A": "p"}, mode="delta"),))
+    await send(desk, Report("two more", None, (("A", 2, 0, 0),)))
+    assert await desk.figures() == {"A": Figures(11)}
+    await send(desk, Report("permission", None, (), allow_decrease=True))
+    assert await desk.figures() == {"A": Figures(6)}
