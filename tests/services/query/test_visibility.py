@@ -146,7 +146,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/contests/{contest_key}/vote_sources/{source}": "a registration",
     "/api/users/{user_id}/purchases": "what one user bought",
     "/api/purchases/{purchase_key}": "one purchase",
-    "/operations/purchases/refused": "purchases, to an operator",
+    "/operations/purchases/refunds": "purchases, to an operator",
 }
 
 
