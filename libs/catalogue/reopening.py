@@ -41,16 +41,23 @@ class Reopener:
         self._votes = votes
         self._partitions = partitions
 
+    async def check(self, account: str, contest: str, end: int) -> Stored:
+        """The contest as it is. Raises `NotFound`, `ValidationFailed` for an `end` (us) that has passed, and
+        `NotClosed`."""
+        stored = await self._engine.get(CONTESTS, account, contest)
+        if any(end <= state.now for state in await self._states(contest)):
+            raise ValidationFailed([Problem("/end", "must be in the future")])
+        reopened(stored.document, end)
+        return stored
+
     async def reopen(self, account: str, contest: str, end: int) -> Stored:
         """The contest's record, running until `end` (us), once every partition takes votes again.
 
-        Asked again for the same end it gives the same. Raises `NotFound`, `ValidationFailed` for an end that has
-        passed, `NotClosed`, and `ViewsUnavailable` where it takes longer than `DEADLINE_S`: it may be asked again.
+        Asked again for the same end it gives the same. Raises as `check` does, and `ViewsUnavailable` where that
+        takes longer than `DEADLINE_S`: it may be asked again.
         """
         deadline = asyncio.get_running_loop().time() + DEADLINE_S
-        closing = closing_of((await self._engine.get(CONTESTS, account, contest)).document)
-        if any(end <= state.now for state in await self._states(contest)):
-            raise ValidationFailed([Problem("/end", "must be in the future")])
+        closing = closing_of((await self.check(account, contest, end)).document)
         seq = 0 if closing is None else closing.seq
         # a mark on its way would make a partition late for what it takes after the reopening
         closing_on = "The contest is still closing."

@@ -11,6 +11,7 @@ from services.operations.demo import demo
 from services.operations.doctor import doctor
 from services.operations.keys import app as keys
 from services.operations.purchases import app as purchases
+from services.operations.reopen import reopen
 from services.operations.sources import app as sources
 from services.operations.status import status
 from services.operations.topics import app as topics
@@ -24,7 +25,7 @@ app = typer.Typer(
     help="Tallykeeper: event-sourced vote tallying.",
 )
 
-for command in (up, demo, status, verify, doctor):
+for command in (up, demo, status, verify, reopen, doctor):
     app.command()(command)
 app.add_typer(keys, name="keys")
 app.add_typer(purchases, name="purchases")

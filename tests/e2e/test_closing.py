@@ -1,0 +1,216 @@
+"""Contests over HTTP around their end: final by themselves, reopened on demand."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from services.operations.__main__ import app
+from services.operations.stack.supervisor import Supervisor
+from tests.support.eventually import eventually
+from tests.support.purchasing import client_with
+from tests.support.sources import a_source
+from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id
+
+
+def in_seconds(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+async def finality(contest: Contest) -> str:
+    answer = await contest.client.get(f"{contest.path}/vote_updates/")
+    found: str = answer.headers["tally-final"]
+    return found
+
+
+async def becomes_final(contest: Contest) -> dict[str, Any]:
+    """The vote count record that is final."""
+
+    async def look() -> bool:
+        return await finality(contest) == "final"
+
+    await eventually(look, deadline_s=30)
+    return await contest.counts()
+
+
+async def reopen(contest: Contest, end: str) -> httpx.Response:
+    return await contest.client.post(f"/operations/contests/{contest.key}/reopen", json={"end": end})
+
+
+async def vote_over_the_end(contest: Contest) -> list[httpx.Response]:
+    """Voters without a pause until all are refused."""
+    answers: list[httpx.Response] = []
+    while True:
+        votes = await asyncio.gather(*(contest.vote(0, voter=new_id()) for _ in range(8)))
+        answers += votes
+        if all(vote.status_code == 409 for vote in votes):
+            return answers
+
+
+async def left_alone(_: Supervisor) -> None:
+    """Fair weather."""
+
+
+async def frozen(stack: Supervisor) -> None:
+    """No fold over the end: what was received before counts all the same, however late that is seen."""
+    pid = stack.pids["projector"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(3)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def killed_again_and_again(stack: Supervisor) -> None:
+    """Over the end, and between one mark and the next."""
+    for _ in range(4):
+        await asyncio.sleep(0.7)
+        if "projector" in stack.pids:
+            await stack.kill("projector")
+
+
+@pytest.mark.parametrize("fault", [left_alone, frozen, killed_again_and_again])
+async def test_exactly_what_was_received_before_the_end_counts(
+    api: Api, stack: Supervisor, fault: Callable[[Supervisor], Awaitable[None]]
+) -> None:
+    contest = await api.contest(end=in_seconds(2.5))
+    end = moment((await api.client.get(contest.path)).json()["contest_config"]["end"])
+    suffering = asyncio.create_task(fault(stack))
+    answers = await vote_over_the_end(contest)
+    accepted = [answer.json() for answer in answers if answer.status_code == 201]
+    assert accepted
+    assert all(moment(vote["accepted_at"]) < end for vote in accepted)
+    assert {code(answer) for answer in answers if answer.status_code != 201} == {(409, "contest_not_running")}
+    await suffering
+    record = await becomes_final(contest)
+    assert record["count"] == len(accepted)
+    assert record["unique_voter_count"] == len(accepted)
+
+
+async def test_a_contest_is_provisional_until_it_is_closed(api: Api) -> None:
+    contest = await api.contest()
+    await contest.vote(0)
+    assert await finality(contest) == "provisional"
+    assert (await contest.change(end=in_seconds(-1))).status_code == 200
+    assert (await becomes_final(contest))["count"] == 1
+    assert code(await contest.vote(0, voter="late")) == (409, "contest_not_running")
+
+
+async def test_external_sources_keep_a_contest_provisional_for_their_grace(api: Api) -> None:
+    sms = await a_source(api, "A")
+    assert (await sms.contest.change(end=in_seconds(-1))).status_code == 200
+
+    async def is_closed() -> bool:
+        return code(await sms.contest.change(end=in_seconds(-1))) == (409, "contest_final")
+
+    # each change puts the decision off
+    await eventually(is_closed, deadline_s=30, every_s=1.5)
+    assert await sms.counted(await sms.report(A=4)) == [4, 0]
+    assert await finality(sms.contest) == "provisional"
+
+
+async def test_a_final_result_stays_whatever_is_changed(api: Api) -> None:
+    contest = await api.contest(participants=3)
+    first, second, third = contest.participants
+    await contest.vote(0)
+    await contest.vote(1)
+    rejected = await api.client.patch(f"/participants/{second}", json={"status": "rejected"})
+    assert rejected.status_code == 200
+    await contest.change(end=in_seconds(-1))
+    final = await becomes_final(contest)
+    assert final["count"] == 1
+    for key, status in ((first, "rejected"), (second, "approved")):
+        answer = await api.client.patch(f"/participants/{key}", json={"status": status})
+        assert (answer.status_code, answer.json()["status"]) == (200, status)
+    assert code(await contest.change(end=hours_from_now(2))) == (409, "contest_final")
+    assert code(await contest.change(start=hours_from_now(-3))) == (409, "contest_final")
+    assert (await contest.change(free={"max_contest": 9})).status_code == 200
+    for key in (first, second):
+        assert code(await api.client.delete(f"/participants/{key}")) == (409, "contest_final")
+    assert (await api.client.delete(f"/participants/{third}")).status_code == 204
+    now = await contest.counts()
+    assert await finality(contest) == "final"
+    assert (now["count"], now["participants"][first]) == (1, final["participants"][first])
+    assert second not in now["participants"]
+    assert (await reopen(contest, hours_from_now(1))).status_code == 200
+    now = await contest.counts()
+    assert (now["count"], list(now["participants"])) == (1, [second])
+    assert (await api.client.delete(f"/participants/{first}")).status_code == 204
+
+
+async def test_a_reopened_contest_takes_votes_at_once_and_closes_anew(api: Api) -> None:
+    contest = await api.contest(end=in_seconds(1.5))
+    vote = await contest.vote(0)
+    await becomes_final(contest)
+    answer = await reopen(contest, in_seconds(3))
+    assert answer.status_code == 200, answer.text
+    record = answer.json()
+    assert record == (await api.client.get(contest.path)).json()
+    assert {"closing", "reopened"}.isdisjoint(record)
+    assert await finality(contest) == "provisional"
+    assert (await contest.vote(0, voter="v2")).status_code == 201
+    assert (await contest.remove(vote)).status_code == 204
+    assert (await becomes_final(contest))["count"] == 1
+    assert code(await contest.remove(vote, voter="v2")) == (404, "not_found")
+
+
+async def test_reopening_says_what_is_wrong(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    assert code(await reopen(contest, hours_from_now(2))) == (409, "status_transition")
+    await contest.change(end=in_seconds(-1))
+    await becomes_final(contest)
+    path = f"/operations/contests/{contest.key}/reopen"
+    for body, pointer in (
+        ({}, "/end"),
+        ({"end": None}, "/end"),
+        ({"end": "tomorrow"}, "/end"),
+        ({"end": in_seconds(-1)}, "/end"),
+        ({"end": hours_from_now(1), "seq": 1}, "/seq"),
+    ):
+        answer = await api.client.post(path, json=body)
+        assert code(answer) == (422, "validation_failed")
+        assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+    assert code(await api.client.post(path, content=b"{")) == (400, "malformed_json")
+    unknown = await api.client.post("/operations/contests/none/reopen", json={"end": hours_from_now(1)})
+    assert code(unknown) == (404, "not_found")
+    async with (
+        await client_with(stack, stack.stack["account"], "content:write") as writer,
+        await client_with(stack, "stranger", "operations") as stranger,
+    ):
+        assert code(await writer.post(path, json={"end": hours_from_now(1)})) == (403, "forbidden")
+        assert code(await stranger.post(path, json={"end": hours_from_now(1)})) == (404, "not_found")
+    end = hours_from_now(1)
+    first, again = await reopen(contest, end), await reopen(contest, end)
+    assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
+    assert code(await reopen(contest, hours_from_now(2))) == (409, "status_transition")
+
+
+async def test_the_command_previews_and_reopens(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+
+    async def tally(*arguments: str) -> Result:
+        given = ["reopen", contest.key, "--data-dir", str(stack.data_dir), *arguments]
+        return await asyncio.to_thread(CliRunner().invoke, app, given)
+
+    end = hours_from_now(1)
+    open_one = await tally("--end", end)
+    assert (open_one.exit_code, "is not closed" in open_one.output) == (1, True)
+    await contest.change(end=in_seconds(-1))
+    await becomes_final(contest)
+    for wrong in ("tomorrow", in_seconds(-1)):
+        assert (await tally("--end", wrong)).exit_code == 2
+    preview = await tally("--end", end)
+    assert (preview.exit_code, "--execute" in preview.output) == (0, True)
+    assert await finality(contest) == "final"
+    done = await tally("--end", end, "--execute", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["executed"] is True
+    assert (await contest.vote(0, voter="again")).status_code == 201
