@@ -87,9 +87,8 @@ def _show(before: Stored, until: int, executed: bool, as_json: bool) -> None:
     if as_json:
         print_json({"contest_key": before.key, "closed_at": ended, "end": timestamp(until), "executed": executed})
         return
-    runs = "Runs" if executed else "Would run"
-    typer.echo(
-        f"{document.get('title') or before.key}: closed at {ended or '-'}. {runs} until {timestamp(until)}."
-    )
-    if not executed:
-        typer.echo("Run again with --execute to reopen it.")
+    typer.echo(f"{document.get('title') or before.key}: closed since {ended or '-'}.")
+    if executed:
+        typer.echo(f"Reopened until {timestamp(until)}.")
+    else:
+        typer.echo(f"Run again with --execute to reopen it until {timestamp(until)}.")
