@@ -124,7 +124,7 @@ def release(
 
 def show(sources: list[dict[str, Any]]) -> None:
     """A table a source on a terminal, a line an id elsewhere."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     if not sources:
         console.print("The contest has no external sources.")
     for source in sources:
