@@ -24,8 +24,8 @@ from libs.views.votes import ReportState, VoteViews
 
 FOLD_WAIT_S: Final = 5.0
 MOST_IDS: Final = 10_000
-"""Ids that a source may have in a contest. Measured: with 10,000 the fold of one report keeps Valkey busy for 30 ms,
-with 1,000 for 2 ms."""
+"""Ids that a source may have in a contest. Measured: with 10,000 the fold of one report keeps Valkey busy for
+30 ms, with 1,000 for 2 ms."""
 
 
 class Log(Protocol):
