@@ -8,8 +8,7 @@ from pydantic_core import PydanticCustomError
 from libs.catalogue.schemas.base import Members, Timestamp, microseconds, problems_of
 from libs.contracts.identity import Identity
 from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded, Subscription
-from libs.purchases.vault import Identity as Sealed
-from libs.purchases.vault import Vault
+from libs.purchases.vault import Buyer, Vault
 
 MAX_VOTES = 1_000_000
 MAX_PRICE = 2**53 - 1
@@ -80,7 +79,7 @@ class PurchaseForm(Members):
             at=at,
             content=vault.content(self.model_dump(mode="json")),
             user=vault.user(self.user_id),
-            sealed=vault.seal(Sealed(self.user_id, self.purchase_token)),
+            sealed=vault.seal(Buyer(self.user_id, self.purchase_token)),
             kind=self.type,
             vote=None if self.vote is None else PurchasedVotes(**self.vote.model_dump()),
             package_key=self.package_key,

@@ -25,7 +25,7 @@ class SecretLost(TallyError):
     code = "gone"
 
 
-class Identity(NamedTuple):
+class Buyer(NamedTuple):
     """Who bought, and the payment platform's name of the purchase."""
 
     user_id: str
@@ -52,21 +52,21 @@ class Vault:
         """Tells purchases with the same token but other members apart; says nothing of them to others."""
         return pseudonym(self._secret, "content", orjson.dumps(members, option=orjson.OPT_SORT_KEYS).decode())
 
-    def seal(self, identity: Identity) -> str:
+    def seal(self, buyer: Buyer) -> str:
         """Base64url that only the secret opens, and only as the same purchase."""
         nonce = secrets.token_bytes(NONCE_BYTES)
-        purpose = self._purpose(self.key(identity.purchase_token))
-        sealed = self._cipher.encrypt(nonce, orjson.dumps(list(identity)), purpose)
+        purpose = self._purpose(self.key(buyer.purchase_token))
+        sealed = self._cipher.encrypt(nonce, orjson.dumps(list(buyer)), purpose)
         return urlsafe_b64encode(nonce + sealed).decode()
 
-    def unseal(self, key: str, sealed: str) -> Identity:
+    def unseal(self, key: str, sealed: str) -> Buyer:
         """Raises `SecretLost`."""
         raw = urlsafe_b64decode(sealed)
         try:
             text = self._cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], self._purpose(key))
         except InvalidTag:
             raise SecretLost(f"Purchase {key} was recorded under another secret of its account.") from None
-        return Identity(*orjson.loads(text))
+        return Buyer(*orjson.loads(text))
 
     def _purpose(self, key: str) -> bytes:
         return f"{self._account}\0{key}".encode()

@@ -2,21 +2,23 @@
 
 from libs.casting.content import content_of
 from libs.contracts.pseudonyms import pseudonym
-from libs.contracts.purchases import PurchasedVotes
-from libs.purchases.vault import Identity
+from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded
+from libs.purchases.vault import Vault
 from libs.tally.commands import CastVote
 
 
-def paid_vote(vote: PurchasedVotes, identity: Identity, contest_secret: bytes) -> CastVote:
-    """`contest_secret` is that of the vote's contest; only with it and the token can the vote id be known."""
-    voter = pseudonym(contest_secret, "voter", identity.user_id)
+def paid_vote(recorded: PurchaseRecorded, votes: PurchasedVotes, vault: Vault, contest_secret: bytes) -> CastVote:
+    """`votes` are those of the purchase, `contest_secret` is of their contest: without it nobody can tell the
+    vote's id. Raises `SecretLost`."""
+    buyer = vault.unseal(recorded.key, recorded.sealed)
+    voter = pseudonym(contest_secret, "voter", buyer.user_id)
     return CastVote(
-        contest=vote.contest_key,
+        contest=votes.contest_key,
         voter=voter,
         anonymous=False,
-        vote_id=pseudonym(contest_secret, "purchase", identity.purchase_token),
-        content=content_of(voter, "c-paid", vote.participant_key, vote.count),
+        vote_id=pseudonym(contest_secret, "purchase", buyer.purchase_token),
+        content=content_of(voter, "c-paid", votes.participant_key, votes.count),
         source="c-paid",
-        participant=vote.participant_key,
-        count=vote.count,
+        participant=votes.participant_key,
+        count=votes.count,
     )

@@ -70,12 +70,12 @@ class Steps:
         return PurchaseTakenBack(**_of(purchase))
 
     async def _vote(self, purchase: Purchase) -> CastVote:
-        assert purchase.recorded is not None
-        assert purchase.recorded.vote is not None, "only purchases of votes are to be worked off"
-        identity = (await self.vaults.of(purchase.account)).unseal(purchase.key, purchase.recorded.sealed)
-        vote = purchase.recorded.vote
-        secret = await self.caster.contests.secret(purchase.account, vote.contest_key)
-        return paid_vote(vote, identity, secret)
+        recorded = purchase.recorded
+        assert recorded is not None
+        assert recorded.vote is not None, "only purchases of votes are worked off"
+        vault = await self.vaults.of(purchase.account)
+        secret = await self.caster.contests.secret(purchase.account, recorded.vote.contest_key)
+        return paid_vote(recorded, recorded.vote, vault, secret)
 
 
 def _of(purchase: Purchase) -> dict[str, Any]:

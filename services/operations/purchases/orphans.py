@@ -1,33 +1,25 @@
 """Purchases and paid votes against one another, both straight from the log."""
 
 import time
-from collections.abc import Iterator
-from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from libs.contracts.codec import Undecodable
-from libs.contracts.purchases import Purchase, PurchaseStatus, purchases_codec
-from libs.contracts.topics import Topic, purchases_topic, votes_topic
-from libs.kafka.log import Extent, LogReader
-from libs.purchases.fold import PurchaseFold
+from libs.contracts.purchases import (
+    Purchase,
+    PurchasedVotes,
+    PurchaseRecorded,
+    PurchaseStatus,
+)
+from libs.contracts.topics import purchases_topic, votes_topic
+from libs.kafka.log import LogReader
 from libs.purchases.vault import Vaults
 from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret
 from libs.storage.store import Store, open_store
-from libs.tally.events import Choices
-from libs.tally.standing import VoteStatus
-from libs.tally.tallies import PartitionTally
 from services.operations.connect import Stack
 from services.operations.progress import Progress
-from services.operations.verification.fold import LogFold, slices
-
-
-class VoteName(NamedTuple):
-    contest: str
-    voter: str
-    vote_id: str
+from services.operations.purchases.logs import PurchasesLog, VoteName, VoteOrphan, read_paid_votes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +32,6 @@ class PurchaseOrphan:
     contest: str
     participant: str
     count: int
-
-
-@dataclass(frozen=True, slots=True)
-class VoteOrphan:
-    """Paid votes that no purchase stands for."""
-
-    contest: str
-    voter: str
-    vote_id: str
-    choices: Choices
 
 
 @dataclass(slots=True)
@@ -78,57 +60,39 @@ class Reconciliation:
         return asdict(self) | {"fits": self.fits}
 
 
-@dataclass(slots=True)
-class PaidVotes:
-    """What the votes log says of paid votes: those that count, and the removals that wait for a reopening."""
-
-    counted: dict[VoteName, VoteOrphan] = field(default_factory=dict)
-    removal_waits: set[VoteName] = field(default_factory=set)
-
-    def add(self, tally: PartitionTally) -> None:
-        for contest, of_contest in tally.contests.items():
-            self.removal_waits |= {VoteName(contest, *name) for name in of_contest.waiting}
-            for voter, standing in of_contest.voters.items():
-                for vote_id, vote in standing.votes.items():
-                    if vote.cast.source == "c-paid" and vote.status is VoteStatus.COUNTED:
-                        name = VoteName(contest, voter, vote_id)
-                        self.counted[name] = VoteOrphan(*name, vote.cast.choices)
-
-
 async def reconcile_logs(stack: Stack, waiting_s: float, progress: Progress) -> Reconciliation:
     """Raises `LogUnavailable`, `LogChanged`, `StorageUnavailable`, and `SecretLost`.
 
-    Purchases are read before votes, so that all votes of purchases that were cast by then are there.
+    Purchases go on meanwhile: what is said of one while the votes are read makes it a waiting one.
     """
     result = Reconciliation()
     async with LogReader(stack.kafka_settings) as reader:
-        purchases = await _read_purchases(reader, purchases_topic(stack.namespace, stack.partitions), result)
-        paid = await _read_votes(reader, votes_topic(stack.namespace, stack.partitions), progress)
-    result.votes = len(paid.counted)
+        log = PurchasesLog(reader, purchases_topic(stack.namespace, stack.partitions))
+        await log.read_on()
+        paid = await read_paid_votes(reader, votes_topic(stack.namespace, stack.partitions), progress)
+        moving = await log.read_on()
+    purchases = log.purchases
+    result.purchases, result.quarantined, result.votes = len(purchases), log.quarantined, len(paid.counted)
     names = _Names(open_store(stack.storage_url), {name.contest for name in paid.counted})
-    now = time.time_ns() // 1000
-    for purchase in purchases:
-        await _compare(purchase, paid, names, now - int(waiting_s * 1_000_000), result)
+    recent = time.time_ns() // 1000 - int(waiting_s * 1_000_000)
+    for purchase in purchases.values():
+        if purchase.recorded is None or purchase.recorded.vote is None:
+            continue
+        name = await names.of(purchase.account, purchase.recorded, purchase.recorded.vote)
+        counts = name is not None and paid.counted.pop(name, None) is not None
+        if counts == (purchase.status in (PurchaseStatus.RECORDED, PurchaseStatus.CAST)):
+            continue
+        orphan = _orphan(purchase, purchase.recorded.vote)
+        if (purchase.account, purchase.key) in moving or (purchase.is_open and purchase.updated > recent):
+            result.waiting += 1
+        elif not counts:
+            result.uncast.append(orphan)
+        elif name in paid.removal_waits:
+            result.held += 1
+        else:
+            result.not_taken_back.append(orphan)
     result.unpaid = list(paid.counted.values())
     return result
-
-
-async def _compare(
-    purchase: Purchase, paid: PaidVotes, names: "_Names", recent: int, result: Reconciliation
-) -> None:
-    """Note what is wrong with one purchase, and strike its votes off `paid`."""
-    name = await names.of(purchase)
-    counts = name is not None and paid.counted.pop(name, None) is not None
-    if counts == (purchase.status in (PurchaseStatus.RECORDED, PurchaseStatus.CAST)):
-        return
-    if purchase.is_open and purchase.updated > recent:
-        result.waiting += 1
-    elif not counts:
-        result.uncast.append(_orphan(purchase))
-    elif name in paid.removal_waits:
-        result.held += 1
-    else:
-        result.not_taken_back.append(_orphan(purchase))
 
 
 class _Names:
@@ -140,57 +104,17 @@ class _Names:
         self._vaults = Vaults(partial(account_secret, store))
         self._secrets: dict[str, bytes] = {}
 
-    async def of(self, purchase: Purchase) -> VoteName | None:
-        assert purchase.recorded is not None
-        assert purchase.recorded.vote is not None
-        contest = purchase.recorded.vote.contest_key
+    async def of(self, account: str, recorded: PurchaseRecorded, votes: PurchasedVotes) -> VoteName | None:
+        contest = votes.contest_key
         if contest not in self._contests:
             return None
         if contest not in self._secrets:
             self._secrets[contest] = await contest_secret(self._store, contest)
-        vault = await self._vaults.of(purchase.account)
-        identity = vault.unseal(purchase.key, purchase.recorded.sealed)
-        vote = paid_vote(purchase.recorded.vote, identity, self._secrets[contest])
+        vote = paid_vote(recorded, votes, await self._vaults.of(account), self._secrets[contest])
         return VoteName(contest, vote.voter, vote.vote_id)
 
 
-def _orphan(purchase: Purchase) -> PurchaseOrphan:
-    assert purchase.recorded is not None
-    assert purchase.recorded.vote is not None
-    vote = purchase.recorded.vote
+def _orphan(purchase: Purchase, votes: PurchasedVotes) -> PurchaseOrphan:
     return PurchaseOrphan(
-        purchase.account, purchase.key, purchase.status, vote.contest_key, vote.participant_key, vote.count
+        purchase.account, purchase.key, purchase.status, votes.contest_key, votes.participant_key, votes.count
     )
-
-
-async def _read_purchases(reader: LogReader, topic: Topic, result: Reconciliation) -> Iterator[Purchase]:
-    """Those of votes."""
-    ends = await reader.end_offsets(topic.name, range(topic.partitions))
-    folds = {partition: PurchaseFold() for partition in ends}
-    ranges = {partition: Extent(0, end) for partition, end in ends.items()}
-    async with aclosing(reader.records(topic.name, ranges)) as batches:
-        async for partition, records in batches:
-            events = purchases_codec.decode_many([record.value for record in records])
-            for record, event in zip(records, events, strict=True):
-                if isinstance(event, Undecodable):
-                    result.quarantined += 1
-                else:
-                    folds[partition].evolve(event, record.offset, record.timestamp_ms)
-    result.purchases = sum(len(fold.purchases) for fold in folds.values())
-    bought = (purchase for fold in folds.values() for purchase in fold.purchases.values())
-    return (one for one in bought if one.recorded is not None and one.recorded.vote is not None)
-
-
-async def _read_votes(reader: LogReader, topic: Topic, progress: Progress) -> PaidVotes:
-    """One partition after the other, each forgotten but for its paid votes."""
-    ends = await reader.end_offsets(topic.name, range(topic.partitions))
-    progress.begin(sum(ends.values()))
-    paid = PaidVotes()
-    for partition, end in ends.items():
-        fold = LogFold(partition)
-        async with aclosing(slices(reader, topic, partition, 0, end)) as pieces:
-            async for records in pieces:
-                fold.take(records)
-                progress.advance(len(records))
-        paid.add(fold.tally)
-    return paid

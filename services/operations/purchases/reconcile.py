@@ -6,7 +6,8 @@ import typer
 
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.progress import ProgressBar
-from services.operations.purchases.orphans import PurchaseOrphan, Reconciliation, VoteOrphan, reconcile_logs
+from services.operations.purchases.logs import VoteOrphan
+from services.operations.purchases.orphans import PurchaseOrphan, Reconciliation, reconcile_logs
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 
 MOST_SHOWN = 30

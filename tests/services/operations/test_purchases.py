@@ -59,8 +59,7 @@ class World:
         vault = Vault(ACCOUNT, await account_secret(self.store, ACCOUNT))
         recorded = parse_purchase(a_body(token)).recorded(ACCOUNT, vault, time.time_ns() // 1000)
         assert recorded.vote is not None
-        identity = vault.unseal(recorded.key, recorded.sealed)
-        vote = paid_vote(recorded.vote, identity, await contest_secret(self.store, CONTEST))
+        vote = paid_vote(recorded, recorded.vote, vault, await contest_secret(self.store, CONTEST))
         cast = a_cast("p1", 3, contest=CONTEST, vote_id=vote.vote_id, content=vote.content, source="c-paid")
         return recorded, replace(cast, voter=vote.voter)
 
@@ -175,17 +174,16 @@ async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(wo
     refused = PurchaseRefused(account=ACCOUNT, key=recorded.key, at=2, code="not_found", reason="No contest.")
     await world.append(recorded, refused)
 
-    await eventually(lambda: _is_refused(world, recorded))
+    async def is_refused() -> bool:
+        return await world.purchases.status(recorded) is PurchaseStatus.REFUSED
+
+    await eventually(is_refused)
     plain = await run("refunds", "--account", ACCOUNT)
     assert plain.exit_code == 0
     assert f"{recorded.key}  GPA.…" in plain.output
     assert "not_found: No contest." in plain.output
     whole = json.loads((await run("refunds", "--account", ACCOUNT, "--tokens", "--json")).stdout)
     assert [one["purchase_token"] for one in whole["refunds"]] == ["GPA.3345-1234-5678"]
-
-
-async def _is_refused(world: World, recorded: PurchaseRecorded) -> bool:
-    return await world.purchases.status(recorded) is PurchaseStatus.REFUSED
 
 
 async def reconciled(waiting_s: int = 0) -> tuple[int, dict[str, Any]]:

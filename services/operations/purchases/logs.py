@@ -1,0 +1,97 @@
+"""Purchases and the paid votes that count, each straight from its log."""
+
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from libs.contracts.codec import Undecodable
+from libs.contracts.purchases import Purchase, purchases_codec
+from libs.contracts.topics import Topic
+from libs.kafka.log import Extent, LogReader
+from libs.purchases.fold import PurchaseFold
+from libs.tally.events import Choices, LogCreated
+from libs.tally.standing import VoteStatus
+from libs.tally.tallies import PartitionTally
+from services.operations.progress import Progress
+from services.operations.verification.fold import LogFold, slices
+
+
+class VoteName(NamedTuple):
+    contest: str
+    voter: str
+    vote_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class VoteOrphan:
+    """Paid votes that no purchase stands for."""
+
+    contest: str
+    voter: str
+    vote_id: str
+    choices: Choices
+
+
+@dataclass(slots=True)
+class PaidVotes:
+    """What the votes log says of paid votes: those that count, and the removals that wait for a reopening."""
+
+    counted: dict[VoteName, VoteOrphan] = field(default_factory=dict)
+    removal_waits: set[VoteName] = field(default_factory=set)
+
+    def add(self, tally: PartitionTally) -> None:
+        for contest, of_contest in tally.contests.items():
+            self.removal_waits |= {VoteName(contest, *name) for name in of_contest.waiting}
+            for voter, standing in of_contest.voters.items():
+                for vote_id, vote in standing.votes.items():
+                    if vote.cast.source == "c-paid" and vote.status is VoteStatus.COUNTED:
+                        name = VoteName(contest, voter, vote_id)
+                        self.counted[name] = VoteOrphan(*name, vote.cast.choices)
+
+
+async def read_paid_votes(reader: LogReader, topic: Topic, progress: Progress) -> PaidVotes:
+    """One partition after the other, each forgotten but for its paid votes."""
+    ends = await reader.end_offsets(topic.name, range(topic.partitions))
+    progress.begin(sum(ends.values()))
+    paid = PaidVotes()
+    for partition, end in ends.items():
+        fold = LogFold(partition)
+        async with aclosing(slices(reader, topic, partition, 0, end)) as pieces:
+            async for records in pieces:
+                fold.take(records)
+                progress.advance(len(records))
+        paid.add(fold.tally)
+    return paid
+
+
+class PurchasesLog:
+    """All purchases, by account and key, as far as the log was read."""
+
+    def __init__(self, reader: LogReader, topic: Topic) -> None:
+        self.quarantined = 0
+        self._reader = reader
+        self._topic = topic
+        self._folds = {partition: PurchaseFold() for partition in range(topic.partitions)}
+        self._read = dict.fromkeys(range(topic.partitions), 0)
+
+    @property
+    def purchases(self) -> dict[tuple[str, str], Purchase]:
+        return {name: purchase for fold in self._folds.values() for name, purchase in fold.purchases.items()}
+
+    async def read_on(self) -> set[tuple[str, str]]:
+        """Fold what has come since the last time, up to the end; whose purchases it was about."""
+        ends = await self._reader.end_offsets(self._topic.name, self._folds)
+        ranges = {partition: Extent(self._read[partition], end) for partition, end in ends.items()}
+        named: set[tuple[str, str]] = set()
+        async with aclosing(self._reader.records(self._topic.name, ranges)) as batches:
+            async for partition, records in batches:
+                events = purchases_codec.decode_many([record.value for record in records])
+                for record, event in zip(records, events, strict=True):
+                    if isinstance(event, Undecodable):
+                        self.quarantined += 1
+                        continue
+                    self._folds[partition].evolve(event, record.offset, record.timestamp_ms)
+                    if not isinstance(event, LogCreated):
+                        named.add((event.account, event.key))
+        self._read = ends
+        return named
