@@ -103,9 +103,9 @@ class Standing:
         )
 
     def anchor(self, cast: VoteCast) -> None:
-        """Allowances renew from a free vote on, whatever became of it; also from those cast between two renewals
-        that hold, while none does."""
-        if cast.source == "c-free" and (cast.next_free_vote_at is not None or self.latest):
+        """Allowances renew from a free vote on, whatever became of it; once they did, also from votes that were
+        cast while none renewed."""
+        if cast.source == "c-free" and (cast.next_free_vote_at is not None or self.latest or cast.epoch):
             self.epoch = max(self.epoch, cast.epoch)
             self.latest = max(self.latest, cast.accepted_at)
 

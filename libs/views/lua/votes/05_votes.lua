@@ -153,7 +153,7 @@ local function fold_cast(state, item)
     state.stats.duplicates = state.stats.duplicates + 1
     return
   end
-  if source == FREE and (next_at > 0 or standing.latest > 0) then
+  if source == FREE and (next_at > 0 or standing.latest > 0 or epoch > 0) then
     standing.epoch, standing.latest = math.max(standing.epoch, epoch), math.max(standing.latest, at)
   end
   for i = 1, #choices do c.row(choices[i][1]) end

@@ -48,6 +48,9 @@ class ModelLedger(ModelGate):
     def is_being_removed(self, contest: str, voter: str, vote_id: str | None) -> bool:
         return vote_id is not None and (contest, voter, vote_id) in self.s.removals
 
+    def replaces_in(self, book: Book, slot: str, source: str) -> bool:
+        return book.holder(slot, source) is not None
+
     def is_being_replaced(self, book: Book, vote_id: str) -> bool:
         return any(book.holder(r.slot, r.command.source) == vote_id for r in book.pending)
 
@@ -79,7 +82,7 @@ class ModelLedger(ModelGate):
             return book.used(participant, source, epoch, own_slot)
 
         def holds(slot: str) -> bool:
-            return book.holder(slot, source) is not None
+            return self.replaces_in(book, slot, source)
 
         match decide(contest, command, used, now, holds):
             case ContestNotRunning():

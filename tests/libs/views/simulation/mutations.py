@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from libs.contracts.log import Position
-from libs.tally.admission import Granted
-from libs.tally.contest import UNLIMITED
-from libs.tally.events import Event, VoteCast
-from tests.libs.views.simulation.model import ModelLedger, Reservation
+from libs.tally.admission import Answer, Granted
+from libs.tally.commands import CastVote
+from libs.tally.contest import UNLIMITED, Contest
+from libs.tally.events import Event, VoteCast, VoteRemoved
+from libs.views.votes import ClosingState
+from tests.libs.views.simulation.book import Book, Reservation
+from tests.libs.views.simulation.model import ModelLedger
+from tests.libs.views.simulation.projectors import may_close
+from tests.libs.views.simulation.world import World
 
 
 class NoIncarnationInTheFold(ModelLedger):
     """Late records of an older incarnation count."""
 
     def fold(self, event: Event, offset: int) -> None:
-        if isinstance(event, VoteCast):
+        if isinstance(event, VoteCast | VoteRemoved):
             event = replace(event, incarnation=self.s.tally.fence)
         super().fold(event, offset)
 
@@ -71,6 +77,68 @@ class ConfigurationByAnyonesWord(ModelLedger):
             super().raise_config(contest, version, incarnation)
 
 
+class RemovedFromUnderItsReplacement(ModelLedger):
+    def is_being_replaced(self, book: Book, vote_id: str) -> bool:
+        return False
+
+
+class ReplacesWhatIsBeingRemoved(ModelLedger):
+    def is_being_removed(self, contest: str, voter: str, vote_id: str | None) -> bool:
+        return False
+
+
+class ReliesOnPendingVotes(ModelLedger):
+    """A vote takes no allowance where a pending one has its slot."""
+
+    def replaces_in(self, book: Book, slot: str, source: str) -> bool:
+        return super().replaces_in(book, slot, source) or any(r.slot == slot for r in book.pending)
+
+
+class StaleBook(Book):
+    """What took no allowance when it was reserved, since another one had its slot, never will."""
+
+    weightless: set[tuple[str, int]]
+
+    def holding(self) -> Iterator[Reservation]:
+        return (r for r in super().holding() if (r.command.vote_id, r.granted.accepted_at) not in self.weightless)
+
+
+class ReplacementNotComputedAnew(ModelLedger):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weightless: set[tuple[str, int]] = set()
+
+    def reserve(self, contest: Contest, command: CastVote) -> Answer:
+        answer = super().reserve(contest, command)
+        reserved = self.s.pending.get((command.contest, command.voter, command.vote_id))
+        if reserved is not None and reserved not in self.book(contest.key, command.voter).holding():
+            self.weightless.add((command.vote_id, reserved.granted.accepted_at))
+        return answer
+
+    def book(self, contest: str, voter: str) -> Book:
+        book = super().book(contest, voter)
+        stale = StaleBook(book.standing, book.pending)
+        object.__setattr__(stale, "weightless", self.weightless)
+        return stale
+
+
+class ReopenedBeforeTheMark(ModelLedger):
+    def is_reopened(self, contest: Contest) -> bool:
+        return True
+
+
+class ClosedWhileVotesArePending(ModelLedger):
+    def closing(self, contest: str) -> ClosingState:
+        removals = {key[1] for key in self.s.removals if key[0] == contest}
+        return replace(super().closing(contest), pending=len(removals))
+
+
+class ClosedWhileRemovalsArePending(ModelLedger):
+    def closing(self, contest: str) -> ClosingState:
+        votes = {key[1] for key in self.s.pending if key[0] == contest}
+        return replace(super().closing(contest), pending=len(votes))
+
+
 MODEL_MUTATIONS = [
     NoIncarnationInTheFold,
     NoRunId,
@@ -80,28 +148,51 @@ MODEL_MUTATIONS = [
     NoCompareAndSet,
     JoinerGoesByItsOwnConfiguration,
     ConfigurationByAnyonesWord,
+    RemovedFromUnderItsReplacement,
+    ReplacesWhatIsBeingRemoved,
+    ReliesOnPendingVotes,
+    ReplacementNotComputedAnew,
+    ReopenedBeforeTheMark,
+    ClosedWhileVotesArePending,
+    ClosedWhileRemovalsArePending,
 ]
+
+
+def closes_by_any_version(world: World, contest: Contest, state: ClosingState) -> bool:
+    return may_close(world, contest, replace(state, in_force=None))
+
+
+def closes_behind_a_shut_gate(world: World, contest: Contest, state: ClosingState) -> bool:
+    return may_close(world, contest, replace(state, open=True))
+
+
+PROTOCOL_MUTATIONS: dict[str, dict[str, Any]] = {
+    "no gate call after the acknowledgement": {"confirms_after_ack": False},
+    "closed by any version": {"may_close": closes_by_any_version},
+    "closed behind a shut gate": {"may_close": closes_behind_a_shut_gate},
+}
 
 LUA_MUTATIONS = {
     "no incarnation in the fold": [("if n ~= state.fence then", "if false then")],
     "no run id": [("open = v[1] == 'open' and v[2] == run,", "open = v[1] == 'open',")],
     "pending outlives the fence": [("call('DEL', base .. ':pending', base .. ':due')", "")],
-    "no dedup": [
-        (
-            "if find_record(state.views, contest, voter, standing, digest) or c.spilling[voter .. digest] then",
-            "if false then",
-        )
-    ],
+    "no dedup": [("if c.find(voter, standing, digest) then", "if false then")],
     "no compare-and-set": [
         ("if at ~= first or (log ~= '' and log ~= args[1]) then", "if log ~= '' and log ~= args[1] then")
     ],
     "a joiner goes by its own limits": [
         (
-            "p[P_CONFIG], p[P_MAX_P],\n    p[P_MAX_C] }",
-            "p[P_CONFIG], kind == 1 and 0 or p[P_MAX_P],\n    p[P_MAX_C] }",
+            "p[P_CONFIG], p[P_MAX_P],\n    p[P_MAX_C],",
+            "p[P_CONFIG], kind == 1 and 0 or p[P_MAX_P],\n    p[P_MAX_C],",
         )
     ],
     "confirm whatever the gate": [
         ("if not gate.open or gate.n ~= tonumber(args[1]) then return 0 end\n  call('HINCRBY'", "call('HINCRBY'")
     ],
+    "a replaced vote leaves its figures": [("leave_choices(c, standing, replaced)", "")],
+    "a removed vote keeps its slot": [("if standing.slots[i] == digest then", "if false then")],
+    "a replacement takes a period of its own": [("vote.epoch = replaced.epoch", "")],
+    "reopened before the mark": [("if c.reopened < reopened then return { R_SHUT } end", "")],
+    "closed while something is pending": [("pending = pending + 1", "pending = 0")],
+    "reservations of replacements weigh as the others": [("weights[i] = 0", "weights[i] = 1")],
 }

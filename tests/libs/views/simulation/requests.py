@@ -24,19 +24,24 @@ def some_contest(rng: Random) -> Contest:
         rating=RatingScale(sub_ratings={"taste": 5 * MILLION}),
         positions={"1st": 3, "2nd": 1},
     )
-    return changed(rng, contest)
+    contest = changed(rng, contest)
+    if rng.random() < 0.3:
+        # few ways lead to what a replacement and a removal can do to each other: make them likely
+        limits, renewal = Limits(1, rng.choice([1, 2])), Renewal(cooldown_us=20_000)
+        contest = replace(contest, contest_type="rating", free=limits, renewal=renewal, start=1)
+    return contest
 
 
 def changed(rng: Random, contest: Contest) -> Contest:
     """Other limits, participants, times, renewals: what an operator may change while votes come in."""
 
     def limits() -> Limits:
-        return Limits(rng.choice([-1, 0, 1, 2, 3, 5]), rng.choice([-1, -1, 1, 2, 4]))
+        return Limits(rng.choice([-1, 0, 1, 2, 3, 5]), rng.choice([-1, 1, 1, 2, 4]))
 
     status = dict.fromkeys("ab", "approved")
     if rng.random() < 0.15:
         status["b"] = "rejected"
-    cooldown_us = rng.choice([0, 0, 20, 60]) * 1000
+    cooldown_us = rng.choice([0, 0, 20, 40]) * 1000
     return replace(
         contest,
         free=limits(),
@@ -44,34 +49,34 @@ def changed(rng: Random, contest: Contest) -> Contest:
         participants=status,
         start=None if rng.random() < 0.05 else 1,
         renewal=Renewal(cooldown_us, days_between=rng.choice([0, 0, 0, 1])),
-        rating=replace(contest.rating, max_per_participant=rng.choice([1, 1, 2])),
+        rating=replace(contest.rating, max_per_participant=rng.choice([1, 1, 1, 2])),
         is_vote_removal_allowed=rng.random() < 0.9,
     )
 
 
 def some_errands(rng: Random, contest: Contest) -> list[Errand]:
-    """Requests of two voters; some come twice, some with other content under the same id."""
+    """Requests of a voter or two; some come twice, some with other content under the same id."""
+    voters, ids, removals = VOTERS[: rng.randint(1, 2)], rng.choice([3, 8]), rng.choice([0.2, 0.8])
     errands: list[Errand] = []
     for _ in range(rng.randint(4, 14)):
-        vote = _some_vote(rng, contest)
+        vote = _some_vote(rng, contest, *rng.choice(voters), ids)
         errands += [Casting(vote)] * rng.choice([1, 1, 1, 2, 3])
-        if rng.random() < 0.35:
+        if rng.random() < removals:
             refund = vote.source == "c-paid" and rng.random() < 0.9
             removing = Removing(vote if refund else RemoveVote(contest.key, vote.voter, vote.vote_id))
             errands += [removing] * rng.choice([1, 1, 2])
     return errands
 
 
-def _some_vote(rng: Random, contest: Contest) -> CastVote:
-    voter, anonymous = rng.choice(VOTERS)
-    source = rng.choice(["c-free", "c-free", "c-paid"])
+def _some_vote(rng: Random, contest: Contest, voter: str, anonymous: bool, ids: int) -> CastVote:
+    source = rng.choice(["c-free", "c-free", "c-free", "c-paid"])
     # the ids of purchases are none that a voter could choose
-    vote_id = f"id{rng.randrange(8)}" if source == "c-free" else f"purchase{rng.randrange(3)}"
+    vote_id = f"id{rng.randrange(ids)}" if source == "c-free" else f"purchase{rng.randrange(3)}"
     rest: dict[str, Any] = {"voter": voter, "anonymous": anonymous, "vote_id": vote_id, "source": source}
     match contest.contest_type:
         case "rating":
             subs = (("taste", rng.randrange(6) * MILLION),) if rng.random() < 0.5 else ()
-            vote = a_rating(rng.choice("ab"), rng.randrange(6) * MILLION, sub_ratings=subs, **rest)
+            vote = a_rating(rng.choice("ab"), rng.randrange(3) * MILLION, sub_ratings=subs, **rest)
         case "ordering":
             places = rng.choice([(("1st", "a"),), (("1st", "a"), ("2nd", "b")), (("1st", "b"), ("2nd", "a"))])
             vote = a_ballot(*places, **rest)

@@ -224,12 +224,21 @@ def test_a_vote_does_not_rely_on_a_pending_one_of_larger_limits(ledger: Ledger) 
     log.fence()
     log.cast(contest, a_rating("b", vote_id="other"))
     ledger.raise_config("contest", 2)
-    pending = log.reserve(replace(contest, version=2, free=Limits(1, 2)), a_rating("a", vote_id="pending"))
+    log.reserve(replace(contest, version=2, free=Limits(1, 2)), a_rating("a", vote_id="pending"))
     ledger.raise_config("contest", 3)
     answer = log.ask(replace(contest, version=3), a_rating("a", vote_id="replacing"))
     assert isinstance(answer, OverLimit)
     assert (answer.scope, answer.used) == (LimitScope.CONTEST, 1)
-    ledger.release(a_rating("a", vote_id="pending"), pending.incarnation)
+
+
+def test_a_replacement_takes_its_allowance_once_what_came_before_it_is_given_up(ledger: Ledger) -> None:
+    log = Log(ledger)
+    log.fence()
+    first = a_rating("a", vote_id="first")
+    granted = log.reserve(RATED, first)
+    log.reserve(RATED, a_rating("a", vote_id="replacing"))
+    ledger.release(first, granted.incarnation)
+    assert isinstance(log.ask(RATED, a_rating("b", vote_id="other")), OverLimit)
 
 
 def test_after_a_reopening_nobody_is_admitted_before_its_mark(ledger: Ledger) -> None:
