@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from libs.casting.attempts import Accepted
 from libs.catalogue.closing import closed, closing_of
 from libs.catalogue.contests import sources_of
 from libs.catalogue.errors import NotClosed
@@ -20,7 +21,7 @@ from libs.contracts.problems import ValidationFailed
 from libs.tally.admission import Answer, Granted, Shut, cast_of
 from libs.tally.admission import Request as Reservation
 from libs.tally.contest import Contest, Phase
-from libs.tally.errors import ContestFinal, timestamp
+from libs.tally.errors import ContestFinal, ContestNotRunning, timestamp
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.rules import Selection, judge
 from services.operations.stack.servers import Servers
@@ -84,6 +85,26 @@ async def test_a_contest_closes_at_its_end_with_all_that_was_accepted(world: Wor
     assert (found.closed, found.phase(await world.now())) == (1, Phase.FINISHED)
     await eventually(lambda: settled(world, contest))
     assert len(await world.marks(contest)) == PARTITIONS
+
+
+async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_does_not(own: World) -> None:
+    """However late it is folded."""
+    async with own.projecting():
+        end = await own.now() + 3600 * SECOND
+        contest = await own.contest(end)
+    await own.set_clocks(end - 1000)
+    before = await own.cast(contest)
+    await own.set_clocks(end)
+    at_the_end = await own.cast(contest)
+    assert isinstance(before, Accepted)
+    assert before.accepted_at == end - 1000
+    assert isinstance(at_the_end, ContestNotRunning)
+    async with own.projecting():
+        await own.catalogue.engine.patch(
+            CONTESTS, ACCOUNT, contest, {"contest_config": {"end": timestamp(end - 3600 * SECOND)}}
+        )
+        await own.closes(contest)
+        assert await own.counted(contest) == (1, 0)
 
 
 async def test_a_contest_without_an_end_stays_open_and_a_later_end_is_waited_for(world: World) -> None:

@@ -85,9 +85,7 @@ class Deployment:
 
 
 @pytest.fixture
-async def deployment(
-    kafka: str, valkey_address: str, namespace: str, tmp_path: Path
-) -> AsyncIterator[Deployment]:
+async def deployment(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -> AsyncIterator[Deployment]:
     deployment = Deployment(kafka, valkey_address, namespace, tmp_path)
     yield deployment
     await deployment.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from libs.casting.assembly import assemble
-from libs.casting.attempts import Accepted
+from libs.casting.attempts import Accepted, Outcome
 from libs.casting.casting import Caster
 from libs.catalogue.contests import contest_of
 from libs.catalogue.reopening import Reopener
@@ -84,10 +84,19 @@ class World:
 
     async def vote(self, contest: str, name: str = "p0") -> bool:
         """One vote of a voter of its own; whether it was accepted."""
+        return isinstance(await self.cast(contest, name), Accepted)
+
+    async def cast(self, contest: str, name: str = "p0") -> Outcome:
         self.ids += 1
         command = a_vote(f"{contest}-{name}", contest=contest, voter=f"voter {self.ids}", vote_id=f"v{self.ids}")
         [outcome] = await self.caster.cast(ACCOUNT, [command])
-        return isinstance(outcome, Accepted)
+        return outcome
+
+    async def set_clocks(self, moment: int) -> None:
+        """Every partition's clock, which never goes back, to `moment` (us) ahead."""
+        for partition in range(PARTITIONS):
+            gate = f"{self.settings.namespace}:{{{partition}}}:gate"
+            await self.catalogue.valkey.call("HSET", gate, "clock", moment)
 
     async def read(self, contest: str) -> Contest:
         found = contest_of(ACCOUNT, await self.catalogue.views.contest_config(ACCOUNT, contest))
