@@ -45,12 +45,12 @@ class VotersPage(NamedTuple):
     rows: list[VoterRow]
 
 
-class SpillPage(NamedTuple):
-    """Some spilled records of a contest, as of `position`: (voter, record) pairs."""
+class HashPage(NamedTuple):
+    """Some fields of one of a contest's hashes with their values as stored, as of `position`."""
 
     position: Position
     cursor: str | None
-    rows: list[tuple[str, bytes]]
+    rows: list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +105,13 @@ class LedgerPages:
             pages.append(VotersPage(position, cursor, rows))
         return pages
 
-    async def spilled(self, partition: int, contest: str) -> list[SpillPage]:
-        """All pages of a contest's spilled records, in the order in which they were read."""
-        pages: list[SpillPage] = []
+    async def fields(self, partition: int, what: str, contest: str) -> list[HashPage]:
+        """All pages of one of the contest's hashes, named as the head of `lua/votes` does."""
+        pages: list[HashPage] = []
         cursor: str | None = "0"
         while cursor is not None:
-            position, cursor, flat = await self._page(partition, "spill", contest, cursor)
-            rows = [(text(field[:-DIGEST_SIZE]), value) for field, value in _pairs(flat)]
-            pages.append(SpillPage(position, cursor, rows))
+            position, cursor, flat = await self._page(partition, what, contest, cursor)
+            pages.append(HashPage(position, cursor, list(_pairs(flat))))
         return pages
 
     async def _page(

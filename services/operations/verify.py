@@ -15,7 +15,7 @@ from services.operations.connect import DATA_DIR, Stack, find_stack
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 from services.operations.verification.comparison import compare
-from services.operations.verification.differences import Difference
+from services.operations.verification.difference import Difference
 from services.operations.verification.report import Report
 
 __all__ = ["Report", "compare", "verify"]

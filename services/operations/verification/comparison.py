@@ -14,7 +14,7 @@ from libs.views.ledger import LedgerPages
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 from services.operations.progress import Progress
-from services.operations.verification.differences import Difference
+from services.operations.verification.difference import Difference
 from services.operations.verification.fold import LogFold, Stop, fold_past
 from services.operations.verification.report import Report
 from services.operations.verification.snapshot import Piece, read_pieces

@@ -1,28 +1,17 @@
 """What a view and a fold can disagree about, one row each."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from libs.tally.figures import Figures
-from libs.tally.standing import Standing
+from libs.tally.figures import Figures, RatingSums
+from libs.tally.sources import SourceTally
+from libs.tally.standing import Standing, VoteStatus
 from libs.tally.tallies import ContestTally
-from libs.views.ledger import INLINE, SpillPage, SumKey, VoterRow, VotersPage, read_record, record_of
+from libs.views.ledger import INLINE, SumKey, VoterRow, VotersPage, read_record, record_of
 from libs.views.packing import SOURCES, digest
-from libs.views.votes import ContestCounts, PartitionState
+from libs.views.votes import ContestCounts, PartitionState, SourceCounts
+from services.operations.verification.difference import Difference
 from services.operations.verification.fold import LogFold
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One figure on which log and view disagree; "" where it is not about a contest, participant or source."""
-
-    partition: int
-    what: str
-    log: str
-    view: str
-    contest: str = ""
-    participant: str = ""
-    source: str = ""
+from services.operations.verification.hashes import index_of
 
 
 def state_differences(fold: LogFold, state: PartitionState) -> Iterator[Difference]:
@@ -54,14 +43,41 @@ def counts_differences(fold: LogFold, contest: str, counts: ContestCounts) -> It
                 if said != shown:
                     where = contest, participant, source
                     yield Difference(fold.partition, what, str(said), str(shown), *where)
-    for what, said, shown in (
-        ("vote ids counted", tally.counted_ids, counts.counted_ids),
-        ("vote ids overruled", tally.overruled_ids, counts.overruled_ids),
+    told = [
+        *((f"vote ids {name_of(status)}", tally.ids[status], counts.ids.get(status, 0)) for status in VoteStatus),
+        ("closing in force", tally.closed, counts.closed),
+        ("closing reopened last", tally.reopened, counts.reopened),
         ("offset of the last change", tally.last_offset, counts.changed),
         ("time of the last change (ms)", tally.last_time_ms, counts.updated_ms or 0),
-    ):
+    ]
+    for what, said, shown in told:
         if said != shown:
             yield Difference(fold.partition, what, str(said), str(shown), contest)
+    for participant in sorted(tally.ratings.keys() | counts.ratings.keys()):
+        rated, seen = (kept.get(participant, RatingSums()) for kept in (tally.ratings, counts.ratings))
+        if rated != seen:
+            yield Difference(fold.partition, "ratings", str(rated), str(seen), contest, participant)
+    for source in sorted(tally.sources.keys() | counts.sources.keys()):
+        yield from _source_differences(fold, contest, source, tally, counts)
+
+
+def _source_differences(
+    fold: LogFold, contest: str, source: str, tally: ContestTally, counts: ContestCounts
+) -> Iterator[Difference]:
+    log = tally.sources.get(source, SourceTally())
+    view = counts.sources.get(source, SourceCounts(0, 0, {}, {}))
+    for what, said, shown in (
+        ("figures", log.figures, view.figures),
+        ("figures held", log.held, view.held),
+        ("closing in force", log.closed, view.closed),
+        ("time of the last report (ms)", log.updated_ms, view.updated_ms),
+    ):
+        if said != shown:
+            yield Difference(fold.partition, what, str(said), str(shown), contest, source=source)
+
+
+def name_of(status: VoteStatus) -> str:
+    return status.name.lower()
 
 
 def voters_differences(fold: LogFold, contest: str, page: VotersPage) -> Iterator[Difference]:
@@ -76,49 +92,13 @@ def voters_differences(fold: LogFold, contest: str, page: VotersPage) -> Iterato
             yield from _voter_differences(fold, contest, row, standing, indexes)
 
 
-def spill_differences(fold: LogFold, contest: str, page: SpillPage) -> Iterator[Difference]:
-    """The older vote ids of voters with many."""
-    tally = fold.tally.contests.get(contest, ContestTally())
-    indexes = fold.indexes.get(contest, {})
-    older: dict[str, set[bytes]] = {}
-    for voter, record in page.rows:
-        if voter not in older:
-            older[voter] = _older(tally.voters.get(voter, Standing()), indexes)
-        if record not in older[voter]:
-            shown = str(read_record(record))
-            yield _of_voter(fold, contest, voter, "older vote id", "nothing like it", shown)
-
-
 def missing_voters(fold: LogFold, contest: str, expected: set[str], seen: set[str]) -> Iterator[Difference]:
     for voter in sorted(expected - seen):
         yield _of_voter(fold, contest, voter, "voter", "has voted", "nothing")
 
 
-def missing_spill(
-    fold: LogFold, contest: str, expected: set[tuple[str, bytes]], seen: set[tuple[str, bytes]]
-) -> Iterator[Difference]:
-    for voter, record in sorted(expected - seen):
-        yield _of_voter(fold, contest, voter, "older vote id", _readable(record), "nothing like it")
-
-
 def voters_of(fold: LogFold, contest: str) -> set[str]:
     return set(fold.tally.contests.get(contest, ContestTally()).voters)
-
-
-def spill_of(fold: LogFold, contest: str) -> set[tuple[str, bytes]]:
-    """The records that the ledger has spilled, as the fold has them."""
-    indexes = fold.indexes.get(contest, {})
-    return {
-        (voter, record)
-        for voter, standing in fold.tally.contests.get(contest, ContestTally()).voters.items()
-        if len(standing.votes) > INLINE
-        for record in _older(standing, indexes)
-    }
-
-
-def _older(standing: Standing, indexes: dict[str, int]) -> set[bytes]:
-    votes = list(standing.votes.values())[:-INLINE]
-    return {record_of(vote, indexes[vote.cast.choices[0][0]]) for vote in votes}
 
 
 def _figures(tally: ContestTally, participant: str, source: str) -> Figures:
@@ -134,7 +114,7 @@ def _voter_differences(
     fold: LogFold, contest: str, row: VoterRow, standing: Standing, indexes: dict[str, int]
 ) -> Iterator[Difference]:
     votes = list(standing.votes.values())
-    latest = [record_of(vote, indexes[vote.cast.choices[0][0]]) for vote in votes[-INLINE:]]
+    latest = [record_of(vote, index_of(fold, contest, vote)) for vote in votes[-INLINE:]]
     if row.records != latest:
         ids = {digest(vote.cast.vote_id): vote.cast.vote_id for vote in votes}
         for at in range(max(len(latest), len(row.records))):
@@ -143,15 +123,24 @@ def _voter_differences(
                 known = ids.get((said or shown)[:12], "?")
                 what = f"vote id {known}"
                 yield _of_voter(fold, contest, row.voter, what, _readable(said), _readable(shown))
-    spilled = max(0, len(votes) - INLINE)
-    if row.spilled != spilled:
-        yield _of_voter(fold, contest, row.voter, "older vote ids", str(spilled), str(row.spilled))
-    used: dict[SumKey, tuple[int, int]] = {
-        (indexes.get(participant, 0), source, epoch): (sums.votes, sums.limit or 0)
+    used: dict[SumKey, tuple[int, int, int]] = {
+        (indexes.get(participant, 0), source, epoch): (sums.votes, sums.limit or 0, sums.active)
         for (participant, source, epoch), sums in standing.used.items()
     }
-    if row.used != used:
-        yield _of_voter(fold, contest, row.voter, "votes used, with their limit", str(used), str(row.used))
+    slots = {
+        (indexes.get(participant, 0), source): digest(vote_id)
+        for (participant, source), vote_id in standing.slots.items()
+    }
+    for name, log, view in (
+        ("older vote ids", max(0, len(votes) - INLINE), row.spilled),
+        ("votes used, with their limit, and those that count", used, row.used),
+        ("anonymous", standing.anonymous, row.anonymous),
+        ("allowance period", standing.epoch, row.epoch),
+        ("latest free vote", standing.latest, row.latest),
+        ("votes that later ones replace", slots, row.slots),
+    ):
+        if log != view:
+            yield _of_voter(fold, contest, row.voter, name, str(log), str(view))
 
 
 def _of_voter(fold: LogFold, contest: str, voter: str, what: str, log: str, view: str) -> Difference:

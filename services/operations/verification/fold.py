@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from itertools import islice
 
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log import LogRecord
@@ -9,7 +10,7 @@ from libs.contracts.topics import Topic
 from libs.kafka.log import Extent, LogReader
 from libs.tally.events import Event, VoteCast
 from libs.tally.tallies import PartitionTally
-from libs.views.packing import POISON, fold_item
+from libs.views.packing import POISON, digest, fold_item
 
 SLICE = 2_000
 """Records folded at once: some 30 ms, after which others on the event loop have a turn."""
@@ -18,7 +19,8 @@ SLICE = 2_000
 class LogFold:
     """The fold up to `offset`, beside what the ledger numbers by itself.
 
-    `indexes[contest]` numbers participants from 1 in the order in which their first vote was folded.
+    `indexes[contest]` numbers participants from 1 in the order in which their first vote was folded; `names` lists
+    them in it.
     """
 
     def __init__(self, partition: int) -> None:
@@ -27,6 +29,8 @@ class LogFold:
         self.tally = PartitionTally()
         self.quarantined = 0
         self.indexes: dict[str, dict[str, int]] = {}
+        self.names: dict[str, list[str]] = {}
+        self._places: dict[tuple[str, str], dict[bytes, int]] = {}
 
     def take(self, records: Sequence[LogRecord]) -> None:
         """Fold the records that follow, in one batch decode."""
@@ -40,6 +44,17 @@ class LogFold:
                 self._number(event, record.offset)
         self.offset = records[-1].offset + 1
 
+    def place(self, contest: str, voter: str, name: bytes) -> int | None:
+        """Which of the voter's votes, in the order of the log, has this digest of its id."""
+        tally = self.tally.contests.get(contest)
+        standing = tally.voters.get(voter) if tally is not None else None
+        if standing is None:
+            return None
+        places = self._places.setdefault((contest, voter), {})
+        for at, vote_id in enumerate(islice(standing.votes, len(places), None), len(places)):
+            places[digest(vote_id)] = at
+        return places.get(name)
+
     def _number(self, cast: VoteCast, offset: int) -> None:
         contest = self.tally.contests.get(cast.contest)
         if contest is None or contest.last_offset != offset:
@@ -48,6 +63,7 @@ class LogFold:
         for participant, _ in cast.choices:
             if participant not in indexes:
                 indexes[participant] = len(indexes) + 1
+                self.names.setdefault(cast.contest, []).append(participant)
 
 
 def is_foldable(event: Event) -> bool:

@@ -5,8 +5,11 @@ from typing import Any
 
 from libs.contracts.log import Position
 from libs.tally.events import VoteCast
+from libs.tally.sources import SourceTally
+from libs.tally.standing import VoteStatus
 from libs.tally.tallies import ContestTally
-from services.operations.verification.differences import Difference
+from services.operations.verification.difference import Difference
+from services.operations.verification.differences import name_of
 from services.operations.verification.fold import LogFold
 
 MOST_KEPT = 1_000
@@ -15,9 +18,12 @@ MOST_KEPT = 1_000
 
 @dataclass(slots=True)
 class ContestTotals:
-    """One contest by the fold of the log: `votes` by participant and source, and its distinct voters."""
+    """One contest by the fold of the log: `votes` by participant and source, its distinct voters, and what its
+    external `sources` reported.
+    """
 
     votes: dict[tuple[str, str], int] = field(default_factory=dict)
+    sources: dict[str, SourceTally] = field(default_factory=dict)
     unique_voters: int = 0
     anonymous_voters: int = 0
 
@@ -25,6 +31,7 @@ class ContestTotals:
         for (participant, source), figures in tally.figures.items():
             if participant and source:
                 self.votes[participant, source] = self.votes.get((participant, source), 0) + figures.count
+        self.sources |= tally.sources
         overall = tally.figures.get(("", ""))
         if overall is not None:
             self.unique_voters += overall.unique
@@ -39,6 +46,7 @@ class ContestTotals:
             "unique_voter_count": self.unique_voters,
             "anonymous_voter_count": self.anonymous_voters,
             "participants": votes,
+            "sources": {name: _reported(source) for name, source in sorted(self.sources.items())},
         }
 
 
@@ -54,7 +62,7 @@ class Report:
     events: int = 0
     seconds: float = 0.0
     ids: int = 0
-    outcomes: dict[str, int] = field(default_factory=lambda: {"counted": 0, "overruled": 0})
+    outcomes: dict[str, int] = field(default_factory=lambda: {name_of(status): 0 for status in VoteStatus})
     fenced: int = 0
     duplicates: int = 0
     quarantined: int = 0
@@ -88,8 +96,8 @@ class Report:
             if contest in (None, key):
                 self.contests.setdefault(key, ContestTotals()).add(tally)
                 self.ids += sum(len(standing.votes) for standing in tally.voters.values())
-                self.outcomes["counted"] += tally.counted_ids
-                self.outcomes["overruled"] += tally.overruled_ids
+                for status in VoteStatus:
+                    self.outcomes[name_of(status)] += tally.ids[status]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -111,6 +119,16 @@ class Report:
         }
 
 
+def _reported(source: SourceTally) -> dict[str, Any]:
+    """Latest reported = taken over + held, by the source's own ids; readers count what is mapped of the former."""
+    return {
+        "latest": sum(figures.count for figures in (source.figures | source.held).values()),
+        "taken_over": {mapped: figures.count for mapped, figures in sorted(source.figures.items())},
+        "held": {mapped: figures.count for mapped, figures in sorted(source.held.items())},
+        "reports": len(source.reports),
+    }
+
+
 def counted_casts(fold: LogFold, contest: str) -> list[VoteCast]:
     """The votes of a contest that a partition's fold counts."""
     tally = fold.tally.contests.get(contest, ContestTally())
@@ -118,5 +136,5 @@ def counted_casts(fold: LogFold, contest: str) -> list[VoteCast]:
         vote.cast
         for standing in tally.voters.values()
         for vote in standing.votes.values()
-        if vote.status == vote.status.COUNTED
+        if vote.status is VoteStatus.COUNTED
     ]

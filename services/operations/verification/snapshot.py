@@ -6,20 +6,18 @@ from functools import partial
 from typing import NamedTuple
 
 from libs.contracts.log import Position
-from libs.views.ledger import LedgerPages, SpillPage, VotersPage
+from libs.views.ledger import HashPage, LedgerPages, VotersPage
 from libs.views.votes import VoteViews
+from services.operations.verification.difference import Difference
 from services.operations.verification.differences import (
-    Difference,
     counts_differences,
-    missing_spill,
     missing_voters,
-    spill_differences,
-    spill_of,
     state_differences,
     voters_differences,
     voters_of,
 )
 from services.operations.verification.fold import LogFold
+from services.operations.verification.hashes import HASHES, Hash, hash_differences, missing_fields
 
 
 class Piece(NamedTuple):
@@ -42,7 +40,8 @@ async def read_pieces(
         pieces.append(Piece(count.position, partial(counts_differences, contest=contest, counts=count)))
     for contest in contests:
         pieces += _voters(contest, await pages.voters(partition, contest))
-        pieces += _spill(contest, await pages.spilled(partition, contest))
+        for kept in HASHES:
+            pieces += _fields(contest, kept, await pages.fields(partition, kept.name, contest))
     return pieces
 
 
@@ -61,16 +60,16 @@ def _voters(contest: str, pages: list[VotersPage]) -> Iterator[Piece]:
     yield Piece(pages[-1].position, lambda fold: missing_voters(fold, contest, expected, seen))
 
 
-def _spill(contest: str, pages: list[SpillPage]) -> Iterator[Piece]:
-    """As with voters: a record once spilled stays as it is."""
-    expected: set[tuple[str, bytes]] = set()
-    seen = {row for page in pages for row in page.rows}
+def _fields(contest: str, kept: Hash, pages: list[HashPage]) -> Iterator[Piece]:
+    """As with voters, of a hash by its fields."""
+    expected: set[bytes] = set()
+    seen = {field for page in pages for field, _ in page.rows}
 
     def note(fold: LogFold) -> Iterable[Difference]:
-        expected.update(spill_of(fold, contest))
+        expected.update(kept.fields(fold, contest))
         return ()
 
     yield Piece(pages[0].position, note)
     for page in pages:
-        yield Piece(page.position, partial(spill_differences, contest=contest, page=page))
-    yield Piece(pages[-1].position, lambda fold: missing_spill(fold, contest, expected, seen))
+        yield Piece(page.position, partial(hash_differences, contest=contest, kept=kept, page=page))
+    yield Piece(pages[-1].position, lambda fold: missing_fields(fold, contest, kept, expected, seen))

@@ -1,0 +1,157 @@
+"""A contest's hashes beside its counts and voters: what the fold says that each field holds."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from libs.tally.standing import FoldedVote
+from libs.tally.tallies import ContestTally
+from libs.views.ledger import DIGEST_SIZE, INLINE, HashPage, has_details, read_record, record_of
+from libs.views.packing import FORMS, SOURCES, digest, raw, text, unpack
+from services.operations.verification.difference import Difference
+from services.operations.verification.fold import LogFold
+
+
+class Hash(NamedTuple):
+    """`fields` are all that the fold says are there, `look` what it says of one (None: nothing), `read` makes what
+    is stored comparable with that."""
+
+    name: str
+    fields: Callable[[LogFold, str], Iterator[bytes]]
+    look: Callable[[LogFold, str, bytes], Any]
+    read: Callable[[bytes], Any]
+    what: Callable[[bytes], str]
+
+
+def tally_of(fold: LogFold, contest: str) -> ContestTally:
+    return fold.tally.contests.get(contest, ContestTally())
+
+
+def index_of(fold: LogFold, contest: str, vote: FoldedVote) -> int:
+    """The index that the vote's own record carries."""
+    choices = vote.cast.choices
+    return fold.indexes[contest][choices[0][0]] if choices else 0
+
+
+def hash_differences(fold: LogFold, contest: str, kept: Hash, page: HashPage) -> Iterator[Difference]:
+    for field, value in page.rows:
+        log, view = kept.look(fold, contest, field), kept.read(value)
+        if log != view:
+            yield Difference(fold.partition, kept.what(field), str(log), str(view), contest)
+
+
+def missing_fields(
+    fold: LogFold, contest: str, kept: Hash, expected: set[bytes], seen: set[bytes]
+) -> Iterator[Difference]:
+    """What was there at the first page, and on none, though it still is at the last."""
+    for field in sorted(expected - seen):
+        log = kept.look(fold, contest, field)
+        if log is not None:
+            yield Difference(fold.partition, kept.what(field), str(log), "nothing", contest)
+
+
+def _names(fold: LogFold, contest: str) -> Iterator[bytes]:
+    return (str(index).encode() for index in fold.indexes.get(contest, {}).values())
+
+
+def _name(fold: LogFold, contest: str, field: bytes) -> str | None:
+    names = fold.names.get(contest, [])
+    index = int(field)
+    return names[index - 1] if 0 < index <= len(names) else None
+
+
+def _vote_fields(of: Callable[[int, int, FoldedVote], bool]) -> Callable[[LogFold, str], Iterator[bytes]]:
+    """Fields by voter and vote id, of those for which `of` (place among the voter's votes, their number, vote)."""
+
+    def fields(fold: LogFold, contest: str) -> Iterator[bytes]:
+        for voter, standing in tally_of(fold, contest).voters.items():
+            size = len(standing.votes)
+            for at, vote in enumerate(standing.votes.values()):
+                if of(at, size, vote):
+                    yield raw(voter) + digest(vote.cast.vote_id)
+
+    return fields
+
+
+def _vote(fold: LogFold, contest: str, field: bytes) -> tuple[int, int, FoldedVote] | None:
+    voter = text(field[:-DIGEST_SIZE])
+    at = fold.place(contest, voter, field[-DIGEST_SIZE:])
+    if at is None:
+        return None
+    votes = tally_of(fold, contest).voters[voter].votes
+    return at, len(votes), next(islice(votes.values(), at, None))
+
+
+def _is_spilled(at: int, size: int, _: FoldedVote) -> bool:
+    return at < size - INLINE
+
+
+def _spilled(fold: LogFold, contest: str, field: bytes) -> Any:
+    found = _vote(fold, contest, field)
+    if found is None or not _is_spilled(*found):
+        return None
+    return read_record(record_of(found[2], index_of(fold, contest, found[2])))
+
+
+def _details(fold: LogFold, contest: str, field: bytes) -> Any:
+    found = _vote(fold, contest, field)
+    if found is None or not has_details(found[2]):
+        return None
+    vote, indexes = found[2], fold.indexes[contest]
+    choices: Any = False
+    if vote.cast.form == FORMS[2]:
+        choices = [part for name, votes in vote.cast.choices for part in (indexes[name], votes)]
+    rating: Any = False
+    if vote.cast.rating is not None:
+        subs = vote.cast.rating.sub_ratings
+        rating = [vote.cast.rating.value, [part for name, value in subs for part in (name.encode(), value)]]
+    return [vote.epoch, choices, rating]
+
+
+def _waiting_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
+    return (raw(voter) + digest(vote_id) for voter, vote_id in tally_of(fold, contest).waiting)
+
+
+def _waiting(fold: LogFold, contest: str, field: bytes) -> Any:
+    voter, name = text(field[:-DIGEST_SIZE]), field[-DIGEST_SIZE:]
+    for (its_voter, vote_id), (removal, offset) in tally_of(fold, contest).waiting.items():
+        if its_voter == voter and digest(vote_id) == name:
+            source = SOURCES.index(removal.source)
+            return [offset, int(removal.anonymous), raw(removal.content), source, removal.removed_at]
+    return None
+
+
+def _report_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
+    for source, kept in tally_of(fold, contest).sources.items():
+        for report_id in kept.reports:
+            yield f"{source}\0{report_id}".encode()
+
+
+def _report(fold: LogFold, contest: str, field: bytes) -> Any:
+    source, _, report_id = field.decode().partition("\0")
+    kept = tally_of(fold, contest).sources.get(source)
+    report = kept.reports.get(report_id) if kept is not None else None
+    if report is None:
+        return None
+    return [raw(report.content), report.offset, int(report.late), [mapped.encode() for mapped in report.held]]
+
+
+def _of_vote(what: str) -> Callable[[bytes], str]:
+    return lambda field: f"voter {text(field[:-DIGEST_SIZE])}: {what}"
+
+
+HASHES: Final = (
+    Hash("names", _names, _name, bytes.decode, lambda field: f"participant number {field.decode()}"),
+    Hash("spill", _vote_fields(_is_spilled), _spilled, read_record, _of_vote("older vote id")),
+    Hash(
+        "details",
+        _vote_fields(lambda _, __, vote: has_details(vote)),
+        _details,
+        unpack,
+        _of_vote("choices, rating and period of a vote"),
+    ),
+    Hash("waiting", _waiting_fields, _waiting, unpack, _of_vote("removal that waits for a reopening")),
+    Hash(
+        "reports", _report_fields, _report, unpack, lambda field: f"report {field.decode().replace(chr(0), '/')}"
+    ),
+)
