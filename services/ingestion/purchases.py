@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from libs.contracts.purchases import Place, Purchase
+from libs.contracts.purchases import Purchase
 from libs.purchases.form import PurchaseForm, RefundForm, parse_purchase, parse_refund
 from libs.purchases.register import Register
 from libs.purchases.shown import PurchaseShown, RefundShown, show
@@ -42,8 +42,7 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         return _json((await shower(key))(purchase), 202)
 
     async def page(request: Request, key: ApiKey, read: Reader, place_of: PlaceOf) -> Response:
-        show_one = await shower(key)
-        return _json(await read_page(request, read, place_of, show_one), 200)
+        return _json(await read_page(request, read, place_of, await shower(key)), 200)
 
     @router.post(
         "/operations/purchases",
@@ -131,11 +130,7 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         Needs the permission purchases:read.
         """
         key = await caller(request, "purchases:read")
-
-        async def read(before: Place | None, limit: int) -> list[Purchase]:
-            return await register.views.refused(key.account, before, limit)
-
-        return await page(request, key, read, by_change)
+        return await page(request, key, partial(register.views.refused, key.account), by_change)
 
     @router.get(
         "/api/users/{user_id:path}/purchases",
@@ -152,11 +147,7 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         """
         key = await caller(request, "purchases:read")
         user = (await register.vaults.of(key.account)).user(request.path_params["user_id"])
-
-        async def read(before: Place | None, limit: int) -> list[Purchase]:
-            return await register.views.of_user(key.account, user, before, limit)
-
-        return await page(request, key, read, by_creation)
+        return await page(request, key, partial(register.views.of_user, key.account, user), by_creation)
 
     @router.get(
         "/api/purchases/{purchase_key}",
