@@ -11,7 +11,13 @@ from libs.contracts.catalogue import OutcomeKind, RecordCreated, Stored
 from libs.contracts.log import Appended
 from libs.contracts.problems import ValidationFailed
 from libs.kafka.errors import AppendUnknown, NotAppended
-from libs.tally.errors import IdempotencyKeyReused, LogUnavailable, NotFound, TallyError, ViewsUnavailable
+from libs.tally.errors import (
+    IdempotencyKeyReused,
+    LogUnavailable,
+    NotFound,
+    TallyError,
+    ViewsUnavailable,
+)
 from tests.libs.catalogue.conftest import CRATES, LABELS, TABLE, TAGS
 from tests.support.catalogue import Catalogue
 from tests.support.eventually import eventually

@@ -214,6 +214,29 @@ async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Coa
         assert caught.value.stored == Position(LOG, 1)
 
 
+async def test_what_is_settled_is_due_again_once_it_has_changed(valkey: Coalescer, namespace: str) -> None:
+    """Whoever settles by what has changed since, settles nothing."""
+    views, account = CatalogueViews(valkey, namespace), ACCOUNTS[0]
+    written = {"account": account, "at": NOW_MS * 1000, "resource": "contests", "key": "k", "record": "{}"}
+    made = RecordCreated(**written, command_id="a", contest="k", due=5)
+    changed = RecordChanged(**written, command_id="b", contest="k", due=6, expected_version=0)
+
+    async def due() -> bool:
+        return (account, "k") in await views.due(PARTITION, 10)
+
+    await views.apply(PARTITION, Position(LOG, 0), [(LogRecord(0, NOW_MS, b""), made)], 1)
+    await views.settle(account, "k", 0, LATER)
+    assert not await due()
+    await views.settle(account, "k", 0, 7)
+    assert await due()
+    await views.settle(account, "k", 0, None)
+    await views.settle(account, "k", 0, 7)
+    assert not await due()
+    await views.apply(PARTITION, Position(LOG, 1), [(LogRecord(1, NOW_MS, b""), changed)], 2)
+    await views.settle(account, "k", 0, None)
+    assert await due()
+
+
 async def test_a_page_costs_the_same_at_any_size(valkey: Coalescer, namespace: str) -> None:
     """By the number of records that Valkey touches: a page is one slice of a sorted set and one HMGET."""
     views = CatalogueViews(valkey, namespace)

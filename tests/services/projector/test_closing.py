@@ -1,78 +1,30 @@
 """Contests end by themselves, wherever a projector was interrupted: what was accepted counts, and nothing more."""
 
-import asyncio
-import uuid
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-import orjson
 import pytest
 
 from libs.casting.attempts import Accepted
-from libs.catalogue.closing import closed, closing_of
+from libs.catalogue.closing import closing_of
 from libs.catalogue.contests import sources_of
-from libs.catalogue.errors import NotClosed
-from libs.catalogue.resources import CONTESTS, PARTICIPANTS, VOTE_SOURCES
-from libs.catalogue.sources import source_key
-from libs.catalogue.writing import Request
-from libs.contracts.catalogue import ContestClosing, OutcomeKind, catalogue_codec
+from libs.catalogue.resources import CONTESTS, PARTICIPANTS
+from libs.contracts.catalogue import OutcomeKind, catalogue_codec
 from libs.contracts.problems import ValidationFailed
-from libs.tally.admission import Answer, Granted, Shut, cast_of
-from libs.tally.admission import Request as Reservation
-from libs.tally.contest import Contest, Phase
+from libs.tally.contest import Phase
 from libs.tally.errors import ContestFinal, ContestNotRunning, timestamp
-from libs.tally.events import ContestClosed, ContestReopened, Event
-from libs.tally.rules import Selection, judge
-from services.operations.stack.servers import Servers
-from services.projector.closing import ClosingManager
-from tests.services.projector.world import ACCOUNT, PARTITIONS, SECOND, World, open_world
-from tests.support.builders import a_report, a_vote
+from libs.tally.events import ContestClosed
+from tests.services.projector.steps import (
+    admit,
+    decide,
+    has_passed,
+    is_folded,
+    settled,
+    source,
+    vote_until_refused,
+)
+from tests.services.projector.world import ACCOUNT, PARTITIONS, SECOND, World
+from tests.support.builders import a_report
 from tests.support.eventually import eventually
-
-
-@pytest.fixture(scope="module")
-async def world(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    """With a projector that runs."""
-    namespace, storage = f"t{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("objects")
-    kafka, valkey = servers.addresses.kafka, servers.addresses.valkey
-    async with open_world(kafka, valkey, namespace, storage) as world, world.projecting():
-        yield world
-
-
-@pytest.fixture
-async def own(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -> AsyncIterator[World]:
-    """Of this test alone, whose projector runs when the test says so."""
-    async with open_world(kafka, valkey_address, namespace, tmp_path) as world:
-        yield world
-
-
-async def vote_until_refused(world: World, contest: str) -> int:
-    """Voters without a pause; how many were accepted."""
-    accepted = 0
-    while any(votes := await asyncio.gather(*(world.vote(contest) for _ in range(8)))):
-        accepted += sum(votes)
-    return accepted
-
-
-async def decide(world: World, contest: str) -> ContestClosing:
-    """What a manager writes first, as of now."""
-    config = await world.catalogue.views.contest_config(ACCOUNT, contest)
-    found = await world.read(contest)
-    assert config.contest is not None
-    document = closed(config.contest.document, found, sources_of(config), found.end or 0)
-    return ContestClosing(
-        account=ACCOUNT,
-        command_id=Request.once().command_id,
-        at=world.catalogue.writer.now(),
-        contest=contest,
-        record=orjson.dumps(document).decode(),
-        expected_config=found.version,
-    )
-
-
-async def source(world: World, contest: str, name: str, **members: Any) -> None:
-    await world.catalogue.engine.put(VOTE_SOURCES, ACCOUNT, source_key(contest, name), members, parent=contest)
 
 
 async def test_a_contest_closes_at_its_end_with_all_that_was_accepted(world: World) -> None:
@@ -145,19 +97,6 @@ async def test_another_projector_goes_on_where_one_was_killed(own: World) -> Non
             assert set(closing.approved) == {f"{contest}-p0", f"{contest}-p1"}
 
 
-async def admit(world: World, contest: str) -> tuple[int, Event]:
-    """A vote that is admitted and not recorded yet: its partition, and its record."""
-
-    async def granted() -> Granted | None:
-        answer = await ask(world, await world.read(contest))
-        return answer if isinstance(answer, Granted) else None
-
-    command = a_vote(f"{contest}-p0", contest=contest, voter="slow", vote_id="slow")
-    grant = await eventually(granted)
-    assert grant is not None
-    return world.topic.partition_of(command.voter), cast_of(command, grant, "receipt")
-
-
 async def test_a_mark_waits_for_what_was_admitted_before_the_end(own: World) -> None:
     async with own.projecting(produce_deadline_ms=60_000):
         contest = await own.contest(end=await own.now() + 2 * SECOND)
@@ -182,10 +121,6 @@ async def test_what_is_never_recorded_is_fenced_off_and_holds_up_no_closing(worl
     end = (await world.reader.end_offsets(world.topic.name, [partition]))[partition]
     await eventually(lambda: is_folded(world, partition, end))
     assert await world.counted(contest) == (0, 0)
-
-
-async def is_folded(world: World, partition: int, end: int) -> bool:
-    return (await world.votes.state(partition)).position.offset >= end
 
 
 async def test_who_counts_is_as_it_was_at_the_closing_until_the_contest_is_reopened(world: World) -> None:
@@ -298,131 +233,3 @@ async def test_registrations_are_frozen_with_the_closing(world: World) -> None:
     await world.reopener.reopen(ACCOUNT, contest, await world.now() + 3600 * SECOND)
     after = sources_of(await world.catalogue.views.contest_config(ACCOUNT, contest))
     assert (after.keys(), after["sms"].is_in_total) == ({"sms", "tv"}, False)
-
-
-async def test_a_reopened_contest_takes_votes_again_and_closes_anew(world: World) -> None:
-    contest = await world.contest(end=await world.now() + SECOND)
-    await source(world, contest, "sms")
-    assert await world.vote(contest)
-    await world.closes(contest)
-    assert not await world.vote(contest)
-    await eventually(lambda: settled(world, contest))
-    await world.reopener.reopen(ACCOUNT, contest, await world.now() + 2 * SECOND)
-    found = await world.read(contest)
-    assert (found.closed, found.reopened, found.phase(await world.now())) == (0, 1, Phase.RUNNING)
-    accepted = 1 + await vote_until_refused(world, contest)
-    await world.closes(contest, 2)
-    await eventually(lambda: settled(world, contest))
-    assert accepted > 1
-    assert await world.counted(contest) == (accepted, 0)
-    sms = world.source_partition(contest, "sms")
-    assert (await world.votes.closing(sms, contest)).sources == {"sms": 2}
-
-
-async def test_marks_that_come_late_or_twice_change_nothing(world: World) -> None:
-    """Of managers that slept: beside the reopening, behind it, and behind the next closing."""
-    contest = await world.contest(end=await world.now() + SECOND)
-    await world.closes(contest)
-    late = [ContestClosed(contest, 1), ContestClosed(contest, 1, "sms")]
-
-    async def repeat_marks() -> None:
-        for partition in range(PARTITIONS):
-            await world.append(partition, *late, *late)
-
-    end = await world.now() + 3 * SECOND
-    await asyncio.gather(repeat_marks(), world.reopener.reopen(ACCOUNT, contest, end))
-    await repeat_marks()
-    accepted = await vote_until_refused(world, contest)
-    await world.closes(contest, 2)
-    for partition in range(PARTITIONS):
-        await world.append(partition, *late, ContestReopened(contest, 1))
-    ends = await world.reader.end_offsets(world.topic.name, range(PARTITIONS))
-    for partition, last in ends.items():
-        await eventually(lambda partition=partition, last=last: is_folded(world, partition, last))  # type: ignore[misc]
-    assert await world.is_closed(contest, 2)
-    assert await world.counted(contest) == (accepted, 0)
-
-
-async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
-    own: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which another projector finishes, where the first was killed."""
-    async with own.projecting():
-        contest = await own.contest(end=await own.now() + SECOND)
-        assert await own.vote(contest)
-        await own.closes(contest)
-    reopening = asyncio.create_task(own.reopener.reopen(ACCOUNT, contest, await own.now() + 3600 * SECOND))
-    with monkeypatch.context() as idle:
-        idle.setattr(ClosingManager, "run", lambda _: asyncio.Event().wait())
-        async with own.projecting():
-
-            async def answer() -> Answer | None:
-                found = await own.read(contest)
-                return None if found.closed else await ask(own, found)
-
-            assert isinstance(await eventually(answer), Shut)
-    async with own.projecting():
-        await reopening
-        assert await own.vote(contest)
-        await eventually(lambda: is_counted(own, contest, 2))
-
-
-async def ask(world: World, contest: Contest) -> Answer:
-    """What is answered to a voter right now, by these rules."""
-    command = a_vote(f"{contest.key}-p0", contest=contest.key, voter="slow", vote_id="slow")
-    partition, selection = world.topic.partition_of(command.voter), judge(contest, command)
-    assert isinstance(selection, Selection)
-    request = Reservation(contest, command.voter, command.vote_id, command.content, "c-free", selection)
-    incarnation = (await world.votes.state(partition)).incarnation
-    await world.votes.raise_config(partition, contest.key, contest.version, incarnation)
-    [answer] = await world.votes.reserve(partition, [request])
-    return answer
-
-
-async def is_counted(world: World, contest: str, votes: int) -> bool:
-    return await world.counted(contest) == (votes, 0)
-
-
-async def test_a_reopening_needs_a_closed_contest_and_an_end_ahead(world: World) -> None:
-    running = await world.contest(end=await world.now() + 3600 * SECOND)
-    contest = await world.contest(end=await world.now() + SECOND)
-    later = await world.now() + 7200 * SECOND
-    with pytest.raises(NotClosed):
-        await world.reopener.reopen(ACCOUNT, running, later)
-    await world.closes(contest)
-    with pytest.raises(ValidationFailed):
-        await world.reopener.reopen(ACCOUNT, contest, await world.now() - 1)
-    first = await world.reopener.reopen(ACCOUNT, contest, later)
-    assert await world.reopener.reopen(ACCOUNT, contest, later) == first
-    with pytest.raises(NotClosed):
-        await world.reopener.reopen(ACCOUNT, contest, later + SECOND)
-
-
-async def test_a_catalogue_that_is_folded_anew_finds_all_settled(world: World) -> None:
-    contest = await world.contest(end=await world.now() + SECOND)
-    await world.vote(contest)
-    await world.closes(contest)
-    await eventually(lambda: settled(world, contest))
-    await world.reopener.reopen(ACCOUNT, contest, await world.now() + SECOND)
-    await world.closes(contest, 2)
-    await eventually(lambda: settled(world, contest))
-    marks = await world.marks(contest)
-    await world.catalogue.destroy_view(ACCOUNT)
-
-    async def is_back() -> bool:
-        found = await world.catalogue.views.get(ACCOUNT, "contests", contest)
-        return found is not None and "closing" in found.document
-
-    await eventually(is_back)
-    await eventually(lambda: settled(world, contest))
-    assert await world.marks(contest) == marks
-    assert (await world.read(contest)).closed == 2
-    assert await world.counted(contest) == (1, 0)
-
-
-async def has_passed(world: World, moment: int) -> bool:
-    return await world.now() > moment
-
-
-async def settled(world: World, contest: str) -> bool:
-    return not await world.is_due(contest)

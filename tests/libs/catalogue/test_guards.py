@@ -1,0 +1,45 @@
+"""Deletions that somebody has to look at first."""
+
+import pytest
+
+from libs.catalogue.engine import Engine
+from libs.contracts.catalogue import Stored
+from libs.tally.errors import ContestFinal
+from tests.libs.catalogue.conftest import TABLE
+from tests.support.catalogue import Catalogue
+
+CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
+
+
+async def test_a_guard_is_asked_again_when_the_parent_has_changed_meanwhile(
+    catalogue: Catalogue, account: str
+) -> None:
+    contest = await catalogue.create("contests", account, {})
+    participant = await catalogue.create("participants", account, {}, contest.key)
+    asked: list[int] = []
+
+    async def guard(_: str, found: Stored) -> int:
+        assert found == participant
+        above = await catalogue.engine.get(CONTESTS, account, contest.key)
+        asked.append(above.version)
+        if len(asked) == 1:
+            await catalogue.engine.patch(CONTESTS, account, contest.key, {"title": "x"})
+        return above.version
+
+    engine = Engine(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
+    await engine.delete(PARTICIPANTS, account, participant.key)
+    assert len(asked) == len(set(asked)) == 2
+    assert await catalogue.views.get(account, "participants", participant.key) is None
+
+
+async def test_what_a_guard_refuses_stays(catalogue: Catalogue, account: str) -> None:
+    contest = await catalogue.create("contests", account, {})
+    participant = await catalogue.create("participants", account, {}, contest.key)
+
+    async def guard(_: str, __: Stored) -> int:
+        raise ContestFinal("no")
+
+    engine = Engine(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
+    with pytest.raises(ContestFinal):
+        await engine.delete(PARTICIPANTS, account, participant.key)
+    assert await catalogue.views.get(account, "participants", participant.key) == participant

@@ -1,0 +1,153 @@
+"""Closed contests take votes again: all of them or none, and marks of before change nothing."""
+
+import asyncio
+
+import pytest
+
+from libs.catalogue import reopening
+from libs.catalogue.errors import NotClosed
+from libs.contracts.problems import ValidationFailed
+from libs.tally.admission import Answer, Shut
+from libs.tally.contest import Phase
+from libs.tally.errors import ViewsUnavailable
+from libs.tally.events import ContestClosed, ContestReopened
+from services.projector.closing import ClosingManager
+from tests.services.projector.steps import (
+    admit,
+    ask,
+    is_counted,
+    is_folded,
+    settled,
+    source,
+    vote_until_refused,
+)
+from tests.services.projector.world import ACCOUNT, PARTITIONS, SECOND, World
+from tests.support.eventually import eventually
+
+
+async def test_a_reopened_contest_takes_votes_again_and_closes_anew(world: World) -> None:
+    contest = await world.contest(end=await world.now() + SECOND)
+    await source(world, contest, "sms")
+    assert await world.vote(contest)
+    await world.closes(contest)
+    assert not await world.vote(contest)
+    await eventually(lambda: settled(world, contest))
+    await world.reopener.reopen(ACCOUNT, contest, await world.now() + 2 * SECOND)
+    found = await world.read(contest)
+    assert (found.closed, found.reopened, found.phase(await world.now())) == (0, 1, Phase.RUNNING)
+    accepted = 1 + await vote_until_refused(world, contest)
+    await world.closes(contest, 2)
+    await eventually(lambda: settled(world, contest))
+    assert accepted > 1
+    assert await world.counted(contest) == (accepted, 0)
+    sms = world.source_partition(contest, "sms")
+    assert (await world.votes.closing(sms, contest)).sources == {"sms": 2}
+
+
+async def test_marks_that_come_late_or_twice_change_nothing(world: World) -> None:
+    """Of managers that slept: beside the reopening, behind it, and behind the next closing."""
+    contest = await world.contest(end=await world.now() + SECOND)
+    await world.closes(contest)
+    late = [ContestClosed(contest, 1), ContestClosed(contest, 1, "sms")]
+
+    async def repeat_marks() -> None:
+        for partition in range(PARTITIONS):
+            await world.append(partition, *late, *late)
+
+    end = await world.now() + 3 * SECOND
+    await asyncio.gather(repeat_marks(), world.reopener.reopen(ACCOUNT, contest, end))
+    await repeat_marks()
+    accepted = await vote_until_refused(world, contest)
+    await world.closes(contest, 2)
+    for partition in range(PARTITIONS):
+        await world.append(partition, *late, ContestReopened(contest, 1))
+    ends = await world.reader.end_offsets(world.topic.name, range(PARTITIONS))
+    for partition, last in ends.items():
+        await eventually(lambda partition=partition, last=last: is_folded(world, partition, last))  # type: ignore[misc]
+    assert await world.is_closed(contest, 2)
+    assert await world.counted(contest) == (accepted, 0)
+
+
+async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
+    own: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which another projector finishes, where the first was killed."""
+    async with own.projecting():
+        contest = await own.contest(end=await own.now() + SECOND)
+        assert await own.vote(contest)
+        await own.closes(contest)
+    reopened = asyncio.create_task(own.reopener.reopen(ACCOUNT, contest, await own.now() + 3600 * SECOND))
+    with monkeypatch.context() as idle:
+        idle.setattr(ClosingManager, "run", lambda _: asyncio.Event().wait())
+        async with own.projecting():
+
+            async def answer() -> Answer | None:
+                found = await own.read(contest)
+                return None if found.closed else await ask(own, found)
+
+            assert isinstance(await eventually(answer), Shut)
+    async with own.projecting():
+        await reopened
+        assert await own.vote(contest)
+        await eventually(lambda: is_counted(own, contest, 2))
+
+
+async def test_a_contest_is_reopened_only_when_all_its_marks_are_folded(
+    own: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One on its way would make late what a partition takes after the reopening."""
+    async with own.projecting(produce_deadline_ms=60_000):
+        contest = await own.contest(end=await own.now() + SECOND)
+        partition, record = await admit(own, contest)
+
+        async def is_decided() -> bool:
+            return (await own.read(contest)).closed == 1
+
+        await eventually(is_decided)
+        later = await own.now() + 3600 * SECOND
+        with monkeypatch.context() as impatient:
+            impatient.setattr(reopening, "DEADLINE_S", 0.5)
+            with pytest.raises(ViewsUnavailable):
+                await own.reopener.reopen(ACCOUNT, contest, later)
+        assert await is_decided()
+        await own.append(partition, record)
+        await own.closes(contest)
+        await own.reopener.reopen(ACCOUNT, contest, later)
+        assert not await is_decided()
+
+
+async def test_a_reopening_needs_a_closed_contest_and_an_end_ahead(world: World) -> None:
+    running = await world.contest(end=await world.now() + 3600 * SECOND)
+    contest = await world.contest(end=await world.now() + SECOND)
+    later = await world.now() + 7200 * SECOND
+    with pytest.raises(NotClosed):
+        await world.reopener.reopen(ACCOUNT, running, later)
+    await world.closes(contest)
+    with pytest.raises(ValidationFailed):
+        await world.reopener.reopen(ACCOUNT, contest, await world.now() - 1)
+    first = await world.reopener.reopen(ACCOUNT, contest, later)
+    assert await world.reopener.reopen(ACCOUNT, contest, later) == first
+    with pytest.raises(NotClosed):
+        await world.reopener.reopen(ACCOUNT, contest, later + SECOND)
+
+
+async def test_a_catalogue_that_is_folded_anew_finds_all_settled(world: World) -> None:
+    contest = await world.contest(end=await world.now() + SECOND)
+    await world.vote(contest)
+    await world.closes(contest)
+    await eventually(lambda: settled(world, contest))
+    await world.reopener.reopen(ACCOUNT, contest, await world.now() + SECOND)
+    await world.closes(contest, 2)
+    await eventually(lambda: settled(world, contest))
+    marks = await world.marks(contest)
+    await world.catalogue.destroy_view(ACCOUNT)
+
+    async def is_back() -> bool:
+        found = await world.catalogue.views.get(ACCOUNT, "contests", contest)
+        return found is not None and "closing" in found.document
+
+    await eventually(is_back)
+    await eventually(lambda: settled(world, contest))
+    assert await world.marks(contest) == marks
+    assert (await world.read(contest)).closed == 2
+    assert await world.counted(contest) == (1, 0)
