@@ -37,6 +37,7 @@ class Deployment:
         self.views = VoteViews(self.valkey, namespace)
         self.processes: list[asyncio.subprocess.Process] = []
         self._namespace = namespace
+        self._said = storage / "projector.log"
         self._environment = {
             "TALLY_KAFKA_BOOTSTRAP_SERVERS": kafka,
             "TALLY_VALKEY_URL": valkey,
@@ -50,15 +51,22 @@ class Deployment:
         await self.writer.start()
 
     async def start(self) -> asyncio.subprocess.Process:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "services.projector",
-            env={**os.environ, **self._environment},
-            stderr=asyncio.subprocess.PIPE,
-        )
+        # into a file: a pipe that nobody reads would stop a process that says much
+        with self._said.open("ab") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "services.projector",
+                env={**os.environ, **self._environment},
+                stderr=stderr,
+            )
         self.processes.append(process)
         return process
+
+    async def ends(self, process: asyncio.subprocess.Process) -> bytes:
+        """What it has said when it has ended."""
+        await asyncio.wait_for(process.wait(), 30)
+        return self._said.read_bytes()
 
     async def append(self, count: int) -> None:
         """Fences that change nothing: the fold ignores those below the current one."""
@@ -78,7 +86,7 @@ class Deployment:
         for process in self.processes:
             if process.returncode is None:
                 process.kill()
-            await process.communicate()
+            await process.wait()
         await self.writer.stop()
         await self.reader.close()
         await self.valkey.close()
@@ -132,7 +140,7 @@ async def test_a_recreated_log_ends_it_with_a_status_of_its_own(deployment: Depl
     await load_functions(deployment.valkey)
     await deployment.views.apply(1, Position("the log of before", 0), [], 5)
     process = await deployment.start()
-    _, said = await asyncio.wait_for(process.communicate(), 30)
+    said = await deployment.ends(process)
     assert process.returncode == 3
     assert b"it was recreated" in said
 
@@ -140,7 +148,7 @@ async def test_a_recreated_log_ends_it_with_a_status_of_its_own(deployment: Depl
 async def test_a_wrong_topic_ends_it_with_a_status_of_its_own(deployment: Deployment) -> None:
     await create_topics(deployment.settings, [Topic(deployment.votes.name, PARTITIONS + 1)])
     process = await deployment.start()
-    _, said = await asyncio.wait_for(process.communicate(), 30)
+    said = await deployment.ends(process)
     assert process.returncode == 3
     assert b"partitions is 3, but must be 2" in said
 
