@@ -158,17 +158,12 @@ MODEL_MUTATIONS = [
 ]
 
 
-def closes_by_any_version(world: World, contest: Contest, state: ClosingState) -> bool:
-    return may_close(world, contest, replace(state, in_force=None))
-
-
 def closes_behind_a_shut_gate(world: World, contest: Contest, state: ClosingState) -> bool:
     return may_close(world, contest, replace(state, open=True))
 
 
 PROTOCOL_MUTATIONS: dict[str, dict[str, Any]] = {
     "no gate call after the acknowledgement": {"confirms_after_ack": False},
-    "closed by any version": {"may_close": closes_by_any_version},
     "closed behind a shut gate": {"may_close": closes_behind_a_shut_gate},
 }
 
