@@ -1,13 +1,12 @@
 """Reopening a closed contest: voting goes on until its new end, then it closes anew."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
-from libs.catalogue.closing import closing_of, reopened, reopened_of
+from libs.catalogue.closing import reopened, reopened_of
 from libs.catalogue.engine import Engine
 from libs.catalogue.resources import CONTESTS
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
@@ -21,8 +20,6 @@ class State(Protocol):
 
     @property
     def now(self) -> int: ...
-    @property
-    def closed(self) -> int: ...
     @property
     def reopened(self) -> int: ...
 
@@ -56,30 +53,16 @@ class Reopener:
         Asked again for the same end it gives the same. Raises as `check` does, and `ViewsUnavailable` where that
         takes longer than `DEADLINE_S`: it may be asked again.
         """
-        deadline = asyncio.get_running_loop().time() + DEADLINE_S
-        closing = closing_of((await self.check(account, contest, end)).document)
-        seq = 0 if closing is None else closing.seq
-        # a mark on its way would make a partition late for what it takes after the reopening
-        closing_on = "The contest is still closing."
-        await self._until(contest, lambda s: s.closed >= seq or s.reopened >= seq, deadline, closing_on)
-
-        def change(document: Document) -> Document:
-            found = closing_of(document)
-            if found is not None and found.seq != seq:
-                raise ViewsUnavailable("The contest closes at this moment.", retry_after_s=1)
-            return reopened(document, end)
-
-        stored = await self._engine.amend(CONTESTS, account, contest, change)
+        await self.check(account, contest, end)
+        stored = await self._engine.amend(CONTESTS, account, contest, lambda document: reopened(document, end))
         seq = reopened_of(stored.document)
-        behind = "The contest is reopened, and takes votes as soon as its views have seen that."
-        await self._until(contest, lambda s: s.reopened >= seq, deadline, behind)
-        return stored
-
-    async def _until(self, contest: str, holds: Callable[[State], bool], deadline: float, otherwise: str) -> None:
-        while not all(map(holds, await self._states(contest))):
+        deadline = asyncio.get_running_loop().time() + DEADLINE_S
+        while any(state.reopened < seq for state in await self._states(contest)):
             if asyncio.get_running_loop().time() > deadline:
-                raise ViewsUnavailable(otherwise, retry_after_s=1)
+                message = "The contest is reopened, and takes votes as soon as its views have seen that."
+                raise ViewsUnavailable(message, retry_after_s=1)
             await asyncio.sleep(POLL_S)
+        return stored
 
     async def _states(self, contest: str) -> Sequence[State]:
         return await asyncio.gather(

@@ -7,8 +7,8 @@ configuration is refused, of the marks of one closing the first counts, and one 
 No mark overtakes a vote that was accepted. From the fold of ContestClosing on, every partition refuses what an
 older configuration would admit. What was admitted before is pending there until its record is folded, or a fence
 has made sure that it never will count. A mark is appended when nothing is pending: all that counts lies before it.
-One that comes late, of a manager that slept, finds its closing marked, since a contest is reopened only when all
-marks of its closing are folded; or void, since no partition admits votes again before it has folded the reopening.
+One that comes late, of a manager that slept, finds its closing marked, or voided: behind a reopening no partition
+admits votes before it has folded that, and with it voided all marks of the closing, those to come too.
 """
 
 import asyncio

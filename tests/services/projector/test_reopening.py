@@ -4,12 +4,10 @@ import asyncio
 
 import pytest
 
-from libs.catalogue import reopening
 from libs.catalogue.errors import NotClosed
 from libs.contracts.problems import ValidationFailed
 from libs.tally.admission import Answer, Shut
 from libs.tally.contest import Phase
-from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
 from services.projector.closing import ClosingManager
 from tests.services.projector.steps import (
@@ -92,28 +90,20 @@ async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
         await eventually(lambda: is_counted(own, contest, 2))
 
 
-async def test_a_contest_is_reopened_only_when_all_its_marks_are_folded(
-    own: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One on its way would make late what a partition takes after the reopening."""
+async def test_a_contest_can_be_reopened_before_all_its_marks_are_there(own: World) -> None:
+    """Those that come later are void."""
     async with own.projecting(produce_deadline_ms=60_000):
         contest = await own.contest(end=await own.now() + SECOND)
         partition, record = await admit(own, contest)
 
-        async def is_decided() -> bool:
-            return (await own.read(contest)).closed == 1
+        async def is_half_closed() -> bool:
+            return {state.closed for state in await own.states(contest)} == {0, 1}
 
-        await eventually(is_decided)
-        later = await own.now() + 3600 * SECOND
-        with monkeypatch.context() as impatient:
-            impatient.setattr(reopening, "DEADLINE_S", 0.5)
-            with pytest.raises(ViewsUnavailable):
-                await own.reopener.reopen(ACCOUNT, contest, later)
-        assert await is_decided()
-        await own.append(partition, record)
-        await own.closes(contest)
-        await own.reopener.reopen(ACCOUNT, contest, later)
-        assert not await is_decided()
+        await eventually(is_half_closed)
+        await own.reopener.reopen(ACCOUNT, contest, await own.now() + 3600 * SECOND)
+        await own.append(partition, record, ContestClosed(contest, 1))
+        assert all([await own.vote(contest) for _ in range(4)])
+        await eventually(lambda: is_counted(own, contest, 5))
 
 
 async def test_a_reopening_needs_a_closed_contest_and_an_end_ahead(world: World) -> None:
