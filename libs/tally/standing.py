@@ -38,14 +38,12 @@ class Used:
         bound = largest(self.limit, limit)
         return bound == UNLIMITED or self.votes + count <= bound
 
-    def add(self, count: int, limit: int) -> None:
-        self.votes += count
-        self.active += count
-        self.limit = largest(self.limit, limit)
-
-    def take_back(self, count: int) -> None:
-        self.votes -= count
-        self.active -= count
+    def move(self, votes: int, limit: int) -> None:
+        """Use `votes` under `limit`; below 0: give them back."""
+        self.votes += votes
+        self.active += votes
+        if votes > 0:
+            self.limit = largest(self.limit, limit)
 
 
 @dataclass(slots=True)

@@ -61,12 +61,12 @@ class ContestTally:
             vote.status = VoteStatus.LATE
         elif former is not None:
             vote.epoch = former.epoch
-            self._leave(standing, former)
+            self._move_choices(standing, former, -1)
             self._set(former, VoteStatus.REPLACED)
-            self._enter(standing, vote)
+            self._move_choices(standing, vote, 1)
         elif standing.admits(cast):
-            self._enter(standing, vote)
-            self._enter_contest(standing, vote)
+            self._move_choices(standing, vote, 1)
+            self._move_contest(standing, vote, 1)
         else:
             vote.status = VoteStatus.OVERRULED
         standing.votes[cast.vote_id] = vote
@@ -85,8 +85,8 @@ class ContestTally:
             return True
         if vote.status is not VoteStatus.COUNTED:
             return False
-        self._leave(standing, vote)
-        self._leave_contest(standing, vote)
+        self._move_choices(standing, vote, -1)
+        self._move_contest(standing, vote, -1)
         self._set(vote, VoteStatus.REMOVED)
         standing.free_slot(vote.cast)
         return True
@@ -125,45 +125,29 @@ class ContestTally:
         self.ids[status] += 1
         vote.status = status
 
-    def _enter(self, standing: Standing, vote: FoldedVote) -> None:
+    def _move_choices(self, standing: Standing, vote: FoldedVote, by: int) -> None:
+        """The vote's choices come to count (by 1), or count no more (by -1)."""
         cast = vote.cast
         for participant, count in cast.choices:
-            first = {source: not standing.voted(participant, source or None) for source in (cast.source, "")}
-            used = standing.used.setdefault((participant, cast.source, vote.epoch), Used())
-            used.add(count, cast.max_participant)
-            self._count_voter(participant, first, 1, standing)
-            self.at(participant, cast.source).count += count
-            self.at("", cast.source).count += count
-        self._rate(cast, 1)
+            self._move(standing, vote, participant, by * count, cast.max_participant)
+            self.at(participant, cast.source).count += by * count
+            self.at("", cast.source).count += by * count
+        self._rate(cast, by)
 
-    def _leave(self, standing: Standing, vote: FoldedVote) -> None:
-        cast = vote.cast
-        for participant, count in cast.choices:
-            standing.used[participant, cast.source, vote.epoch].take_back(count)
-            last = {source: not standing.voted(participant, source or None) for source in (cast.source, "")}
-            self._count_voter(participant, last, -1, standing)
-            self.at(participant, cast.source).count -= count
-            self.at("", cast.source).count -= count
-        self._rate(cast, -1)
+    def _move_contest(self, standing: Standing, vote: FoldedVote, by: int) -> None:
+        """The same of the vote as such, in the contest."""
+        self._move(standing, vote, "", by * vote.cast.weight, vote.cast.max_contest)
 
-    def _enter_contest(self, standing: Standing, vote: FoldedVote) -> None:
-        cast = vote.cast
-        first = {source: not standing.voted("", source or None) for source in (cast.source, "")}
-        standing.used.setdefault(("", cast.source, vote.epoch), Used()).add(cast.weight, cast.max_contest)
-        self._count_voter("", first, 1, standing)
-
-    def _leave_contest(self, standing: Standing, vote: FoldedVote) -> None:
-        cast = vote.cast
-        standing.used["", cast.source, vote.epoch].take_back(cast.weight)
-        last = {source: not standing.voted("", source or None) for source in (cast.source, "")}
-        self._count_voter("", last, -1, standing)
-
-    def _count_voter(self, participant: str, changes: dict[str, bool], by: int, standing: Standing) -> None:
-        for source, changed in changes.items():
-            figures = self.at(participant, source)
-            if changed:
-                figures.unique += by
-                figures.anonymous += by * standing.anonymous
+    def _move(self, standing: Standing, vote: FoldedVote, participant: str, votes: int, limit: int) -> None:
+        """Use an allowance, or give it back, and count the voter where this is the first or the last."""
+        source = vote.cast.source
+        before = {name: standing.voted(participant, name or None) for name in (source, "")}
+        standing.used.setdefault((participant, source, vote.epoch), Used()).move(votes, limit)
+        for name, voted in before.items():
+            change = standing.voted(participant, name or None) - voted
+            figures = self.at(participant, name)
+            figures.unique += change
+            figures.anonymous += change * standing.anonymous
 
     def _rate(self, cast: VoteCast, by: int) -> None:
         if cast.rating is not None:

@@ -123,6 +123,14 @@ def answer(reply: Sequence[Any]) -> Answer:
             return Known(at, *left, next_at or None, offset, VoteStatus(status), choices)
         case [3]:
             return Reused()
+        case [8 | 9 as kind, limit, used, next_at, now]:
+            scope = LimitScope.PARTICIPANT if kind == 8 else LimitScope.CONTEST
+            return OverLimit(scope, limit, used, next_at or None, now)
+    return _not_admitted(reply)
+
+
+def _not_admitted(reply: Sequence[Any]) -> Shut | Stale | NotRunning | Declined:
+    match reply:
         case [4]:
             return Shut()
         case [5, in_force, n]:
@@ -131,24 +139,13 @@ def answer(reply: Sequence[Any]) -> Answer:
             return NotRunning(now)
         case [7, now]:
             return Declined(now)
-        case [8 | 9 as kind, limit, used, next_at, now]:
-            scope = LimitScope.PARTICIPANT if kind == 8 else LimitScope.CONTEST
-            return OverLimit(scope, limit, used, next_at or None, now)
-    raise ValueError(f"unknown reply of votes_reserve: {reply!r}")
+    raise ValueError(f"unknown reply: {reply!r}")
 
 
 def removal_answer(reply: Sequence[Any]) -> RemovalAnswer:
     match reply:
         case [0, now, n, anonymous, content, source, offset]:
             return RemovalGranted(now, n, bool(anonymous), text(content), SOURCES[source], limited(offset))
-        case [4]:
-            return Shut()
-        case [5, in_force, n]:
-            return Stale(limited(in_force), n)
-        case [6, now]:
-            return NotRunning(now)
-        case [7, now]:
-            return Declined(now)
         case [10]:
             return Unknown()
         case [11]:
@@ -157,7 +154,7 @@ def removal_answer(reply: Sequence[Any]) -> RemovalAnswer:
             return NotCounted(VoteStatus(status), offset)
         case [13]:
             return Paid()
-    raise ValueError(f"unknown reply of votes_remove: {reply!r}")
+    return _not_admitted(reply)
 
 
 def limited(number: int) -> int | None:

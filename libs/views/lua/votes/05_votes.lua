@@ -61,31 +61,19 @@ local function rate(c, participant, rating, by)
   end
 end
 
--- vote: {source, epoch, form or nil, choices {participant, votes}, rating, weight, max_p, max_c}
-local function enter_choices(c, standing, vote)
-  local top = c.row('').cells
+-- A vote's choices come to count (by 1), or count no more (by -1). vote: {source, epoch, choices {participant,
+-- votes}, rating, weight, and of one that comes, max_p}
+local function move_choices(c, standing, vote, by)
+  local top, move = c.row('').cells, by > 0 and enter or leave
   local base = 2 + vote.source * 3
   for i = 1, #vote.choices do
     local name, votes = vote.choices[i][1], vote.choices[i][2]
     local row = c.row(name)
-    enter(row, standing, vote.source, vote.epoch, votes, vote.max_p)
-    row.cells[base], top[base] = row.cells[base] + votes, top[base] + votes
-    if vote.rating then rate(c, name, vote.rating, 1) end
+    move(row, standing, vote.source, vote.epoch, votes, vote.max_p)
+    row.cells[base], top[base] = row.cells[base] + by * votes, top[base] + by * votes
+    if vote.rating then rate(c, name, vote.rating, by) end
   end
-  if vote.rating then rate(c, '', vote.rating, 1) end
-end
-
-local function leave_choices(c, standing, vote)
-  local top = c.row('').cells
-  local base = 2 + vote.source * 3
-  for i = 1, #vote.choices do
-    local name, votes = vote.choices[i][1], vote.choices[i][2]
-    local row = c.row(name)
-    leave(row, standing, vote.source, vote.epoch, votes)
-    row.cells[base], top[base] = row.cells[base] - votes, top[base] - votes
-    if vote.rating then rate(c, name, vote.rating, -1) end
-  end
-  if vote.rating then rate(c, '', vote.rating, -1) end
+  if vote.rating then rate(c, '', vote.rating, by) end
 end
 
 local function set_status(c, voter, standing, record, status)
@@ -168,11 +156,11 @@ local function fold_cast(state, item)
     local former = c.find(voter, standing, standing.slots[held + 1])
     local replaced = c.vote(voter, former)
     vote.epoch = replaced.epoch
-    leave_choices(c, standing, replaced)
+    move_choices(c, standing, replaced, -1)
     set_status(c, voter, standing, former, REPLACED)
-    enter_choices(c, standing, vote)
+    move_choices(c, standing, vote, 1)
   elseif is_admitted(c, standing, vote) then
-    enter_choices(c, standing, vote)
+    move_choices(c, standing, vote, 1)
     enter(c.row(''), standing, source, epoch, vote.weight, max_c)
   else
     status = OVERRULED
@@ -205,7 +193,7 @@ local function remove_vote(c, voter, digest, removal)
   end
   if status_of(string.byte(record, FLAGS_AT)) ~= COUNTED then return false end
   local vote = c.vote(voter, record)
-  leave_choices(c, standing, vote)
+  move_choices(c, standing, vote, -1)
   leave(c.row(''), standing, vote.source, vote.epoch, vote.weight)
   set_status(c, voter, standing, record, REMOVED)
   for i = 2, #standing.slots, 2 do

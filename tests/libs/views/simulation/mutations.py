@@ -184,7 +184,7 @@ LUA_MUTATIONS = {
     "confirm whatever the gate": [
         ("if not gate.open or gate.n ~= tonumber(args[1]) then return 0 end\n  call('HINCRBY'", "call('HINCRBY'")
     ],
-    "a replaced vote leaves its figures": [("leave_choices(c, standing, replaced)", "")],
+    "a replaced vote leaves its figures": [("move_choices(c, standing, replaced, -1)", "")],
     "a removed vote keeps its slot": [("if standing.slots[i] == digest then", "if false then")],
     "a replacement takes a period of its own": [("vote.epoch = replaced.epoch", "")],
     "reopened before the mark": [("if c.reopened < reopened then return { R_SHUT } end", "")],
