@@ -14,7 +14,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from services.operations.__main__ import app
+from services.operations.connect import find_stack
 from services.operations.stack.supervisor import Supervisor
+from services.operations.verification.comparison import compare
 from tests.support.eventually import eventually
 from tests.support.purchasing import client_with
 from tests.support.sources import a_source
@@ -93,6 +95,8 @@ async def test_exactly_what_was_received_before_the_end_counts(
     record = await becomes_final(contest)
     assert record["count"] == len(accepted)
     assert record["unique_voter_count"] == len(accepted)
+    report = await compare(find_stack(stack.data_dir), contest.key)
+    assert report.equal, report.as_json()
 
 
 async def test_a_contest_is_provisional_until_it_is_closed(api: Api) -> None:
@@ -115,6 +119,9 @@ async def test_external_sources_keep_a_contest_provisional_for_their_grace(api: 
     await eventually(is_closed, deadline_s=30, every_s=1.5)
     assert await sms.counted(await sms.report(A=4)) == [4, 0]
     assert await finality(sms.contest) == "provisional"
+    mapped, other = sms.contest.participants
+    assert code(await api.client.delete(f"/participants/{mapped}")) == (409, "contest_final")
+    assert (await api.client.delete(f"/participants/{other}")).status_code == 204
 
 
 async def test_a_final_result_stays_whatever_is_changed(api: Api) -> None:

@@ -11,8 +11,9 @@ from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue import OutcomeKind, catalogue_codec
 from libs.contracts.problems import ValidationFailed
 from libs.tally.contest import Phase
-from libs.tally.errors import ContestFinal, ContestNotRunning, timestamp
+from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable, timestamp
 from libs.tally.events import ContestClosed
+from services.catalogue.closed import ClosedContests
 from tests.services.projector.steps import (
     admit,
     decide,
@@ -107,6 +108,29 @@ async def test_a_mark_waits_for_what_was_admitted_before_the_end(own: World) -> 
         await own.append(partition, record)
         await own.closes(contest)
         assert await own.counted(contest) == (1, 0)
+
+
+async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(own: World) -> None:
+    """A vote on its way may be the only one of a participant that is to be deleted."""
+    guard = ClosedContests(own.catalogue.views, own.votes, PARTITIONS).participant_may_go
+    async with own.projecting(produce_deadline_ms=60_000):
+        contest = await own.contest(end=await own.now() + SECOND)
+        voted, other = [await own.catalogue.engine.get(PARTICIPANTS, ACCOUNT, f"{contest}-p{n}") for n in (0, 1)]
+        version = await guard(ACCOUNT, voted)
+        partition, record = await admit(own, contest)
+
+        async def is_decided() -> bool:
+            return (await own.read(contest)).closed == 1
+
+        await eventually(is_decided)
+        for participant in (voted, other):
+            with pytest.raises(ViewsUnavailable):
+                await guard(ACCOUNT, participant)
+        await own.append(partition, record)
+        await own.closes(contest)
+        with pytest.raises(ContestFinal):
+            await guard(ACCOUNT, voted)
+        assert await guard(ACCOUNT, other) > version
 
 
 async def are_closed(world: World, contest: str, partitions: Sequence[int]) -> bool:
