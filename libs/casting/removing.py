@@ -40,7 +40,8 @@ from libs.tally.errors import (
 from libs.tally.events import VoteCast, VoteRemoved
 from libs.tally.standing import VoteStatus
 from libs.views.addresses import AddressCounters, give_back
-from libs.views.votes import Refund, VoteViews
+from libs.views.states import Refund
+from libs.views.votes import VoteViews
 
 CastReader = Callable[[int, int], Awaitable[VoteCast | None]]
 """Reads the vote at a partition and offset of the log. Raises `LogUnavailable`."""

@@ -20,7 +20,8 @@ from libs.contracts.topics import Topic, source_log_key
 from libs.kafka.errors import AppendUnknown
 from libs.tally.errors import ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported
-from libs.views.votes import ReportState, VoteViews
+from libs.views.states import ReportState
+from libs.views.votes import VoteViews
 
 FOLD_WAIT_S: Final = 5.0
 MOST_IDS: Final = 10_000

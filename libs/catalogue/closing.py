@@ -5,6 +5,7 @@ The members `closing` and `reopened` of the stored document belong to the server
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from libs.catalogue.errors import NotClosed
 from libs.catalogue.schemas.base import microseconds
@@ -14,8 +15,7 @@ from libs.catalogue.table import Document
 from libs.tally.contest import Contest, finish
 from libs.tally.errors import ContestFinal, timestamp
 
-AT_ONCE = 0
-"""Due long ago."""
+LONG_AGO: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def judge_change(before: Document, after: Document) -> None:
 def due(document: Document) -> int | None:
     """When somebody has to look at the contest: at its end; at once when it was changed behind a closing."""
     if "closing" in document or "reopened" in document:
-        return AT_ONCE
+        return LONG_AGO
     record = ContestRecord.model_validate(document)
     moments = record.publish, record.contest_config.start, record.contest_config.end
     return finish(*(None if moment is None else microseconds(moment) for moment in moments))

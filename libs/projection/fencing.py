@@ -15,7 +15,8 @@ from libs.contracts.log import Appended
 from libs.contracts.topics import Topic
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Fence
-from libs.views.votes import PartitionState, VoteViews
+from libs.views.states import PartitionState
+from libs.views.votes import VoteViews
 
 POLL_S = 0.1
 MARGIN_S = 1.0

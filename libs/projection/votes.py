@@ -10,7 +10,8 @@ from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import VoteCast, VoteRemoved
 from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, give_back
-from libs.views.votes import APPLY_ITEMS, FoldInput, VoteViews
+from libs.views.states import FoldInput
+from libs.views.votes import APPLY_ITEMS, VoteViews
 
 FRESH_S = 0.5
 """Records folded within this time of their append were counted for their address just before, by ingestion."""

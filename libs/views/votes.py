@@ -1,14 +1,12 @@
 """The ledger, counts and gate of every votes partition, as Valkey keeps them (`lua/votes`)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-from libs.contracts.codec import Undecodable
 from libs.contracts.log import Behind, Position
-from libs.tally.admission import Answer, Known, RemovalAnswer, Request
+from libs.tally.admission import Answer, RemovalAnswer, Request
 from libs.tally.contest import Contest
-from libs.tally.events import Choices, Event, Fence, Source
+from libs.tally.events import Fence
 from libs.tally.figures import Figures, RatingSums
 from libs.tally.standing import VoteStatus
 from libs.views.client import Valkey
@@ -26,159 +24,21 @@ from libs.views.packing import (
     text,
     unpack,
 )
+from libs.views.states import (
+    ClosingState,
+    ContestCounts,
+    FoldInput,
+    PartitionState,
+    Refund,
+    ReportState,
+    SourceCounts,
+    UsedVotes,
+    VoterAllowance,
+    VoteState,
+)
 
 APPLY_ITEMS = 128
 """Records folded by one call: 2 ms at most, so that reservations never wait longer for the fold."""
-
-
-class FoldInput(NamedTuple):
-    """One record: its event, or why it is none, its offset and the broker's append time."""
-
-    event: Event | Undecodable
-    offset: int
-    time_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """Gate, position and doubt of one partition. Times are microseconds since 1970 UTC, by Valkey's clock."""
-
-    position: Position
-    open: bool
-    incarnation: int
-    now: int
-    fence: int
-    pending: int
-    oldest_pending: int | None
-    fenced: int
-    duplicates: int
-    quarantined: int
-    overruled: int
-
-
-@dataclass(frozen=True, slots=True)
-class VoteState:
-    """What the ledger knows of one vote id: nothing (`pending` False, `status` None), pending, or folded.
-
-    Folded, `content` and the first answer are those of the attempt that was recorded, which may be another one
-    than the caller's: the same id, reserved anew after a fence, may stand for other content.
-    """
-
-    position: Position
-    open: bool
-    incarnation: int
-    pending: bool = False
-    status: VoteStatus | None = None
-    accepted_at: int | None = None
-    offset: int | None = None
-    choices: Choices = ()
-    source: str | None = None
-    content: str | None = None
-    remaining_participant: int | None = None
-    remaining_contest: int | None = None
-    next_free_vote_at: int | None = None
-    removal_waits: bool = False
-    """A removal came behind the contest's close: it takes effect if the contest is reopened."""
-
-    @property
-    def known(self) -> Known | None:
-        """The first answer, once the vote is folded."""
-        if self.status is None or self.accepted_at is None or self.offset is None:
-            return None
-        left = self.remaining_participant, self.remaining_contest
-        return Known(self.accepted_at, *left, self.next_free_vote_at, self.offset, self.status, self.choices)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceCounts:
-    """What an external source reported, by its own ids of participants; `held` went down and waits for permission.
-
-    `closed` is the number of the closing in force for it, `updated_ms` when its last report was appended.
-    """
-
-    closed: int
-    updated_ms: int
-    figures: Mapping[str, Figures]
-    held: Mapping[str, Figures]
-
-
-@dataclass(frozen=True, slots=True)
-class ContestCounts:
-    """One contest's counts in one partition, at `position`.
-
-    `figures` is keyed by (participant or "" for the contest, source or "" for both); the count of the latter is
-    the sum of the former. `ratings` is keyed by participant or "". `changed` is the offset of the last event that
-    changed anything of it (-1: none yet), `closed` the closing in force, `reopened` the last one that was voided.
-    """
-
-    position: Position
-    changed: int
-    figures: Mapping[tuple[str, str], Figures]
-    updated_ms: int | None = None
-    ids: Mapping[VoteStatus, int] = field(default_factory=dict)
-    closed: int = 0
-    reopened: int = 0
-    ratings: Mapping[str, RatingSums] = field(default_factory=dict)
-    sources: Mapping[str, SourceCounts] = field(default_factory=dict)
-
-
-class UsedVotes(NamedTuple):
-    """Votes a voter has used, folded and pending; `participant` "" is the whole contest."""
-
-    participant: str
-    source: str
-    epoch: int
-    votes: int
-
-
-@dataclass(frozen=True, slots=True)
-class VoterAllowance:
-    """What a voter has used, as of `now` by the ledger's clock (us).
-
-    `latest` is when the voter's latest free vote was accepted (None: there is none), `epoch` the allowance period
-    that the voter had come to by then.
-    """
-
-    now: int
-    epoch: int
-    latest: int | None
-    used: Sequence[UsedVotes]
-
-
-@dataclass(frozen=True, slots=True)
-class Refund:
-    """What is known of a paid vote that is to be taken back, whether or not it came."""
-
-    anonymous: bool
-    content: str
-    source: Source
-
-
-@dataclass(frozen=True, slots=True)
-class ReportState:
-    """What became of a report id of an external source; `offset` is None while it was not folded."""
-
-    position: Position
-    content: str | None = None
-    offset: int | None = None
-    late: bool = False
-    held: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ClosingState:
-    """How a contest's closing stands in one partition. `sources` gives the closing in force of each that reported.
-
-    `pending` counts what is reserved and not folded; `in_force` is the configuration version that admits.
-    """
-
-    open: bool
-    in_force: int | None
-    pending: int
-    now: int
-    closed: int
-    reopened: int
-    sources: Mapping[str, int]
 
 
 class VoteViews:

@@ -7,7 +7,8 @@ from libs.contracts.catalogue import Stored
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.tally.figures import Figures
 from libs.views.catalogue import CatalogueViews
-from libs.views.votes import ContestCounts, VoteViews
+from libs.views.states import ContestCounts
+from libs.views.votes import VoteViews
 
 
 class ClosedContests:

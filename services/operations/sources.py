@@ -20,7 +20,8 @@ from libs.tally.errors import timestamp
 from libs.tally.figures import Figures
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
-from libs.views.votes import SourceCounts, VoteViews
+from libs.views.states import SourceCounts
+from libs.views.votes import VoteViews
 from services.operations.connect import DATA_DIR, Stack, find_stack
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 

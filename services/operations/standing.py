@@ -13,7 +13,8 @@ from libs.kafka.log import LogReader
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
-from libs.views.votes import PartitionState, VoteViews
+from libs.views.states import PartitionState
+from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 
 

@@ -13,7 +13,8 @@ admits votes before it has folded that, and with it voided all marks of the clos
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 import orjson
@@ -29,10 +30,12 @@ from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.views.catalogue import CatalogueViews
-from libs.views.votes import ClosingState, VoteViews
+from libs.views.states import ClosingState
+from libs.views.votes import VoteViews
 
 POLL_S: Final = 0.5
 PAGE: Final = 200
+"""Contests looked up at once, the longest due first."""
 AT_ONCE: Final = 16
 """Contests worked on at a time."""
 AGAIN_S: Final = 5.0
@@ -82,23 +85,17 @@ class ClosingManager:
             await asyncio.sleep(POLL_S)
 
     async def _look(self, partition: int) -> None:
-        try:
+        with _logged(f"which contests of partition {partition} are due"):
             due = await self._catalogue.due(partition, PAGE)
-        except ViewsUnavailable as error:
-            logger.warning("which contests are due cannot be read: %s", error)
-            return
-        await asyncio.gather(*(self._attend(account, key) for account, key in due))
+            await asyncio.gather(*(self._attend(account, key) for account, key in due))
 
     async def _attend(self, account: str, key: str) -> None:
-        async with self._slots:
-            try:
-                await self._take_step(await self._catalogue.contest_config(account, key), account)
-            except (LogUnavailable, ViewsUnavailable) as error:
-                logger.warning("contest %s of %s waits: %s", key, account, error)
-            except Exception:
-                logger.exception("looking after contest %s of %s failed", key, account)
+        with _logged(f"what contest {key} of {account} needs"):
+            async with self._slots:
+                await self._take_step(account, key)
 
-    async def _take_step(self, config: ContestConfig, account: str) -> None:
+    async def _take_step(self, account: str, key: str) -> None:
+        config = await self._catalogue.contest_config(account, key)
         contest = contest_of(account, config)
         if contest is None or config.contest is None:
             return  # deleted a moment ago
@@ -166,3 +163,14 @@ class ClosingManager:
 
     async def _settle(self, contest: Contest, due: int | None) -> None:
         await self._catalogue.settle(contest.account, contest.key, contest.version, due)
+
+
+@contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """Whatever goes wrong is tried again at the next turn."""
+    try:
+        yield
+    except (LogUnavailable, ViewsUnavailable) as error:
+        logger.warning("%s has to wait: %s", what, error)
+    except Exception:
+        logger.exception("%s could not be done", what)

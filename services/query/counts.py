@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from libs.tally.figures import Figures, RatingSums
-from libs.views.votes import ContestCounts, SourceCounts
+from libs.views.states import ContestCounts, SourceCounts
 
 NOTHING: Final = Figures()
 NO_RATINGS: Final = RatingSums()

@@ -8,7 +8,7 @@ from libs.tally.standing import Standing, VoteStatus
 from libs.tally.tallies import ContestTally
 from libs.views.ledger import INLINE, SumKey, VoterRow, VotersPage, read_record, record_of
 from libs.views.packing import SOURCES, digest
-from libs.views.votes import ContestCounts, PartitionState, SourceCounts
+from libs.views.states import ContestCounts, PartitionState, SourceCounts
 from services.operations.verification.difference import Difference
 from services.operations.verification.fold import LogFold
 from services.operations.verification.hashes import index_of

@@ -33,7 +33,8 @@ from libs.views.addresses import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.packing import digest, text
-from libs.views.votes import FoldInput, VoteViews
+from libs.views.states import FoldInput
+from libs.views.votes import VoteViews
 from tests.libs.views.simulation.comparison import described, described_view, differing
 from tests.support.builders import NOW, a_cast, a_removal, a_report, content_hash
 

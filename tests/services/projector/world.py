@@ -25,7 +25,8 @@ from libs.tally.contest import Contest
 from libs.tally.errors import timestamp
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.standing import VoteStatus
-from libs.views.votes import ClosingState, VoteViews
+from libs.views.states import ClosingState
+from libs.views.votes import VoteViews
 from services.projector.app import run
 from services.projector.settings import Settings
 from tests.support.builders import a_vote

@@ -16,7 +16,7 @@ from libs.catalogue.sources import SourceConfig
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.tally.contest import Contest
 from libs.tally.figures import Figures
-from libs.views.votes import SourceCounts
+from libs.views.states import SourceCounts
 from services.query.counts import Counts
 from services.query.public_record import hidden
 from services.query.record import record, vote_count

@@ -26,7 +26,8 @@ from libs.tally.events import ContestClosed, Event, SourceReported, VoteCast, Vo
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
-from libs.views.votes import FoldInput, VoteViews
+from libs.views.states import FoldInput
+from libs.views.votes import VoteViews
 from libs.web.asgi import Front
 from libs.web.service import Surface, build_app
 from services.catalogue.app import world_of

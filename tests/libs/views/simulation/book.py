@@ -11,7 +11,7 @@ from libs.tally.contest import Renewal
 from libs.tally.events import replaces, slot, weight
 from libs.tally.standing import Standing
 from libs.views.ledger import INLINE
-from libs.views.votes import UsedVotes
+from libs.views.states import UsedVotes
 
 
 @dataclass(slots=True)

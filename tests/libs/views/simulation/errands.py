@@ -18,7 +18,7 @@ from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import VoteCast, VoteRemoved
 from libs.tally.standing import VoteStatus
-from libs.views.votes import VoteState
+from libs.views.states import VoteState
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.world import Removed, Success, Violation, World
 

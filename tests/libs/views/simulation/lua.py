@@ -17,15 +17,8 @@ from libs.tally.events import Event, Fence
 from libs.tally.rules import Selection, judge
 from libs.tally.tallies import PartitionTally
 from libs.views.functions import libraries
-from libs.views.votes import (
-    ClosingState,
-    FoldInput,
-    PartitionState,
-    Refund,
-    VoterAllowance,
-    VoteState,
-    VoteViews,
-)
+from libs.views.states import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance, VoteState
+from libs.views.votes import VoteViews
 from tests.libs.views.simulation.comparison import described, described_view, differing
 from tests.libs.views.simulation.gate import APPEND_MS
 from tests.libs.views.simulation.ledger import BEGIN_MS

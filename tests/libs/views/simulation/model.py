@@ -29,7 +29,7 @@ from libs.tally.events import VoteCast
 from libs.tally.rules import Selection, decide, judge, not_running, remaining
 from libs.tally.standing import FoldedVote, Standing, VoteStatus
 from libs.tally.tallies import ContestTally, PartitionTally
-from libs.views.votes import ClosingState, PartitionState, VoterAllowance, VoteState
+from libs.views.states import ClosingState, PartitionState, VoterAllowance, VoteState
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.comparison import described, differing
 from tests.libs.views.simulation.gate import Key, ModelGate, Removal, key_of
@@ -137,10 +137,10 @@ class ModelLedger(ModelGate):
                 return Stale(self.s.config.get(contest.key), self.s.n)
             if not_running(contest, self.now()) is not None:
                 return NotRunning(self.now())
-            if not contest.is_vote_removal_allowed:
-                return Declined(self.now())
             if not self.is_reopened(contest):
                 return Shut()
+            if not contest.is_vote_removal_allowed:
+                return Declined(self.now())
         return self._grant_removal(command, folded.cast, folded.offset)
 
     def refund(self, command: CastVote) -> RemovalAnswer:

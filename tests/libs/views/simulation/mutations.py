@@ -11,7 +11,7 @@ from libs.tally.admission import Answer, Granted
 from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Event, VoteCast, VoteRemoved
-from libs.views.votes import ClosingState
+from libs.views.states import ClosingState
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.model import ModelLedger
 from tests.libs.views.simulation.projectors import may_close

@@ -9,7 +9,8 @@ from libs.tally.admission import Answer, Granted, Stale, cast_of
 from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated, VoteCast
-from libs.views.votes import FoldInput, VoteViews
+from libs.views.states import FoldInput
+from libs.views.votes import VoteViews
 from tests.libs.views.simulation.lua import request_of
 from tests.support.builders import a_contest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from libs.contracts.log import Behind, Position
 from libs.tally.contest import Contest
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.views.votes import ClosingState
+from libs.views.states import ClosingState
 from tests.libs.views.simulation.world import LOG_ID, SEND_DEADLINE, Steps, World
 
 

@@ -11,7 +11,7 @@ from libs.tally.admission import Answer
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated
-from libs.views.votes import ClosingState
+from libs.views.states import ClosingState
 from tests.libs.views.simulation.ledger import Ledger
 
 Steps = Generator[int, None, None]
