@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from libs.contracts.log import Behind, Position
-from libs.tally.admission import RemovalGranted
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
@@ -24,7 +23,7 @@ Key = tuple[str, str, str]
 
 @dataclass(slots=True)
 class Removal:
-    granted: RemovalGranted
+    removed_at: int
     attempts: int = 1
 
 

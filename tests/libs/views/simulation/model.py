@@ -162,16 +162,15 @@ class ModelLedger(ModelGate):
     def _grant_removal(
         self, command: CastVote | RemoveVote, vote: CastVote | VoteCast, offset: int | None
     ) -> RemovalGranted:
+        standing = self._contest(command.contest).voters.get(command.voter, Standing())
+        anonymous = vote.anonymous if offset is None else standing.anonymous
+        what = self.s.n, anonymous, vote.content, vote.source, offset
         if (first := self.s.removals.get(key_of(command))) is not None:
             first.attempts += 1
-            return first.granted
+            return RemovalGranted(first.removed_at, *what)
         self.s.clock = now = self.now()
-        anonymous = vote.anonymous
-        if offset is not None:
-            anonymous = self._contest(command.contest).voters[command.voter].anonymous
-        granted = RemovalGranted(now, self.s.n, anonymous, vote.content, vote.source, offset)
-        self.s.removals[key_of(command)] = Removal(granted)
-        return granted
+        self.s.removals[key_of(command)] = Removal(now)
+        return RemovalGranted(now, *what)
 
     def _contest(self, key: str) -> ContestTally:
         return self.s.tally.contests.get(key, ContestTally())
@@ -187,7 +186,7 @@ class ModelLedger(ModelGate):
     def state(self) -> PartitionState:
         s = self.s
         accepted = [r.granted.accepted_at for r in s.pending.values()]
-        removed = [r.granted.removed_at for r in s.removals.values()]
+        removed = [r.removed_at for r in s.removals.values()]
         judged = s.tally.fenced, s.tally.duplicates, 0, s.tally.overruled
         doubt = len(accepted) + len(removed), min(accepted + removed, default=None)
         return PartitionState(s.position, self.is_open(), s.n, self.now_ms * 1000, s.tally.fence, *doubt, *judged)

@@ -184,6 +184,10 @@ LUA_MUTATIONS = {
     "confirm whatever the gate": [
         ("if not gate.open or gate.n ~= tonumber(args[1]) then return 0 end\n  call('HINCRBY'", "call('HINCRBY'")
     ],
+}
+"""What trouble brings to light."""
+
+ADMISSION_MUTATIONS = {
     "a replaced vote leaves its figures": [("move_choices(c, standing, replaced, -1)", "")],
     "a removed vote keeps its slot": [("if standing.slots[i] == digest then", "if false then")],
     "a replacement takes a period of its own": [("vote.epoch = replaced.epoch", "")],
@@ -191,3 +195,4 @@ LUA_MUTATIONS = {
     "closed while something is pending": [("pending = pending + 1", "pending = 0")],
     "reservations of replacements weigh as the others": [("weights[i] = 0", "weights[i] = 1")],
 }
+"""What voters bring to light."""

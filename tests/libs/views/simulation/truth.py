@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from libs.tally.commands import CastVote
-from libs.tally.events import ContestClosed, Event, VoteCast
+from libs.tally.events import ContestClosed, ContestReopened, Event, SourceReported, VoteCast
 from libs.tally.figures import Figures
 from libs.tally.standing import VoteStatus
 from libs.tally.tallies import ContestTally, PartitionTally
@@ -120,3 +120,29 @@ def check_close(world: World, contest: ContestTally) -> None:
         mark = world.log.index(ContestClosed("contest", contest.closed))
         then = folded(world.log[:mark]).contests.get("contest", ContestTally())
         demand(then.figures == contest.figures and then.ids == contest.ids, "the result changed behind the close")
+
+
+def check_sources(contest: ContestTally, log: list[Event]) -> None:
+    """What a source reported last of an id is counted or held, and a report id counts once."""
+    latest: dict[tuple[str, str], int] = {}
+    seen: set[tuple[str, str]] = set()
+    closed: dict[str, int] = {}
+    reopened = 0
+    for event in log:
+        match event:
+            case ContestClosed(source=str() as source) if event.seq > reopened:
+                closed[source] = max(closed.get(source, 0), event.seq)
+            case ContestReopened() if event.seq > reopened:
+                reopened = event.seq
+                closed = {source: seq for source, seq in closed.items() if seq > reopened}
+            case SourceReported() if (event.source, event.report_id) not in seen:
+                seen.add((event.source, event.report_id))
+                for mapped, count, _, _ in event.counts if event.source not in closed else ():
+                    before = latest.get((event.source, mapped), 0) if event.mode == "delta" else 0
+                    latest[event.source, mapped] = before + count
+    reported = {
+        (source, mapped): (kept.held.get(mapped) or kept.figures[mapped]).count
+        for source, kept in contest.sources.items()
+        for mapped in kept.figures
+    }
+    assert reported == latest

@@ -1,0 +1,51 @@
+"""Valkey's functions and the model, asked the same and told the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from libs.contracts.log import Position
+from libs.tally.events import Event, LogCreated
+from tests.libs.views.simulation.ledger import Ledger
+from tests.libs.views.simulation.lua import LuaLedger
+from tests.libs.views.simulation.model import ModelLedger
+
+
+class Both:
+    """The functions and the model side by side, each with a log of its own, since their incarnations differ."""
+
+    def __init__(self, lua: LuaLedger) -> None:
+        self.lua = lua
+        self.ledgers: list[Ledger] = [self.lua, ModelLedger()]
+        self.logs: list[list[Event]] = [[LogCreated("log")], [LogCreated("log")]]
+
+    def ask(self, question: Callable[[Ledger], Any]) -> list[Any]:
+        """What both answer; it must be the same."""
+        answers = [question(ledger) for ledger in self.ledgers]
+        lua, model = (_without_incarnation(answer) for answer in answers)
+        assert lua == model
+        return answers
+
+    def tell(self, *events: Event) -> None:
+        """Append to each log its own form of an event."""
+        for log, event in zip(self.logs, events * (2 // len(events)), strict=True):
+            log.append(event)
+
+    def fold(self, most: int = 10**6) -> None:
+        for ledger, log in zip(self.ledgers, self.logs, strict=True):
+            at = ledger.state().position.offset
+            end = min(len(log), at + most)
+            ledger.apply(Position("log", at), log[at:end], end)
+
+    def fence(self) -> None:
+        for ledger, log in zip(self.ledgers, self.logs, strict=True):
+            asked = ledger.shut(ledger.state().incarnation)
+            assert asked is not None
+            log.append(asked)
+        self.fold()
+
+
+def _without_incarnation(answer: Any) -> Any:
+    return replace(answer, incarnation=0) if hasattr(answer, "incarnation") else answer

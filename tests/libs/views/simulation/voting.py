@@ -1,0 +1,252 @@
+"""Random voters, contests and operations, step by step, without faults: the functions and the model are asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from random import Random
+from typing import Any
+
+from libs.tally.admission import Granted, RemovalGranted, Stale
+from libs.tally.commands import CastVote, RemoveVote
+from libs.tally.contest import Contest, Limits, RatingScale, Renewal
+from libs.tally.events import (
+    ContestClosed,
+    ContestReopened,
+    VoteCast,
+    VoteRemoved,
+)
+from libs.tally.figures import Figures
+from libs.tally.tallies import ContestTally
+from tests.libs.views.simulation.both import Both
+from tests.libs.views.simulation.errands import Casting, Errand, Removing
+from tests.libs.views.simulation.ledger import Ledger
+from tests.libs.views.simulation.lua import LuaLedger, at_once
+from tests.libs.views.simulation.plain import plainly
+from tests.libs.views.simulation.truth import check_fold, check_sources, folded
+from tests.support.builders import a_ballot, a_contest, a_rating, a_report, a_vote, content_hash
+
+STEPS = 150
+MILLION = 1_000_000
+SOURCES = "c-free", "c-paid"
+VOTERS = ("anna", False), ("bert", True)
+IDS = [("c-free", f"id{n}") for n in range(7)] + [("c-paid", f"purchase{n}") for n in range(3)]
+POSITIONS = {"1st": 5, "2nd": 3, "3rd": 1}
+
+
+def all_votes(contest_type: str) -> Iterator[CastVote]:
+    """Few enough for ids, participants and periods to meet."""
+    for (voter, anonymous), (source, vote_id) in product(VOTERS, IDS):
+        rest: dict[str, Any] = {"voter": voter, "anonymous": anonymous, "vote_id": vote_id, "source": source}
+        match contest_type:
+            case "rating":
+                subs = (("taste", 3 * MILLION),)
+                yield from (a_rating(name, value * MILLION, **rest) for name in "ab" for value in (1, 4))
+                yield a_rating("a", 5 * MILLION, sub_ratings=subs, **rest)
+            case "ordering":
+                orders = (("a",), ("b",), ("b", "a"), ("c", "a", "b"))
+                yield from (a_ballot(*zip(("1st", "2nd", "3rd"), order, strict=False), **rest) for order in orders)
+            case _:
+                yield from (a_vote(name, count, **rest) for name in "ab" for count in (1, 2))
+
+
+VOTES = {
+    kind: [replace(vote, content=content_hash(vote.content, vote.source)) for vote in all_votes(kind)]
+    for kind in ("voteonly", "rating", "ordering")
+}
+
+
+def some_configuration(rng: Random) -> dict[str, Any]:
+    def limits() -> Limits:
+        return Limits(rng.choice([-1, 0, 1, 2, 3]), rng.choice([-1, 1, 2, 4]))
+
+    return {
+        "free": limits(),
+        "paid": limits(),
+        "renewal": Renewal(rng.choice([0, 10_000, 30_000]), rng.choice([0, 0, 1])),
+        "rating": RatingScale(max_per_participant=rng.choice([1, 1, 2, -1]), sub_ratings={"taste": 5 * MILLION}),
+        "is_vote_removal_allowed": rng.random() < 0.8,
+        "is_anonymous_voting_enabled": True,
+        "is_paid_anonymous": rng.random() < 0.5,
+    }
+
+
+class Voting:
+    """One contest. What was granted is recorded at once, later, out of order, twice, or never."""
+
+    def __init__(self, lua: LuaLedger, seed: int) -> None:
+        self.rng = rng = Random(seed)
+        self.both = Both(lua)
+        kind = rng.choice(["voteonly", "rating", "rating", "ordering"])
+        self.contest = a_contest(contest_type=kind, positions=POSITIONS, **some_configuration(rng))
+        self.granted: list[tuple[Errand, list[Any]]] = []
+        self.marks: list[ContestClosed] = []
+        self.both.fence()
+
+    def run(self) -> None:
+        steps = {
+            self.cast: 12,
+            self.remove: 4,
+            self.refund: 2,
+            self.record: 4,
+            self.give_up: 2,
+            self.fold: 3,
+            self.wait: 3,
+            self.end_doubt: 1,
+            self.change: 2,
+            self.close_or_reopen: 1,
+            self.mark: 2,
+            self.void_marks: 2,
+            self.report: 2,
+            self.look: 3,
+        }
+        for step in self.rng.choices(list(steps), list(steps.values()), k=STEPS):
+            step()
+        self.both.fold()
+        self.check()
+
+    def some_vote(self) -> CastVote:
+        vote = self.rng.choice(VOTES[self.contest.contest_type])
+        return replace(vote, vote_id=f"new{self.rng.random()}") if self.rng.random() < 0.3 else vote
+
+    def cast(self) -> None:
+        vote = self.some_vote()
+        self._request(Casting(vote), lambda ledger: ledger.reserve(self.contest, vote))
+
+    def remove(self) -> None:
+        """Most often a vote of which the log knows."""
+        cast = [event for event in self.both.logs[0] if isinstance(event, VoteCast)]
+        vote = self.rng.choice([self.some_vote(), *cast])
+        command = RemoveVote("contest", vote.voter, vote.vote_id)
+        self._request(Removing(command), lambda ledger: ledger.remove(self.contest, command))
+
+    def refund(self) -> None:
+        """Of a purchase, whether or not it was cast."""
+        paid = [vote for vote in VOTES[self.contest.contest_type] if vote.source == "c-paid"]
+        vote = replace(self.rng.choice(paid), content=content_hash("purchase"))
+        self._request(Removing(vote), lambda ledger: ledger.refund(vote))
+
+    def _request(self, errand: Errand, question: Callable[[Ledger], Any]) -> None:
+        answers = self.both.ask(question)
+        if isinstance(answers[0], Stale):
+            for ledger, answer in zip(self.both.ledgers, answers, strict=True):
+                ledger.raise_config("contest", self.contest.version, answer.incarnation)
+            answers = self.both.ask(question)
+            assert not isinstance(answers[0], Stale)
+        if isinstance(answers[0], Granted | RemovalGranted):
+            self.granted.append((errand, answers))
+            if self.rng.random() < 0.6:
+                self._record(len(self.granted) - 1)
+                self.both.fold()
+
+    def record(self) -> None:
+        """Something that was granted comes into the log."""
+        if self.granted:
+            self._record(self.rng.randrange(len(self.granted)))
+
+    def _record(self, at: int) -> None:
+        """Sometimes another copy of it will come."""
+        errand, answers = self.granted[at]
+        if self.rng.random() < 0.8:
+            del self.granted[at]
+        self.both.tell(*(errand.event(answer) for answer in answers))
+
+    def give_up(self) -> None:
+        """The log has definitely refused an attempt, the only one."""
+        if self.granted:
+            errand, answers = self.rng.choice(self.granted)
+            attempts = [its for its, _ in self.granted if its == errand]
+            if len(attempts) == 1 and not self._is_on_its_way(errand):
+                self.granted.remove((errand, answers))
+                for ledger, answer in zip(self.both.ledgers, answers, strict=True):
+                    errand.release(ledger, answer.incarnation)
+
+    def _is_on_its_way(self, errand: Errand) -> bool:
+        log, at = self.both.logs[1], self.both.ledgers[1].state().position.offset
+        name = errand.command.voter, errand.command.vote_id
+        return any(
+            (event.voter, event.vote_id) == name for event in log[at:] if isinstance(event, VoteCast | VoteRemoved)
+        )
+
+    def fold(self) -> None:
+        self.both.fold(self.rng.choice([1, 3, 1_000]))
+
+    def wait(self) -> None:
+        turns = self.rng.choice([1, 9, 10, 30, 300])
+        for ledger in self.both.ledgers:
+            ledger.tick(turns)
+
+    def end_doubt(self) -> None:
+        self.both.fence()
+
+    def change(self) -> None:
+        self._put_in_force(replace(self.contest, **some_configuration(self.rng)))
+
+    def close_or_reopen(self) -> None:
+        seq = self.contest.closed
+        closed, reopened = (0, seq) if seq else (self.contest.reopened + 1, self.contest.reopened)
+        self._put_in_force(replace(self.contest, closed=closed, reopened=reopened))
+
+    def _put_in_force(self, contest: Contest) -> None:
+        self.contest = replace(contest, version=self.contest.version + 1)
+        for ledger in self.both.ledgers:
+            ledger.raise_config("contest", self.contest.version)
+
+    def mark(self) -> None:
+        """A mark that is due now, or a former one, late or once more."""
+        if self.contest.closed and not self.both.ask(lambda ledger: ledger.closing("contest"))[0].pending:
+            source = self.rng.choice([None, None, "sms", "tv"])
+            self.marks.append(ContestClosed("contest", self.contest.closed, source))
+        if self.marks:
+            self.both.tell(self.rng.choice([self.marks[-1], *self.marks]))
+
+    def void_marks(self) -> None:
+        if self.contest.reopened:
+            self.both.tell(ContestReopened("contest", self.contest.reopened))
+
+    def report(self) -> None:
+        source, mode = self.rng.choice([("sms", "cumulative"), ("tv", "delta")])
+        counts = tuple((mapped, self.rng.randrange(9), 1, 0) for mapped in "xy" if self.rng.random() < 0.7)
+        allow = self.rng.random() < 0.3
+        name = str(self.rng.randrange(12))
+        self.both.tell(a_report(name, *counts, source=source, mode=mode, allow_decrease=allow))
+
+    def look(self) -> None:
+        vote = self.some_vote()
+        self.both.ask(lambda ledger: ledger.lookup(vote))
+        self.both.ask(lambda ledger: _held(ledger, vote.voter))
+        self.both.ask(lambda ledger: ledger.closing("contest"))
+        self.check()
+
+    def check(self) -> None:
+        """The view holds what was counted, up to where it stands."""
+        log = self.both.logs[0][: self.both.ledgers[0].state().position.offset]
+        tally = folded(log)
+        assert not self.both.lua.differences(tally)
+        contest = tally.contests.get("contest", ContestTally())
+        check_fold(contest, plainly(log))
+        check_sources(contest, log)
+        check_sums(self.both.lua)
+
+
+def _held(ledger: Ledger, voter: str) -> Any:
+    allowance = ledger.allowance("contest", voter)
+    used: Counter[tuple[str, str, int]] = Counter()
+    for row in allowance.used:
+        used[row[:3]] += row.votes
+    return allowance.epoch, allowance.latest, +used
+
+
+def check_sums(ledger: LuaLedger) -> None:
+    """Sources sum to the total, and so do participants."""
+    counts = at_once(ledger._views.counts(0, "contest"))
+    assert counts is not None
+    participants = {participant for participant, _ in counts.figures if participant}
+    for source in SOURCES:
+        its = sum(counts.figures[participant, source].count for participant in participants)
+        assert counts.figures.get(("", source), Figures()).count == its
+    for participant in participants | {""}:
+        total = sum(counts.figures.get((participant, source), Figures()).count for source in SOURCES)
+        assert counts.figures.get((participant, ""), Figures()).count == total
