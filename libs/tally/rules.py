@@ -154,8 +154,8 @@ def _off_scale(scale: RatingScale, rating: Rating) -> TallyError | None:
     bounds = [("/rating/value", rating.value, scale.highest)]
     for name, value in rating.sub_ratings:
         if name not in scale.sub_ratings:
-            return VoteDoesNotFit(f"/rating/sub_ratings/{name}", "this contest has no such sub-rating")
-        bounds.append((f"/rating/sub_ratings/{name}", value, scale.sub_ratings[name]))
+            return VoteDoesNotFit("/rating/sub_ratings/" + _step(name), "this contest has no such sub-rating")
+        bounds.append(("/rating/sub_ratings/" + _step(name), value, scale.sub_ratings[name]))
     for pointer, value, highest in bounds:
         if not 0 <= value <= highest:
             return VoteDoesNotFit(pointer, f"must be from 0 to {highest / MILLION:g}")
@@ -176,7 +176,7 @@ def _ordered(contest: Contest, command: CastVote, limits: Limits) -> Selection |
     given = dict(command.positions)
     for position in given:
         if position not in contest.positions:
-            return VoteDoesNotFit(f"/positions/{position}", "this contest has no such position")
+            return VoteDoesNotFit("/positions/" + _step(position), "this contest has no such position")
     if len(set(given.values())) < len(given):
         return VoteDoesNotFit("/positions", "names a participant twice")
     choices = tuple((given[name], votes) for name, votes in contest.positions.items() if name in given and votes)
@@ -191,3 +191,8 @@ def _selection(form: Form, choices: Choices, limits: Limits) -> Selection:
 
 def _exceeds(votes: int, limit: int) -> bool:
     return limit != UNLIMITED and votes > limit
+
+
+def _step(name: str) -> str:
+    """A member's name in an RFC 6901 pointer."""
+    return name.replace("~", "~0").replace("/", "~1")

@@ -77,7 +77,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         once to all that was ever reported: what an unmapped id reported is held until it is mapped, and a changed
         mapping moves what was counted. While the contest is closed, what it was closed with holds on.
 
-        A source's name is 1 to 64 of A-Z a-z 0-9 _ . - and does not begin with `c-`.
+        A source's name is 1 to 64 of A-Z a-z 0-9 _ . -, not . or .., and does not begin with `c-`.
         """
         account = await account_of(request)
         _, given = await read_object(request)

@@ -26,7 +26,7 @@ class VoteSources:
         mapped to none of the contest's participants.
         """
         if not SOURCE_NAME.fullmatch(source):
-            message = "a source's name is 1 to 64 of A-Z a-z 0-9 _ . - and does not begin with c-"
+            message = "a source's name is 1 to 64 of A-Z a-z 0-9 _ . -, not . or .., and does not begin with c-"
             raise ValidationFailed([Problem("", message)])
         participants = {stored.key for stored in (await self._config(account, contest)).participants}
         strangers = [(mapped, key) for mapped, key in form.mapping.items() if key not in participants]

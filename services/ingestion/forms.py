@@ -26,6 +26,14 @@ def _address(value: str) -> str:
     return value
 
 
+def _no_dot_segment(value: str) -> str:
+    """Clients resolve them in an address: DELETE of such a vote would be DELETE of its contest."""
+    if value in (".", ".."):
+        raise PydanticCustomError("dot_segment", "must not be . or ..")
+    return value
+
+
+VoteId = Annotated[str, Field(pattern=VOTE_ID), AfterValidator(_no_dot_segment)]
 ParticipantKey = Annotated[str, Field(min_length=1, max_length=64)]
 
 
@@ -56,7 +64,7 @@ class VoteForm(BaseModel):
         },
     )
 
-    vote_id: Annotated[str, Field(pattern=VOTE_ID)] | None = Field(
+    vote_id: VoteId | None = Field(
         None, description="Unique per contest and voter; a UUIDv7 is made when absent. Same as Idempotency-Key."
     )
     participant_key: ParticipantKey | None = Field(

@@ -129,7 +129,7 @@ def _vote_id(form: VoteForm, idempotency_key: str | None) -> str:
         raise IdempotencyKeyReused("The header Idempotency-Key and the body's vote_id name different ids.")
     checked = check_vote({"vote_id": idempotency_key, "participant_key": "p", "voter_id": "v"})
     if isinstance(checked, TallyError):
-        raise ValidationFailed([Problem("", f"Idempotency-Key must match {VOTE_ID}")])
+        raise ValidationFailed([Problem("", f"Idempotency-Key must match {VOTE_ID}, and not be . or ..")])
     return idempotency_key
 
 

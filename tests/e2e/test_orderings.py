@@ -82,6 +82,7 @@ async def test_a_removed_ballot_leaves_no_trace(api: Api) -> None:
         ({}, "/positions"),
         ({"positions": {}}, "/positions"),
         ({"positions": {"9": "A"}}, "/positions/9"),
+        ({"positions": {"a/b~": "A"}}, "/positions/a~1b~0"),
         ({"positions": {"1": "A", "2": "A"}}, "/positions"),
         ({"positions": {"none": "A"}}, "/positions"),
         ({"positions": {"1": 5}}, "/positions/1"),

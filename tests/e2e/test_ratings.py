@@ -87,6 +87,7 @@ async def test_several_ratings_of_a_participant_are_bounded_and_replace_nothing(
         ({"rating": {"value": 4, "sub_ratings": {"song": 10.5}}}, "/rating/sub_ratings/song"),
         ({"rating": {"value": 4, "sub_ratings": {"show": 5.5}}}, "/rating/sub_ratings/show"),
         ({"rating": {"value": 4, "sub_ratings": {"dance": 1}}}, "/rating/sub_ratings/dance"),
+        ({"rating": {"value": 4, "sub_ratings": {"a/b~": 1}}}, "/rating/sub_ratings/a~1b~0"),
         ({"rating": {"value": 4, "stars": 1}}, "/rating/stars"),
         ({"rating": {"value": 4}, "count": 2}, "/count"),
         ({"rating": {"value": 4}, "positions": {"1": "p"}}, "/positions"),

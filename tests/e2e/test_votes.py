@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
 from tests.support.eventually import eventually
 from tests.support.voting import Api, code, hours_from_now, new_id, running
 
@@ -49,6 +51,16 @@ async def test_the_header_is_the_vote_id_and_may_not_contradict_the_body(api: Ap
     answer = await contest.vote(0, headers={"Idempotency-Key": "h1"}, vote_id="b1")
     assert code(answer) == (422, "idempotency_key_reused")
     assert code(await contest.vote(0, headers={"Idempotency-Key": "no spaces"})) == (422, "validation_failed")
+
+
+@pytest.mark.parametrize("vote_id", [".", ".."])
+async def test_no_vote_is_named_as_clients_name_another_address(api: Api, vote_id: str) -> None:
+    contest = await api.contest()
+    answer = await contest.vote(0, vote_id=vote_id)
+    assert (code(answer), answer.json()["errors"][0]["pointer"]) == ((422, "validation_failed"), "/vote_id")
+    answer = await contest.vote(0, headers={"Idempotency-Key": vote_id})
+    assert code(answer) == (422, "validation_failed")
+    assert (await contest.vote(0, vote_id="...")).status_code == 201
 
 
 async def test_200_concurrent_votes_of_one_voter_with_a_limit_of_3_give_exactly_3(api: Api) -> None:

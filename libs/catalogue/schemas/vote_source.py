@@ -7,8 +7,8 @@ from pydantic import AfterValidator, Field
 
 from libs.catalogue.schemas.base import Record
 
-SOURCE_NAME: Final = re.compile(r"(?!c-)[A-Za-z0-9_.-]{1,64}")
-"""Names that begin with `c-` are reserved for internal sources."""
+SOURCE_NAME: Final = re.compile(r"(?!c-|\.{1,2}$)[A-Za-z0-9_.-]{1,64}")
+"""Names that begin with `c-` are reserved for internal sources; clients resolve . and .. in an address."""
 MAX_MAPPED_ID_BYTES: Final = 128
 
 
