@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -11,24 +10,12 @@ from libs.tally.admission import Answer, Declined, Granted, Known, NotRunning, O
 from libs.tally.contest import Limits
 from libs.tally.errors import LimitScope
 from libs.tally.standing import VoteStatus
-from libs.views.client import Coalescer, connect
-from libs.views.functions import load_functions
-from libs.views.votes import VoteViews
+from libs.views.client import connect
 from tests.libs.views.simulation.lua import request_of
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote, content_hash
 
 FUTURE = 2**52
-
-
-@pytest.fixture
-async def partition(valkey_address: str, namespace: str) -> AsyncIterator[Partition]:
-    valkey = Coalescer(connect(valkey_address))
-    await load_functions(valkey)
-    partition = Partition(VoteViews(valkey, namespace))
-    await partition.fence()
-    yield partition
-    await valkey.close()
 
 
 def over_limit(answer: Answer) -> tuple[str, int, int]:

@@ -1,20 +1,19 @@
-"""One partition of real views in a test's hands: its log, its gate, and reservations in few words."""
+"""One partition of real views in a test's hands: its log, its gate, its clock, and reservations in few words."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from libs.contracts.log import Position
-from libs.tally.admission import Answer, Granted, Stale, cast_of
-from libs.tally.commands import CastVote
+from libs.tally.admission import Answer, Granted, RemovalAnswer, Stale, cast_of
+from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated, VoteCast
-from libs.views.states import FoldInput
+from libs.tally.figures import Figures
+from libs.tally.standing import VoteStatus
+from libs.views.states import FoldInput, Refund
 from libs.views.votes import VoteViews
+from tests.libs.views.simulation.errands import Removing
 from tests.libs.views.simulation.lua import request_of
-from tests.support.builders import a_contest
-
-LOG = Position("log", 0)
+from tests.support.builders import a_contest, pseudonym
 
 
 class Partition:
@@ -50,8 +49,41 @@ class Partition:
         assert isinstance(answer, Granted), answer
         return answer
 
-    async def record(self, command: CastVote, granted: Granted, **changes: Any) -> VoteCast:
+    async def record(self, command: CastVote, granted: Granted) -> VoteCast:
         """Fold the vote's record."""
         cast = cast_of(command, granted, "receipt")
         await self.fold(cast)
         return cast
+
+    async def cast(self, command: CastVote, contest: Contest | None = None) -> Granted:
+        """Reserve and fold."""
+        granted = await self.grant(command, contest)
+        await self.record(command, granted)
+        return granted
+
+    async def ask_removal(self, command: RemoveVote | CastVote, contest: Contest | None = None) -> RemovalAnswer:
+        """Of a vote by its voter, or with its purchase (a `CastVote`)."""
+        name = command.contest, command.voter, command.vote_id
+        if isinstance(command, CastVote):
+            vote = Refund(command.anonymous, command.content, command.source)
+            return await self.views.refund(0, *name, vote)
+        contest = contest or a_contest()
+        declined = not contest.is_vote_removal_allowed
+        return await self.views.remove(0, contest, command.voter, command.vote_id, declined)
+
+    async def remove(self, command: RemoveVote | CastVote, contest: Contest | None = None) -> None:
+        """Reserve and fold."""
+        granted = await self.ask_removal(command, contest)
+        await self.fold(Removing(command).event(granted))
+
+    async def status(self, vote_id: str = "vote", voter: str = "voter") -> VoteStatus | None:
+        return (await self.views.lookup(0, "contest", pseudonym(voter), vote_id)).status
+
+    async def figures(self, participant: str = "a", source: str = "c-free") -> Figures:
+        counts = await self.views.counts(0, "contest")
+        assert counts is not None
+        return counts.figures.get((participant, source), Figures())
+
+    async def set_clock(self, now: int) -> None:
+        """From here on it is `now` (us), which must be ahead of the real time: the clock never goes back."""
+        await self.views._valkey.call("HSET", f"{self.views._base(0)}:gate", "clock", now)

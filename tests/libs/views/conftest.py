@@ -1,0 +1,23 @@
+"""A partition of the vote views on the real Valkey."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.views.client import Coalescer, connect
+from libs.views.functions import load_functions
+from libs.views.votes import VoteViews
+from tests.libs.views.simulation.partition import Partition
+
+
+@pytest.fixture
+async def partition(valkey_address: str, namespace: str) -> AsyncIterator[Partition]:
+    """With its gate open."""
+    valkey = Coalescer(connect(valkey_address))
+    await load_functions(valkey)
+    partition = Partition(VoteViews(valkey, namespace))
+    await partition.fence()
+    yield partition
+    await valkey.close()

@@ -1,0 +1,134 @@
+"""Where a contest's closing stands in a partition, and what the marks do to what comes behind them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from libs.tally.admission import Granted, Known, NotRunning, Shut
+from libs.tally.commands import RemoveVote
+from libs.tally.events import ContestClosed, ContestReopened
+from libs.tally.figures import Figures
+from libs.tally.standing import VoteStatus
+from libs.views.states import ContestCounts
+from tests.libs.views.simulation.errands import Removing
+from tests.libs.views.simulation.partition import Partition
+from tests.support.builders import a_cast, a_contest, a_report, a_vote, content_hash, pseudonym
+
+CLOSED, REOPENED = ContestClosed("contest", 1), ContestReopened("contest", 1)
+
+
+async def counts(partition: Partition) -> ContestCounts:
+    found = await partition.views.counts(0, "contest")
+    assert found is not None
+    return found
+
+
+async def test_a_partition_tells_what_a_close_must_wait_for(partition: Partition) -> None:
+    fresh = await partition.views.closing(0, "contest")
+    assert (fresh.open, fresh.in_force, fresh.pending, fresh.closed, fresh.reopened) == (True, None, 0, 0, 0)
+    granted = await partition.grant(a_vote())
+    await partition.grant(a_vote(vote_id="other", contest="other"), a_contest(key="other"))
+    pending = await partition.views.closing(0, "contest")
+    assert (pending.in_force, pending.pending) == (1, 1)
+    await partition.record(a_vote(), granted)
+    await partition.fold(CLOSED, ContestClosed("contest", 1, "sms"))
+    marked = await partition.views.closing(0, "contest")
+    assert (marked.pending, marked.closed, marked.sources) == (0, 1, {"sms": 1})
+    await partition.fold(REOPENED)
+    again = await partition.views.closing(0, "contest")
+    assert (again.closed, again.reopened, again.sources) == (0, 1, {"sms": 0})
+    await partition.views.shut(0, (await partition.views.state(0)).incarnation)
+    assert not (await partition.views.closing(0, "contest")).open
+
+
+async def test_a_contest_whose_closing_is_in_force_admits_nobody_but_knows_its_votes(partition: Partition) -> None:
+    await partition.cast(a_vote())
+    closed = a_contest(version=2, closed=1)
+    await partition.views.raise_config(0, "contest", 2)
+    assert isinstance(await partition.reserve(a_vote(voter="other"), closed), NotRunning)
+    removal = RemoveVote("contest", pseudonym("voter"), "vote")
+    assert isinstance(await partition.ask_removal(removal, closed), NotRunning)
+    assert isinstance(await partition.reserve(a_vote(), closed), Known)
+
+
+async def test_what_comes_behind_the_mark_is_late_and_changes_no_figure(partition: Partition) -> None:
+    granted = await partition.cast(a_vote())
+    before = await counts(partition)
+    await partition.fold(CLOSED, a_cast("a", voter="late", incarnation=granted.incarnation))
+    assert await partition.status(voter="late") is VoteStatus.LATE
+    after = await counts(partition)
+    assert (after.figures, after.closed) == (before.figures, 1)
+    assert after.ids[VoteStatus.LATE] == 1
+    await partition.fold(REOPENED)
+    assert await partition.status(voter="late") is VoteStatus.LATE
+    assert await partition.figures() == Figures(1, 1, 0)
+
+
+async def test_a_late_mark_of_a_reopened_closing_is_void(partition: Partition) -> None:
+    await partition.fold(CLOSED, REOPENED, CLOSED)
+    assert ((await counts(partition)).closed, (await counts(partition)).reopened) == (0, 1)
+    reopened = a_contest(reopened=1)
+    assert isinstance(await partition.reserve(a_vote(), reopened), Granted)
+
+
+async def test_a_reopened_contest_waits_for_the_mark_of_that(partition: Partition) -> None:
+    reopened = a_contest(reopened=1)
+    assert await partition.reserve(a_vote(), reopened) == Shut()
+    await partition.fold(CLOSED)
+    assert await partition.reserve(a_vote(), reopened) == Shut()
+    await partition.fold(REOPENED)
+    assert isinstance(await partition.reserve(a_vote(), reopened), Granted)
+
+
+async def test_removals_that_waited_take_effect_with_the_reopening(partition: Partition) -> None:
+    paid = [a_vote(vote_id=name, source="c-paid", content=content_hash(name)) for name in ("p1", "p2", "never")]
+    for vote in paid[:2]:
+        await partition.cast(vote)
+    await partition.fold(CLOSED)
+    for vote in paid:
+        await partition.remove(vote)
+    assert await partition.figures("a", "") == Figures(2, 1, 0)
+    await partition.fold(REOPENED)
+    assert await partition.figures("a", "") == Figures()
+    assert [await partition.status(vote.vote_id) for vote in paid] == [VoteStatus.REMOVED] * 3
+    assert not (await partition.views.lookup(0, "contest", paid[0].voter, "p1")).removal_waits
+
+
+async def test_a_contest_closes_anew_under_the_next_number(partition: Partition) -> None:
+    await partition.fold(CLOSED, REOPENED)
+    granted = await partition.cast(a_vote(), a_contest(reopened=1))
+    again = ContestClosed("contest", 2)
+    await partition.fold(again, REOPENED, a_cast("a", voter="late", incarnation=granted.incarnation))
+    assert (await counts(partition)).closed == 2
+    assert await partition.status(voter="late") is VoteStatus.LATE
+
+
+async def test_reports_behind_their_sources_mark_are_late_and_others_not(partition: Partition) -> None:
+    await partition.fold(
+        a_report("1", ("x", 5, 2, 1)),
+        CLOSED,
+        a_report("2", ("x", 6, 2, 1)),
+        ContestClosed("contest", 1, "sms"),
+        a_report("3", ("x", 9, 3, 1)),
+        a_report("1", ("x", 1, 1, 1), source="tv"),
+    )
+    sources = (await counts(partition)).sources
+    assert sources["sms"].figures == {"x": Figures(6, 2, 1)}
+    assert sources["tv"].figures == {"x": Figures(1, 1, 1)}
+    seen = [await partition.views.report(0, "contest", "sms", name) for name in ("2", "3", "none")]
+    assert [(report.late, report.offset is None) for report in seen] == [
+        (False, False),
+        (True, False),
+        (False, True),
+    ]
+
+
+async def test_an_attempt_of_before_the_close_is_answered_by_what_was_folded(partition: Partition) -> None:
+    """A removal, too: the vote is not counted, whatever came behind the mark."""
+    granted = await partition.cast(a_vote())
+    removal = RemoveVote("contest", pseudonym("voter"), "vote")
+    asked = await partition.ask_removal(removal)
+    event = Removing(removal).event(asked)
+    await partition.fold(event, CLOSED, event, replace(a_cast(), incarnation=granted.incarnation))
+    assert await partition.status() is VoteStatus.REMOVED
+    assert await partition.figures() == Figures()

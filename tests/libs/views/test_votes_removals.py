@@ -1,0 +1,223 @@
+"""Taking votes back: what may be, what is answered otherwise, and what is left of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from libs.tally.admission import (
+    Declined,
+    Granted,
+    Known,
+    NotCounted,
+    NotFolded,
+    NotRunning,
+    OverLimit,
+    Paid,
+    RemovalGranted,
+    Shut,
+    Stale,
+    Unknown,
+)
+from libs.tally.commands import RemoveVote
+from libs.tally.contest import Limits
+from libs.tally.events import ContestClosed
+from libs.tally.figures import Figures
+from libs.tally.standing import VoteStatus
+from tests.libs.views.simulation.errands import Removing
+from tests.libs.views.simulation.partition import Partition
+from tests.support.builders import a_contest, a_rating, a_vote, content_hash, pseudonym
+
+ONE = a_contest(free=Limits(1, 1))
+REMOVAL = RemoveVote("contest", pseudonym("voter"), "vote")
+PAID = a_vote(source="c-paid", vote_id="purchase")
+
+
+def another(vote_id: str) -> RemoveVote:
+    return replace(REMOVAL, vote_id=vote_id)
+
+
+async def test_a_counted_vote_may_be_removed_and_the_answer_says_which_it_is(partition: Partition) -> None:
+    vote = a_vote(anonymous=True)
+    contest = replace(ONE, is_anonymous_voting_enabled=True)
+    before = await partition.cast(vote, contest)
+    granted = await partition.ask_removal(REMOVAL, contest)
+    assert isinstance(granted, RemovalGranted)
+    assert granted.removed_at >= before.accepted_at
+    assert granted.incarnation == before.incarnation
+    what = granted.anonymous, granted.content, granted.source, granted.offset
+    assert what == (True, vote.content, "c-free", partition.end - 1)
+
+
+async def test_the_allowance_is_back_when_the_removal_is_folded(partition: Partition) -> None:
+    await partition.cast(a_vote(), ONE)
+    granted = await partition.ask_removal(REMOVAL, ONE)
+    assert isinstance(await partition.reserve(a_vote(vote_id="2"), ONE), OverLimit)
+    await partition.fold(Removing(REMOVAL).event(granted))
+    assert (await partition.cast(a_vote(vote_id="2"), ONE)).remaining_contest == 0
+
+
+async def test_who_removed_every_vote_is_no_longer_a_voter(partition: Partition) -> None:
+    contest = a_contest(free=Limits(-1, -1), is_anonymous_voting_enabled=True)
+    for n, name in enumerate("aab"):
+        await partition.cast(a_vote(name, 3, vote_id=str(n), anonymous=True), contest)
+    await partition.remove(another("0"), contest)
+    assert await partition.figures("a", "") == Figures(3, 1, 1)
+    await partition.remove(another("1"), contest)
+    assert await partition.figures("a", "") == Figures()
+    assert await partition.figures("", "") == Figures(3, 1, 1)
+    await partition.remove(another("2"), contest)
+    assert await partition.figures("", "") == Figures()
+    used = (await partition.views.allowance(0, "contest", REMOVAL.voter)).used
+    assert all(row.votes == 0 for row in used)
+
+
+async def test_a_removed_id_stays_used(partition: Partition) -> None:
+    await partition.cast(a_vote(), ONE)
+    await partition.remove(REMOVAL, ONE)
+    known = await partition.reserve(a_vote(), ONE)
+    assert isinstance(known, Known)
+    assert known.status is VoteStatus.REMOVED
+    assert await partition.ask_removal(REMOVAL, ONE) == NotCounted(VoteStatus.REMOVED, known.offset)
+
+
+async def test_the_oldest_of_many_votes_may_be_removed(partition: Partition) -> None:
+    contest = a_contest(free=Limits(-1, -1))
+    for n in range(12):
+        await partition.cast(a_vote(vote_id=str(n)), contest)
+    await partition.remove(another("0"), contest)
+    assert await partition.status("0") is VoteStatus.REMOVED
+    assert await partition.figures() == Figures(11, 1, 0)
+
+
+async def test_the_checks_come_in_their_order(partition: Partition) -> None:
+    """One removal that all speaks against: each check answers once those before it are content."""
+    hopeless = a_contest(version=0, start=None, is_vote_removal_allowed=False, reopened=1)
+    n = (await partition.views.state(0)).incarnation
+    assert await partition.ask_removal(REMOVAL, hopeless) == Unknown()
+    granted = await partition.grant(a_vote())
+    assert await partition.ask_removal(REMOVAL, hopeless) == NotFolded()
+    await partition.record(a_vote(), granted)
+    await partition.cast(PAID)
+    assert await partition.ask_removal(another("purchase"), hopeless) == Paid()
+    assert await partition.ask_removal(REMOVAL, hopeless) == Stale(1, n)
+    hopeless = replace(hopeless, version=1)
+    assert isinstance(await partition.ask_removal(REMOVAL, hopeless), NotRunning)
+    hopeless = replace(hopeless, start=1)
+    assert await partition.ask_removal(REMOVAL, hopeless) == Shut()
+    hopeless = replace(hopeless, reopened=0)
+    assert isinstance(await partition.ask_removal(REMOVAL, hopeless), Declined)
+    await partition.views.shut(0, n)
+    assert await partition.ask_removal(REMOVAL) == Shut()
+
+
+async def test_a_removal_that_is_asked_for_again_joins_the_first_and_is_not_judged_anew(
+    partition: Partition,
+) -> None:
+    await partition.cast(a_vote(), ONE)
+    first = await partition.ask_removal(REMOVAL, ONE)
+    over = a_contest(version=7, end=2, is_vote_removal_allowed=False)
+    assert await partition.ask_removal(REMOVAL, over) == first
+    assert (await partition.views.state(0)).pending == 1
+
+
+async def test_a_removal_is_given_up_with_the_last_of_its_attempts(partition: Partition) -> None:
+    granted = await partition.cast(a_vote(), ONE)
+    for _ in range(2):
+        await partition.ask_removal(REMOVAL, ONE)
+    for pending in (1, 0, 0):
+        name = REMOVAL.contest, REMOVAL.voter, REMOVAL.vote_id
+        await partition.views.release_removal(0, *name, granted.incarnation)
+        assert (await partition.views.state(0)).pending == pending
+    assert await partition.status() is VoteStatus.COUNTED
+
+
+async def test_a_removal_that_was_fenced_off_changes_nothing_and_may_be_asked_for_again(
+    partition: Partition,
+) -> None:
+    await partition.cast(a_vote(), ONE)
+    old = await partition.ask_removal(REMOVAL, ONE)
+    await partition.fence()
+    assert (await partition.views.state(0)).pending == 0
+    await partition.fold(Removing(REMOVAL).event(old))
+    assert await partition.status() is VoteStatus.COUNTED
+    await partition.grant(a_vote(voter="other"), ONE)  # puts the configuration in force
+    await partition.remove(REMOVAL, ONE)
+    assert await partition.status() is VoteStatus.REMOVED
+
+
+async def test_what_counts_no_more_need_not_be_removed(partition: Partition) -> None:
+    contest = a_contest(contest_type="rating")
+    await partition.cast(a_rating(vote_id="1"), contest)
+    await partition.cast(a_rating(vote_id="2"), contest)
+    answer = await partition.ask_removal(another("1"), contest)
+    assert isinstance(answer, NotCounted)
+    assert answer.status is VoteStatus.REPLACED
+
+
+async def test_a_refund_takes_a_paid_vote_back_at_any_time(partition: Partition) -> None:
+    await partition.cast(PAID)
+    granted = await partition.ask_removal(PAID)
+    assert isinstance(granted, RemovalGranted)
+    assert (granted.source, granted.content, granted.offset) == ("c-paid", PAID.content, partition.end - 1)
+    await partition.fold(Removing(PAID).event(granted))
+    assert await partition.status("purchase") is VoteStatus.REMOVED
+    assert await partition.figures("a", "") == Figures()
+
+
+async def test_a_refund_of_what_never_came_uses_the_id_up(partition: Partition) -> None:
+    granted = await partition.ask_removal(PAID)
+    assert isinstance(granted, RemovalGranted)
+    assert granted.offset is None
+    await partition.fold(Removing(PAID).event(granted))
+    late = await partition.reserve(PAID)
+    assert isinstance(late, Known)
+    assert late.status is VoteStatus.REMOVED
+    assert await partition.figures("a", "") == Figures()
+    assert isinstance(await partition.reserve(replace(PAID, voter=pseudonym("other"))), Granted)
+
+
+async def test_a_refund_waits_for_its_vote_while_that_is_on_its_way(partition: Partition) -> None:
+    await partition.grant(PAID)
+    assert await partition.ask_removal(PAID) == NotFolded()
+    await partition.fence()
+    assert isinstance(await partition.ask_removal(PAID), RemovalGranted)
+
+
+async def test_a_vote_that_lands_behind_the_refund_of_its_id_does_not_count(partition: Partition) -> None:
+    granted = await partition.ask_removal(PAID)
+    cast = await partition.grant(PAID)
+    await partition.fold(Removing(PAID).event(granted))
+    await partition.record(PAID, cast)
+    assert await partition.status("purchase") is VoteStatus.REMOVED
+    assert (await partition.views.state(0)).duplicates == 1
+
+
+@pytest.mark.parametrize("paid", [False, True])
+async def test_the_close_waits_for_a_pending_removal(partition: Partition, paid: bool) -> None:
+    vote = PAID if paid else a_vote()
+    await partition.cast(vote)
+    removal = vote if paid else REMOVAL
+    granted = await partition.ask_removal(removal)
+    assert (await partition.views.closing(0, "contest")).pending == 1
+    await partition.fold(Removing(removal).event(granted))
+    assert (await partition.views.closing(0, "contest")).pending == 0
+
+
+async def test_a_refund_behind_the_close_waits(partition: Partition) -> None:
+    await partition.cast(PAID)
+    await partition.fold(ContestClosed("contest", 1))
+    await partition.remove(PAID)
+    seen = await partition.views.lookup(0, "contest", PAID.voter, PAID.vote_id)
+    assert (seen.status, seen.removal_waits) == (VoteStatus.COUNTED, True)
+    await partition.remove(PAID)
+    assert (await partition.views.state(0)).duplicates == 1
+
+
+async def test_the_content_of_a_vote_does_not_matter_to_its_refund(partition: Partition) -> None:
+    """What is in the log is what is taken back."""
+    await partition.cast(PAID)
+    granted = await partition.ask_removal(replace(PAID, content=content_hash("other")))
+    assert isinstance(granted, RemovalGranted)
+    assert granted.content == PAID.content

@@ -1,0 +1,165 @@
+"""Free allowances start afresh at the very microsecond at which they renew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from libs.tally.admission import Answer, Granted, OverLimit
+from libs.tally.commands import RemoveVote
+from libs.tally.contest import DAY_US, Limits, Renewal
+from tests.libs.views.simulation.partition import Partition
+from tests.support.builders import a_contest, a_rating, a_vote, pseudonym
+
+SECOND = 1_000_000
+MIDNIGHT = 47_500 * DAY_US
+MINUTELY = a_contest(free=Limits(1, 1), renewal=Renewal(cooldown_us=60 * SECOND))
+DAILY = a_contest(free=Limits(1, 1), renewal=Renewal(days_between=1))
+
+
+def refused_until(answer: Answer) -> tuple[int | None, int]:
+    """When the allowance is whole again, and the time by which that was said."""
+    assert isinstance(answer, OverLimit), answer
+    return answer.next_free_vote_at, answer.now
+
+
+async def test_an_allowance_is_whole_again_once_it_has_cooled_down(partition: Partition) -> None:
+    await partition.set_clock(MIDNIGHT)
+    first = await partition.cast(a_vote(vote_id="1"), MINUTELY)
+    renews_at = MIDNIGHT + 60 * SECOND
+    assert (first.epoch, first.next_free_vote_at) == (0, renews_at)
+    await partition.set_clock(renews_at - 1)
+    assert refused_until(await partition.reserve(a_vote(vote_id="2"), MINUTELY)) == (renews_at, renews_at - 1)
+    await partition.set_clock(renews_at)
+    second = await partition.cast(a_vote(vote_id="2"), MINUTELY)
+    assert (second.epoch, second.remaining_contest) == (1, 0)
+    assert second.next_free_vote_at == renews_at + 60 * SECOND
+
+
+async def test_a_pending_vote_renews_as_a_folded_one_does(partition: Partition) -> None:
+    await partition.set_clock(MIDNIGHT)
+    await partition.grant(a_vote(vote_id="1"), MINUTELY)
+    await partition.set_clock(MIDNIGHT + 60 * SECOND - 1)
+    assert isinstance(await partition.reserve(a_vote(vote_id="2"), MINUTELY), OverLimit)
+    await partition.set_clock(MIDNIGHT + 60 * SECOND)
+    assert (await partition.grant(a_vote(vote_id="2"), MINUTELY)).epoch == 1
+
+
+async def test_the_latest_free_vote_counts_whatever_was_left(partition: Partition) -> None:
+    contest = replace(MINUTELY, free=Limits(3, 3))
+    await partition.set_clock(MIDNIGHT)
+    await partition.cast(a_vote(count=2, vote_id="1"), contest)
+    await partition.set_clock(MIDNIGHT + 50 * SECOND)
+    await partition.cast(a_vote(vote_id="2"), contest)
+    await partition.set_clock(MIDNIGHT + 60 * SECOND)
+    assert refused_until(await partition.reserve(a_vote(vote_id="3"), contest))[0] == MIDNIGHT + 110 * SECOND
+    await partition.set_clock(MIDNIGHT + 110 * SECOND)
+    whole = await partition.grant(a_vote(count=3, vote_id="3"), contest)
+    assert (whole.epoch, whole.remaining_contest) == (1, 0)
+
+
+@pytest.mark.parametrize("before_midnight", [1, DAY_US])
+async def test_days_between_end_at_midnight(partition: Partition, before_midnight: int) -> None:
+    await partition.set_clock(MIDNIGHT - before_midnight)
+    await partition.cast(a_vote(vote_id="1"), DAILY)
+    await partition.set_clock(MIDNIGHT - 1)
+    assert refused_until(await partition.reserve(a_vote(vote_id="2"), DAILY)) == (MIDNIGHT, MIDNIGHT - 1)
+    await partition.set_clock(MIDNIGHT)
+    assert (await partition.grant(a_vote(vote_id="2"), DAILY)).epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("renewal", "renews_at"),
+    [
+        (Renewal(cooldown_us=10 * SECOND, days_between=1), DAY_US),
+        (Renewal(cooldown_us=DAY_US + SECOND, days_between=1), DAY_US + 2 * SECOND),
+        (Renewal(cooldown_us=DAY_US, days_between=3), 3 * DAY_US),
+    ],
+)
+async def test_with_both_it_is_the_later(partition: Partition, renewal: Renewal, renews_at: int) -> None:
+    contest = replace(MINUTELY, renewal=renewal)
+    await partition.set_clock(MIDNIGHT + SECOND)
+    granted = await partition.cast(a_vote(vote_id="1"), contest)
+    assert granted.next_free_vote_at == MIDNIGHT + renews_at == renewal.after(MIDNIGHT + SECOND)
+    await partition.set_clock(MIDNIGHT + renews_at - 1)
+    assert isinstance(await partition.reserve(a_vote(vote_id="2"), contest), OverLimit)
+    await partition.set_clock(MIDNIGHT + renews_at)
+    assert isinstance(await partition.reserve(a_vote(vote_id="2"), contest), Granted)
+
+
+async def test_what_would_never_fit_is_not_told_to_wait(partition: Partition) -> None:
+    await partition.set_clock(MIDNIGHT)
+    await partition.cast(a_vote(vote_id="1"), MINUTELY)
+    assert refused_until(await partition.reserve(a_vote(count=2, vote_id="2"), MINUTELY)) == (None, MIDNIGHT)
+
+
+async def test_a_removed_vote_gives_its_allowance_back_and_still_is_the_latest(partition: Partition) -> None:
+    await partition.set_clock(MIDNIGHT)
+    await partition.cast(a_vote(vote_id="1"), MINUTELY)
+    await partition.set_clock(MIDNIGHT + 10 * SECOND)
+    await partition.cast(a_vote(vote_id="paid", source="c-paid"), MINUTELY)
+    await partition.remove(RemoveVote("contest", pseudonym("voter"), "1"), MINUTELY)
+    await partition.set_clock(MIDNIGHT + 60 * SECOND - 1)
+    again = await partition.grant(a_vote(vote_id="2"), MINUTELY)
+    assert again.epoch == 0
+    await partition.views.release(0, "contest", pseudonym("voter"), "2", again.incarnation)
+    await partition.set_clock(MIDNIGHT + 60 * SECOND)
+    assert (await partition.grant(a_vote(vote_id="3"), MINUTELY)).epoch == 1
+
+
+async def test_paid_votes_neither_renew_nor_put_it_off(partition: Partition) -> None:
+    contest = replace(MINUTELY, paid=Limits(1, 1))
+    await partition.set_clock(MIDNIGHT)
+    await partition.cast(a_vote(vote_id="free"), contest)
+    await partition.set_clock(MIDNIGHT + 50 * SECOND)
+    paid = await partition.cast(a_vote(vote_id="paid", source="c-paid"), contest)
+    assert (paid.epoch, paid.next_free_vote_at) == (0, None)
+    await partition.set_clock(MIDNIGHT + 60 * SECOND)
+    assert (await partition.grant(a_vote(vote_id="again"), contest)).epoch == 1
+    await partition.set_clock(MIDNIGHT + DAY_US)
+    assert refused_until(await partition.reserve(a_vote(vote_id="p", source="c-paid"), contest))[0] is None
+
+
+async def test_a_replacement_stays_in_the_period_of_what_it_replaces_and_renews(
+    partition: Partition,
+) -> None:
+    contest = replace(MINUTELY, contest_type="rating")
+    await partition.set_clock(MIDNIGHT)
+    await partition.cast(a_rating("a", vote_id="1"), contest)
+    await partition.set_clock(MIDNIGHT + 60 * SECOND)
+    replacing = await partition.cast(a_rating("a", 1 * SECOND, vote_id="2"), contest)
+    assert (replacing.epoch, replacing.remaining_contest) == (1, 1)
+    fresh = await partition.cast(a_rating("b", vote_id="3"), contest)
+    assert (fresh.epoch, fresh.remaining_contest) == (1, 0)
+    allowance = await partition.views.allowance(0, "contest", pseudonym("voter"))
+    assert {row for row in allowance.used if not row.participant} == {("", "c-free", 0, 1), ("", "c-free", 1, 1)}
+    assert (
+        refused_until(await partition.reserve(a_rating("c", vote_id="4"), contest))[0] == fresh.next_free_vote_at
+    )
+
+
+async def test_a_contest_that_begins_to_renew_goes_by_the_votes_of_before(partition: Partition) -> None:
+    before = replace(MINUTELY, renewal=Renewal(), paid=Limits(-1, -1))
+    await partition.set_clock(MIDNIGHT)
+    await partition.cast(a_vote(vote_id="1"), before)
+    await partition.set_clock(MIDNIGHT + 10 * SECOND)
+    for n in range(7):
+        await partition.cast(a_vote(vote_id=f"paid{n}", source="c-paid"), before)
+    await partition.set_clock(MIDNIGHT + 59 * SECOND)
+    assert refused_until(await partition.reserve(a_vote(vote_id="2"), MINUTELY))[0] == MIDNIGHT + 60 * SECOND
+    await partition.set_clock(MIDNIGHT + 60 * SECOND)
+    assert (await partition.grant(a_vote(vote_id="2"), MINUTELY)).epoch == 1
+
+
+async def test_an_allowance_shows_the_period_and_the_latest_free_vote(partition: Partition) -> None:
+    voter = pseudonym("voter")
+    await partition.set_clock(MIDNIGHT)
+    never = await partition.views.allowance(0, "contest", voter)
+    assert (never.now, never.epoch, never.latest, list(never.used)) == (MIDNIGHT, 0, None, [])
+    await partition.cast(a_vote(vote_id="1"), MINUTELY)
+    await partition.set_clock(MIDNIGHT + 90 * SECOND)
+    await partition.grant(a_vote(count=1, vote_id="2"), MINUTELY)
+    both = await partition.views.allowance(0, "contest", voter)
+    assert (both.now, both.epoch, both.latest) == (MIDNIGHT + 90 * SECOND, 1, MIDNIGHT + 90 * SECOND)
+    assert sorted(both.used) == sorted((name, "c-free", epoch, 1) for name in ("a", "") for epoch in (0, 1))
