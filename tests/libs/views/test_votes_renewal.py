@@ -88,10 +88,12 @@ async def test_with_both_it_is_the_later(partition: Partition, renewal: Renewal,
     assert isinstance(await partition.reserve(a_vote(vote_id="2"), contest), Granted)
 
 
-async def test_what_would_never_fit_is_not_told_to_wait(partition: Partition) -> None:
+@pytest.mark.parametrize("limits", [Limits(1, -1), Limits(-1, 1)])
+async def test_what_would_never_fit_is_not_told_to_wait(partition: Partition, limits: Limits) -> None:
+    contest = replace(MINUTELY, free=limits)
     await partition.set_clock(MIDNIGHT)
-    await partition.cast(a_vote(vote_id="1"), MINUTELY)
-    assert refused_until(await partition.reserve(a_vote(count=2, vote_id="2"), MINUTELY)) == (None, MIDNIGHT)
+    await partition.cast(a_vote(vote_id="1"), contest)
+    assert refused_until(await partition.reserve(a_vote(count=2, vote_id="2"), contest)) == (None, MIDNIGHT)
 
 
 async def test_a_removed_vote_gives_its_allowance_back_and_still_is_the_latest(partition: Partition) -> None:
@@ -113,7 +115,7 @@ async def test_paid_votes_neither_renew_nor_put_it_off(partition: Partition) -> 
     await partition.set_clock(MIDNIGHT)
     await partition.cast(a_vote(vote_id="free"), contest)
     await partition.set_clock(MIDNIGHT + 50 * SECOND)
-    paid = await partition.cast(a_vote(vote_id="paid", source="c-paid"), contest)
+    paid = await partition.grant(a_vote(vote_id="paid", source="c-paid"), contest)
     assert (paid.epoch, paid.next_free_vote_at) == (0, None)
     await partition.set_clock(MIDNIGHT + 60 * SECOND)
     assert (await partition.grant(a_vote(vote_id="again"), contest)).epoch == 1
