@@ -5,7 +5,7 @@ ingestion worker, and phase and limits atomically in the ledger (`votes_reserve`
 hold the halves equal to the whole.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from libs.tally.commands import CastVote
@@ -82,7 +82,7 @@ def judge(contest: Contest, command: CastVote) -> Selection | TallyError:
             selection = _plain(command, limits)
     if isinstance(selection, TallyError):
         return selection
-    for participant, _ in selection.choices:
+    for participant in _named(command):
         status = contest.participants.get(participant)
         if status is None:
             return NotFound(f"The contest has no participant {participant}.")
@@ -124,6 +124,14 @@ def over_limit(selection: Selection, used: UsedVotes, holds: Holds = holds_nothi
 def remaining(limit: int, used: int) -> int | None:
     """What is left of a limit; None when there is none. A limit that was lowered since leaves nothing."""
     return None if limit == UNLIMITED else max(0, limit - used)
+
+
+def _named(command: CastVote) -> Iterator[str]:
+    """The participants, also those put where a position is worth nothing."""
+    if command.participant is not None:
+        yield command.participant
+    for _, participant in command.positions or ():
+        yield participant
 
 
 def _plain(command: CastVote, limits: Limits) -> Selection | TallyError:

@@ -1,4 +1,4 @@
-"""The fold of one partition: what given events add up to."""
+"""The fold of one partition: what given votes add up to, of which limits, behind which fences."""
 
 from __future__ import annotations
 
@@ -8,23 +8,8 @@ from libs.tally.events import Event, Fence, LogCreated
 from libs.tally.figures import Figures
 from libs.tally.standing import VoteStatus
 from libs.tally.tallies import PartitionTally
+from tests.libs.tally.given import figures, given, statuses
 from tests.support.builders import a_cast, content_hash, pseudonym
-
-
-def given(*events: Event) -> PartitionTally:
-    tally = PartitionTally()
-    for offset, event in enumerate(events):
-        tally.evolve(event, offset, 1_000 + offset)
-    return tally
-
-
-def statuses(tally: PartitionTally, voter: str = "voter") -> dict[str, VoteStatus]:
-    votes = tally.contests["contest"].voters[pseudonym(voter)].votes
-    return {vote_id: vote.status for vote_id, vote in votes.items()}
-
-
-def figures(tally: PartitionTally, participant: str, source: str) -> Figures:
-    return tally.contests["contest"].figures[participant, source]
 
 
 def votes(*counts: int, **changes: Any) -> list[Event]:

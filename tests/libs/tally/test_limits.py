@@ -7,10 +7,10 @@ from itertools import product
 import pytest
 
 from libs.tally.commands import CastVote
-from libs.tally.contest import UNLIMITED, Contest, Limits
+from libs.tally.contest import UNLIMITED, Contest, Limits, RatingScale
 from libs.tally.errors import ContestNotRunning, LimitReached, LimitScope, NotFound
 from libs.tally.rules import Selection, decide, judge, over_limit, remaining
-from tests.support.builders import NOW, a_contest, a_vote
+from tests.support.builders import NOW, a_ballot, a_contest, a_rating, a_vote
 
 
 def selected(contest: Contest, command: CastVote) -> Selection:
@@ -83,3 +83,29 @@ def test_decide_asks_for_the_time_first_then_the_configuration_then_the_limits()
     assert isinstance(decide(spent, a_vote("z"), lambda _: 0, NOW), NotFound)
     assert isinstance(decide(spent, a_vote("a"), lambda _: 0, NOW), LimitReached)
     assert decide(a_contest(), a_vote("a"), lambda _: 0, NOW) == Selection("plain", (("a", 1),), 1, -1)
+
+
+def test_what_replaces_a_vote_that_is_held_needs_no_allowance() -> None:
+    rated = a_contest(contest_type="rating", free=Limits(0, 0))
+    assert isinstance(decide(rated, a_rating("a"), lambda _: 0, NOW), LimitReached)
+    assert isinstance(decide(rated, a_rating("a"), lambda _: 5, NOW, lambda slot: slot == "a"), Selection)
+    assert isinstance(decide(rated, a_rating("b"), lambda _: 0, NOW, lambda slot: slot == "a"), LimitReached)
+    ordered = a_contest(contest_type="ordering", positions={"1st": 5}, free=Limits(0, 0))
+    assert isinstance(
+        decide(ordered, a_ballot(("1st", "a")), lambda _: 5, NOW, lambda slot: slot == ""), Selection
+    )
+
+
+def test_a_plain_vote_and_a_rating_among_several_replace_nothing() -> None:
+    several = a_contest(contest_type="rating", rating=RatingScale(max_per_participant=2))
+    assert isinstance(decide(several, a_rating("a"), lambda _: 2, NOW, lambda _: True), LimitReached)
+    assert isinstance(decide(a_contest(), a_vote("a"), lambda _: 1, NOW, lambda _: True), LimitReached)
+
+
+@pytest.mark.parametrize(("renews_at", "now", "retry_after_s"), [(None, 5, None), (60_000_000, 59_999_999, 1e-6)])
+def test_a_refusal_says_when_trying_again_helps(
+    renews_at: int | None, now: int, retry_after_s: float | None
+) -> None:
+    error = LimitReached(LimitScope.CONTEST, 1, 1, renews_at, now)
+    assert error.retry_after_s == retry_after_s
+    assert error.data["next_free_vote_at"] == (None if renews_at is None else "1970-01-01T00:01:00.000000Z")

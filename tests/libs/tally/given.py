@@ -1,0 +1,43 @@
+"""Given these events, this is what the fold of their partition says."""
+
+from __future__ import annotations
+
+from libs.tally.events import Event
+from libs.tally.figures import Figures
+from libs.tally.sources import SourceTally
+from libs.tally.standing import Standing, VoteStatus
+from libs.tally.tallies import PartitionTally
+from tests.support.builders import pseudonym
+
+
+def given(*events: Event) -> PartitionTally:
+    tally = PartitionTally()
+    for offset, event in enumerate(events):
+        tally.evolve(event, offset, 1_000 + offset)
+    return tally
+
+
+def standing(tally: PartitionTally, voter: str = "voter") -> Standing:
+    return tally.contests["contest"].voters[pseudonym(voter)]
+
+
+def statuses(tally: PartitionTally, voter: str = "voter") -> dict[str, VoteStatus]:
+    return {vote_id: vote.status for vote_id, vote in standing(tally, voter).votes.items()}
+
+
+def used(tally: PartitionTally, voter: str = "voter") -> dict[tuple[str, str, int], int]:
+    """By (participant or "", source, allowance period), where there is anything used."""
+    return {key: its.votes for key, its in standing(tally, voter).used.items() if its.votes}
+
+
+def figures(tally: PartitionTally, participant: str, source: str) -> Figures:
+    return tally.contests["contest"].figures[participant, source]
+
+
+def all_figures(tally: PartitionTally) -> dict[tuple[str, str], Figures]:
+    """All that are not zero."""
+    return {key: its for key, its in tally.contests["contest"].figures.items() if its != Figures()}
+
+
+def source(tally: PartitionTally, name: str = "sms") -> SourceTally:
+    return tally.contests["contest"].sources[name]
