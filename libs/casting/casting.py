@@ -34,6 +34,7 @@ from libs.tally.errors import (
     LogUnavailable,
     TallyError,
 )
+from libs.tally.events import address_votes
 from libs.tally.rules import Selection, judge
 from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Taken
 from libs.views.votes import VoteViews
@@ -119,7 +120,7 @@ class Caster:
         """Take from the address's limit for each choice; where one is full, the attempt is refused."""
         command, limit = attempt.command, contest.ip_restriction_per_participant
         attempt.taker = command.vote_id if selection.slot is None else command.voter
-        for participant, count in selection.choices:
+        for participant, count in address_votes(selection.form, selection.choices):
             where = command.contest, participant, command.address or ""
             answer = await self.addresses.take(*where, attempt.taker, count, limit, _expiry(contest))
             if answer.taken is Taken.TAKEN:

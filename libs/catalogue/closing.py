@@ -5,7 +5,7 @@ The members `closing` and `reopened` of the stored document belong to the server
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from libs.catalogue.errors import NotClosed
 from libs.catalogue.schemas.base import microseconds
@@ -73,9 +73,9 @@ def reopened(document: Document, end: int) -> Document:
 
 
 def judge_change(before: Document, after: Document) -> None:
-    """Refuses what would move the end of a closed contest."""
-    if "closing" in before and _span(before) != _span(after):
-        raise ContestFinal("The contest is closed: start and end stay, unless it is reopened.")
+    """Refuses what would move the end of a closed contest, or show its result as another one."""
+    if "closing" in before and _result(before) != _result(after):
+        raise ContestFinal("The contest is closed: its start, end, type and scale stay, unless it is reopened.")
 
 
 def due(document: Document) -> int | None:
@@ -87,6 +87,7 @@ def due(document: Document) -> int | None:
     return finish(*(None if moment is None else microseconds(moment) for moment in moments))
 
 
-def _span(document: Document) -> tuple[str | None, str | None]:
+def _result(document: Document) -> tuple[Any, ...]:
     rules = document.get("contest_config", {})
-    return rules.get("start"), rules.get("end")
+    scale = [item.get("sub_rating_id") for item in (rules.get("rating") or {}).get("sub_rating_configs", ())]
+    return rules.get("start"), rules.get("end"), document.get("contest_type", "voteonly"), scale

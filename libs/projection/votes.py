@@ -8,7 +8,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED
-from libs.tally.events import VoteCast, VoteRemoved
+from libs.tally.events import VoteCast, VoteRemoved, address_votes
 from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, give_back
 from libs.views.states import FoldInput
 from libs.views.votes import APPLY_ITEMS, VoteViews
@@ -60,7 +60,7 @@ class VotesProjection:
                     expires_at_s = cast.accepted_at // 1_000_000 + ADDRESS_LIFE_S
                     calls += [
                         self._addresses.take(cast.contest, name, address, taker, count, UNLIMITED, expires_at_s)
-                        for name, count in cast.choices
+                        for name, count in address_votes(cast.form, cast.choices)
                     ]
                 case VoteRemoved(address=str()) as removal:
                     calls.append(give_back(self._addresses, removal))

@@ -173,6 +173,11 @@ def weight(form: Form, choices: Choices) -> int:
     return 1 if form == "ballot" else sum(count for _, count in choices)
 
 
+def address_votes(form: Form, choices: Choices) -> Choices:
+    """Votes against the limit of an address, by participant: a ballot is one for each, as it is in the contest."""
+    return tuple((participant, 1) for participant, _ in choices) if form == "ballot" else choices
+
+
 def slot(form: Form, choices: Choices) -> str | None:
     """See `VoteCast.slot`."""
     if form == "plain":

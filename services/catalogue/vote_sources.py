@@ -28,8 +28,12 @@ class VoteSources:
         if not SOURCE_NAME.fullmatch(source):
             message = "a source's name is 1 to 64 of A-Z a-z 0-9 _ . -, not . or .., and does not begin with c-"
             raise ValidationFailed([Problem("", message)])
-        participants = {stored.key for stored in (await self._config(account, contest)).participants}
-        strangers = [(mapped, key) for mapped, key in form.mapping.items() if key not in participants]
+        config = await self._config(account, contest)
+        known = {stored.key for stored in config.participants}
+        registered = next((each for each in config.sources if source_name(each) == source), None)
+        if registered is not None:
+            known.update(source_of(registered).mapping.values())  # whoever is gone since may stand there
+        strangers = [(mapped, key) for mapped, key in form.mapping.items() if key not in known]
         if strangers:
             raise ValidationFailed(
                 Problem(pointer("mapping", mapped), f"the contest has no participant {key}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from libs.contracts.problems import Problem, ValidationFailed, pointer
@@ -23,12 +24,15 @@ class Ballot(NamedTuple):
     vote_id: str | None
 
 
-def parse_batch(media_type: str, body: bytes) -> Sequence[Callable[[], Ballot]]:
-    """The items, each read when it is called. Raises what is wrong with the batch as a whole."""
+def parse_batch(media_type: str, body: bytes, key: str | None = None) -> Sequence[Callable[[], Ballot]]:
+    """The items, each read when it is called. Raises what is wrong with the batch as a whole.
+
+    Votes without an id get a new one, or, of a batch that is sent with an idempotency `key`, always the same.
+    """
     if media_type == NDJSON:
         lines = [line for line in body.split(b"\n") if line.strip()]
         _refuse_more_than_most(lines)
-        return [partial(_line, line) for line in lines]
+        return [partial(_line, line, key, at) for at, line in enumerate(lines)]
     value = parse_object(body)
     votes = value.pop("votes", None)
     if not isinstance(votes, list):
@@ -36,22 +40,27 @@ def parse_batch(media_type: str, body: bytes) -> Sequence[Callable[[], Ballot]]:
     if value:
         raise ValidationFailed([Problem(pointer(name), "unknown member") for name in value])
     _refuse_more_than_most(votes)
-    return [partial(_item, vote) for vote in votes]
+    return [partial(_item, vote, key, at) for at, vote in enumerate(votes)]
 
 
-def _line(line: bytes) -> Ballot:
+def _line(line: bytes, key: str | None, at: int) -> Ballot:
     try:
-        return _item(parse_json(line))
+        return _item(parse_json(line), key, at)
     except MalformedJson as error:
         return Ballot(error, None)
 
 
-def _item(value: Any) -> Ballot:
+def _item(value: Any, key: str | None, at: int) -> Ballot:
     vote = check_vote(value)
     if isinstance(vote, VoteForm):
-        return Ballot(vote, vote.vote_id or new_vote_id())
+        return Ballot(vote, vote.vote_id or (new_vote_id() if key is None else _id_of(key, at)))
     given = value.get("vote_id") if isinstance(value, dict) else None
     return Ballot(vote, given if isinstance(given, str) else None)
+
+
+def _id_of(key: str, at: int) -> str:
+    """The id of the vote at place `at` of the batch that `key` stands for."""
+    return sha256(f"{key}\0{at}".encode()).hexdigest()[:32]
 
 
 def _refuse_more_than_most(items: Sequence[object]) -> None:

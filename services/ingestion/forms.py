@@ -187,6 +187,8 @@ def parse_vote(body: bytes) -> VoteForm:
 
 def check_vote(value: Any) -> VoteForm | TallyError:
     """A vote from parsed JSON, or why it is none."""
+    if not isinstance(value, dict):
+        return ValidationFailed([Problem("", "must be an object")])
     try:
         return VoteForm.model_validate(value)
     except ValidationError as error:

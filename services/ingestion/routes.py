@@ -76,10 +76,17 @@ def cast_vote(  # type: ignore[empty-body]
     """
 
 
-def cast_votes(contest_key: str, batch: Annotated[BatchForm, Body()]) -> BatchResult:  # type: ignore[empty-body]
+def cast_votes(  # type: ignore[empty-body]
+    contest_key: str,
+    batch: Annotated[BatchForm, Body()],
+    idempotency_key: Annotated[
+        str | None, Header(description="Sent again with it, the batch counts once.")
+    ] = None,
+) -> BatchResult:
     """Cast up to 10,000 votes, as JSON or as application/x-ndjson (a vote a line).
 
-    Each item has its own answer, in order; one bad item never spoils the others.
+    Each item has its own answer, in order; one bad item never spoils the others. Items without a vote_id get one;
+    with an Idempotency-Key always the same, by their place in the batch.
     """
 
 

@@ -1,6 +1,6 @@
 """From what a client says of a voter to the names that the log knows."""
 
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from uuid_utils import uuid7
 
@@ -28,7 +28,7 @@ def forwarded_address(peer: str | None, forwarded_for: str | None, trusted: list
         return None
     for hop in reversed([hop.strip() for hop in forwarded_for.split(",")]):
         if not _within(hop, trusted):
-            return hop if _is_address(hop) else None
+            return hop if _parse(hop) is not None else None
     return None
 
 
@@ -83,12 +83,14 @@ def _rating(form: RatingForm) -> Rating:
 
 
 def _within(address: str, networks: list[Network]) -> bool:
-    return _is_address(address) and any(ip_address(address) in network for network in networks)
+    parsed = _parse(address)
+    return parsed is not None and any(parsed in network for network in networks)
 
 
-def _is_address(text: str) -> bool:
+def _parse(address: str) -> IPv4Address | IPv6Address | None:
+    """An IPv4 address that is mapped into IPv6, as a socket of both names it, is the IPv4 one."""
     try:
-        ip_address(text)
+        parsed = ip_address(address)
     except ValueError:
-        return False
-    return True
+        return None
+    return (parsed.ipv4_mapped or parsed) if isinstance(parsed, IPv6Address) else parsed

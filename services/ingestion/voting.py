@@ -71,7 +71,8 @@ class Voting:
         headers = scope["headers"]
         key = self._auth.known(headers) or await self._auth.authenticate(headers)
         require(key, "votes:write")
-        items = parse_batch(require_json(headers, NDJSON), await read_body(headers, receive, MAX_BATCH_BYTES))
+        media_type, body = require_json(headers, NDJSON), await read_body(headers, receive, MAX_BATCH_BYTES)
+        items = parse_batch(media_type, body, header(headers, b"idempotency-key"))
         contest, forwarded = scope["path_params"]["contest_key"], self._forwarded(scope)
         secret = await self._caster.contests.secret(key.account, contest)
         answers: list[dict[str, Any]] = []

@@ -9,10 +9,11 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.tokens import decode_positions, encode_positions, merge_positions
-from libs.web.auth import Authenticator, header, require
+from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.conditions import not_modified
 from services.query.errors import ResultsHidden
 from services.query.record import vote_count, vote_count_by_source
+from services.query.snapshot import Snapshot
 from services.query.snapshots import NO_POSITIONS, Snapshots, covers, now
 
 BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -40,9 +41,9 @@ class VoteUpdates:
         require(key, "results:read")
         asked = parse(scope["query_string"], self._partitions)
         contest = scope["path_params"]["contest_key"]
-        snapshot = await self._snapshots.get(key.account, contest, asked.positions, self._wait_s)
-        if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
-            raise ResultsHidden(snapshot.visibility)
+        snapshot = await self._visible(key, contest, NO_POSITIONS)
+        if asked.positions:
+            snapshot = await self._visible(key, contest, asked.positions)
         answer = snapshot.answer(vote_count_by_source if asked.sources else vote_count)
         unchanged = not_modified(header(headers, b"if-none-match"), answer.tag)
         sent = answer.not_modified if unchanged else answer.headers
@@ -52,6 +53,13 @@ class VoteUpdates:
             sent = [(name, reached if name == b"tally-position" else value) for name, value in sent]
         await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
+
+    async def _visible(self, key: ApiKey, contest: str, positions: Mapping[int, int]) -> Snapshot:
+        """Raises `NotFound`, `ResultsHidden`, and `ViewsUnavailable` where `positions` are not reached in time."""
+        snapshot = await self._snapshots.get(key.account, contest, positions, self._wait_s)
+        if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
+            raise ResultsHidden(snapshot.visibility)
+        return snapshot
 
 
 @lru_cache(maxsize=1024)

@@ -85,3 +85,27 @@ async def test_a_batch_that_is_no_batch_is_refused_whole(api: Api) -> None:
 
 JSON = {"content-type": "application/json"}
 TEXT = {"content-type": "text/plain"}
+
+
+async def test_a_batch_sent_again_with_its_idempotency_key_counts_once(api: Api) -> None:
+    contest = await api.contest(free={"max_participant": -1})
+    votes = [{"participant_key": contest.participants[0], "voter_id": f"v{number % 3}"} for number in range(9)]
+    headers = {"Idempotency-Key": "batch 1"}
+    path = f"{contest.path}/votes/batch"
+    first, again = [await api.client.post(path, json={"votes": votes}, headers=headers) for _ in range(2)]
+    assert [item["status"] for item in first.json()["results"]] == [201] * 9
+    assert [item["status"] for item in again.json()["results"]] == [200] * 9
+    ids = [[item["vote_id"] for item in answer.json()["results"]] for answer in (first, again)]
+    assert ids[0] == ids[1]
+    changed = [votes[0] | {"count": 2}, *votes[1:]]
+    other = await api.client.post(path, json={"votes": changed}, headers=headers)
+    codes = [item.get("code") for item in other.json()["results"]]
+    assert codes == ["idempotency_key_reused"] + [None] * 8
+    assert (await contest.counts(first.headers["tally-position"]))["count"] == 9
+
+
+async def test_an_item_that_is_no_object_is_told_so(api: Api) -> None:
+    contest = await api.contest()
+    answer = await api.client.post(f"{contest.path}/votes/batch", json={"votes": [5]})
+    [item] = answer.json()["results"]
+    assert (item["status"], item["errors"]) == (422, [{"pointer": "", "message": "must be an object"}])

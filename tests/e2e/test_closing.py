@@ -139,6 +139,8 @@ async def test_a_final_result_stays_whatever_is_changed(api: Api) -> None:
         assert (answer.status_code, answer.json()["status"]) == (200, status)
     assert code(await contest.change(end=hours_from_now(2))) == (409, "contest_final")
     assert code(await contest.change(start=hours_from_now(-3))) == (409, "contest_final")
+    retyped = await api.client.patch(contest.path, json={"contest_type": "rating"})
+    assert code(retyped) == (409, "contest_final")
     assert (await contest.change(free={"max_contest": 9})).status_code == 200
     for key in (first, second):
         assert code(await api.client.delete(f"/participants/{key}")) == (409, "contest_final")

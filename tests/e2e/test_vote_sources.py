@@ -151,3 +151,12 @@ async def test_sources_go_with_their_contest(api: Api) -> None:
     assert (await api.client.delete(sms.contest.path)).status_code == 204
     assert code(await api.client.get(sms.path)) == (404, "not_found")
     assert code(await sms.put()) == (404, "not_found")
+
+
+async def test_a_registration_can_be_sent_back_after_a_participant_has_gone(api: Api) -> None:
+    sms = await a_source(api, "A", "B")
+    gone = sms.contest.participants[0]
+    assert (await api.client.delete(f"/participants/{gone}")).status_code == 204
+    read = (await api.client.get(sms.path)).json()
+    assert gone in read["mapping"].values()
+    assert (await api.client.put(sms.path, json=read)).status_code == 200

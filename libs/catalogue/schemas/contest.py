@@ -26,6 +26,7 @@ AddressLimit = Annotated[
 ]
 
 
+PartId = Annotated[str, Field(min_length=1, max_length=64)]
 Scale = Annotated[int, Field(ge=0, le=1_000)]
 PositionVotes = Annotated[int, Field(ge=0, le=1_000_000)]
 Days = Annotated[int, Field(ge=-1, le=36_500)]
@@ -55,7 +56,7 @@ class Silver(Members):
 
 
 class SubRating(Members):
-    sub_rating_id: str
+    sub_rating_id: PartId
     title: str = ""
     max_votes: Scale | None = Field(None, description="The highest value; unset: as `max_rating`.")
     style: FreeForm = Field({})
@@ -79,7 +80,7 @@ class Rating(Members):
 
 
 class OrderingPosition(Members):
-    id: str
+    id: PartId
     index: int | None = None
     votes: PositionVotes = Field(1, description="What the participant at this position gets.")
     title: str = ""

@@ -194,6 +194,12 @@ async def test_a_position_that_does_not_come_is_503_and_may_be_asked_for_again(w
     assert int(response.headers["retry-after"]) >= 1
 
 
+async def test_what_is_not_there_is_not_waited_for(world: World) -> None:
+    key = await song(world)
+    response = await world.get(f"/contests/none/vote_updates?min_position={encode_positions({0: 1_000})}", key)
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+
+
 async def test_a_position_covers_events_that_changed_nothing(world: World) -> None:
     key = await song(world)
     await world.counts(key)
