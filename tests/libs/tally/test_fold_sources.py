@@ -65,34 +65,41 @@ def test_a_permission_releases_all_that_is_held() -> None:
     assert source(tally).held == {}
 
 
+def test_a_delta_is_added_to_what_is_held_too() -> None:
+    tally = given(
+        a_report("1", ("x", 9, 4, 1)),
+        a_report("2", ("x", 3, 2, 0)),
+        a_report("3", ("x", 2, 1, 1), mode="delta"),
+    )
+    assert source(tally).figures == {"x": Figures(11, 5, 2)}
+    assert source(tally).held == {"x": Figures(5, 3, 1)}
+
+
 reports = st.lists(
     st.builds(
-        lambda name, counts, allow: a_report(name, *counts, allow_decrease=allow),
+        lambda name, counts, allow, mode: a_report(name, *counts, allow_decrease=allow, mode=mode),
         st.integers(0, 9).map(str),
         st.dictionaries(st.sampled_from("xyz"), st.integers(0, 5), max_size=3).map(
             lambda counts: [(mapped, count, count, 0) for mapped, count in counts.items()]
         ),
         st.booleans(),
+        st.sampled_from(["cumulative", "cumulative", "delta"]),
     ),
     max_size=12,
 )
 
 
 @for_all(reports)
-def test_the_latest_report_of_an_id_is_counted_or_held(log: list[SourceReported]) -> None:
+def test_the_latest_that_was_reported_of_an_id_is_counted_or_held(log: list[SourceReported]) -> None:
     latest: dict[str, int] = {}
-    highest: dict[str, int] = {}
     seen: set[str] = set()
     for report in log:
         if report.report_id not in seen:
             seen.add(report.report_id)
-            counts = {mapped: count for mapped, count, *_ in report.counts}
-            latest |= counts
-            if report.allow_decrease:
-                highest = dict(latest)
-            for mapped, count in counts.items():
-                highest[mapped] = max(highest.get(mapped, 0), count)
+            for mapped, count, *_ in report.counts:
+                latest[mapped] = count + (latest.get(mapped, 0) if report.mode == "delta" else 0)
     tally = given(*log)
     if log:
-        assert {name: its.count for name, its in source(tally).figures.items()} == highest
-        assert {name: its.count for name, its in (source(tally).figures | source(tally).held).items()} == latest
+        kept = source(tally)
+        assert {name: its.count for name, its in (kept.figures | kept.held).items()} == latest
+        assert all(kept.figures[name].count > held.count for name, held in kept.held.items())

@@ -207,7 +207,7 @@ class Voting:
             self.both.tell(ContestReopened("contest", self.contest.reopened))
 
     def report(self) -> None:
-        source, mode = self.rng.choice([("sms", "cumulative"), ("tv", "delta")])
+        source, mode = self.rng.choice(["sms", "tv"]), self.rng.choice(["cumulative", "cumulative", "delta"])
         counts = tuple((mapped, self.rng.randrange(9), 1, 0) for mapped in "xy" if self.rng.random() < 0.7)
         allow = self.rng.random() < 0.3
         name = str(self.rng.randrange(12))
