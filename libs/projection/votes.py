@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord, Position
@@ -11,7 +11,7 @@ from libs.tally.contest import UNLIMITED
 from libs.tally.events import VoteCast, VoteRemoved, address_votes
 from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, give_back
 from libs.views.states import FoldInput
-from libs.views.votes import APPLY_ITEMS, VoteViews
+from libs.views.votes import APPLY_BYTES, APPLY_ITEMS, VoteViews
 
 FRESH_S = 0.5
 """Records folded within this time of their append were counted for their address just before, by ingestion."""
@@ -31,12 +31,11 @@ class VotesProjection:
         return await self._views.position(partition)
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
-        step = APPLY_ITEMS * IN_FLIGHT
-        for at in range(0, len(records), step):
+        pieces = list(_pieces(records))
+        for at in range(0, len(pieces), IN_FLIGHT):
             calls = []
             behind: list[FoldInput] = []
-            for piece_at in range(at, min(at + step, len(records)), APPLY_ITEMS):
-                piece = records[piece_at : piece_at + APPLY_ITEMS]
+            for piece in pieces[at : at + IN_FLIGHT]:
                 end = piece[-1].offset + 1
                 items = _items(piece)
                 calls.append(self._views.apply(partition, start, items, end))
@@ -66,6 +65,18 @@ class VotesProjection:
                     calls.append(give_back(self._addresses, removal))
         # started in one tick, they arrive in the order of the log
         await asyncio.gather(*calls)
+
+
+def _pieces(records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:
+    """What one call folds: a ballot or a report costs by its length, a vote is short."""
+    first = size = 0
+    for at, record in enumerate(records):
+        size += len(record.value)
+        if at > first and (at - first == APPLY_ITEMS or size > APPLY_BYTES):
+            yield records[first:at]
+            first, size = at, len(record.value)
+    if records:
+        yield records[first:]
 
 
 def _items(records: Sequence[LogRecord]) -> list[FoldInput]:

@@ -53,7 +53,8 @@ def _after(known: Purchase | None, event: PurchaseEvent, offset: int, now: int) 
             if known.status is PurchaseStatus.RECORDED:
                 return replace(known, status=PurchaseStatus.CAST, updated=now)
         case PurchaseRefused():
-            if known.status in (PurchaseStatus.RECORDED, PurchaseStatus.CAST):
+            # of a cast and a refusal the first holds: while the log is folded anew a cast one looks open again
+            if known.status is PurchaseStatus.RECORDED:
                 refusal = Refusal(event.code, event.reason)
                 return replace(known, status=PurchaseStatus.REFUSED, updated=now, refusal=refusal)
         case PurchaseTakenBack():

@@ -39,6 +39,8 @@ from libs.views.states import (
 
 APPLY_ITEMS = 128
 """Records folded by one call: 2 ms at most, so that reservations never wait longer for the fold."""
+APPLY_BYTES = 96 * 1024
+"""And of how many bytes: more than that many votes have, and few long reports or ballots."""
 
 
 class VoteViews:
@@ -183,17 +185,14 @@ def _counts(reply: Sequence[Any]) -> ContestCounts:
         figures[participant, ""] = Figures(row[1] + row[4], *row[7:9])
         if not participant:
             top = row
-    position = Position(log.decode(), offset)
-    if not top:
-        return ContestCounts(position, changed, figures)
     return ContestCounts(
-        position,
+        Position(log.decode(), offset),
         changed,
         figures,
-        updated_ms=top[10],
-        ids={status: top[11 + status] for status in VoteStatus},
-        closed=top[17],
-        reopened=top[18],
+        updated_ms=top[10] if top else None,
+        ids={status: top[11 + status] for status in VoteStatus} if top else {},
+        closed=top[17] if top else 0,
+        reopened=top[18] if top else 0,
         ratings={name.decode(): _rating(unpack(packed)) for name, packed in ratings},
         sources={name.decode(): _source(unpack(packed)) for name, packed in sources},
     )

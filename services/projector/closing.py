@@ -13,6 +13,7 @@ admits votes before it has folded that, and with it voided all marks of the clos
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -21,7 +22,7 @@ import orjson
 
 from libs.catalogue.closing import Closing, closed, closing_of
 from libs.catalogue.contests import contest_of, sources_of
-from libs.catalogue.writing import Request, Writer
+from libs.catalogue.writing import RecordTooLarge, Request, Writer
 from libs.contracts.catalogue import ContestClosing, ContestConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
@@ -38,6 +39,8 @@ PAGE: Final = 200
 """Contests looked up at once, the longest due first."""
 AT_ONCE: Final = 16
 """Contests worked on at a time."""
+TOO_LARGE_US: Final = 30_000_000
+"""When a contest is tried again whose record has no room for what its closing freezes."""
 AGAIN_S: Final = 5.0
 """A mark that was not folded by then is appended once more, to no effect unless the first was lost."""
 
@@ -125,7 +128,11 @@ class ClosingManager:
             record=orjson.dumps(document).decode(),
             expected_config=contest.version,
         )
-        await self._writer.record(command)
+        try:
+            await self._writer.record(command)
+        except RecordTooLarge as error:
+            logger.error("contest %s of %s cannot be closed: %s", contest.key, contest.account, error)
+            await self._settle(contest, time.time_ns() // 1000 + TOO_LARGE_US)  # not before all others
 
     async def _mark(self, contest: Contest, closing: Closing, states: Sequence[ClosingState]) -> None:
         """Append the marks that are due; settled when all are folded, or but those that a source may wait for."""

@@ -57,7 +57,11 @@ class ContestSums:
                 for partition, part in enumerate(self._parts)
             )
         )
-        changed = [(partition, part) for partition, part in enumerate(fetched) if part is not None]
+        changed = [
+            (partition, part)
+            for partition, part in enumerate(fetched)
+            if part is not None and not _went_back(self._parts[partition], part)
+        ]
         if changed:
             # what was handed out stays as it was
             self._figures, self._ratings = dict(self._figures), dict(self._ratings)
@@ -80,6 +84,13 @@ class ContestSums:
             closed=min((part.closed for part in parts.values()), default=0),
             updated_ms=max((part.updated_ms for part in parts.values() if part.updated_ms), default=None),
         )
+
+
+def _went_back(held: ContestCounts | None, found: ContestCounts) -> bool:
+    """A view that lost its last writes is being folded again: what is held is further, and as true."""
+    if held is None or found.position.offset >= held.position.offset:
+        return False
+    return found.position.log_id in ("", held.position.log_id)
 
 
 def _replace_figures(

@@ -158,15 +158,15 @@ async def test_a_manager_that_slept_casts_nothing_of_a_refused_purchase(api: Api
     assert await paid(contest) == 0
 
 
-async def test_a_cast_that_overtakes_the_refusal_is_taken_back(api: Api, second: Second) -> None:
+async def test_a_refusal_behind_the_cast_changes_nothing(api: Api, second: Second) -> None:
     """One manager found the limit reached; another came after it was raised, and was quicker to say so."""
     contest = await api.contest()
     record = await becomes(api.client, await send(api.client, purchase(contest)), "cast")
-    await come_to(contest, 50)
     overtaken: dict[str, Any] = {"account": second.account, "key": record["key"], "at": 1}
     await second.append(PurchaseRefused(**overtaken, code="contest_limit_reached", reason="full"))
-    await becomes(api.client, record, "refused")
-    await come_to(contest, 0)
+    await becomes(api.client, await send(api.client, purchase(contest)), "cast")  # folded behind the refusal
+    await becomes(api.client, record, "cast")
+    await come_to(contest, 100)
 
 
 async def test_an_unknown_contest_refuses_only_once_the_catalogue_is_folded(api: Api, second: Second) -> None:

@@ -94,7 +94,7 @@ class Ordering(Members):
     skin: str | None = None
     position_style: FreeForm = Field({})
     position_icon: FreeForm = Field({})
-    positions: list[OrderingPosition] = Field([])
+    positions: list[OrderingPosition] = Field([], max_length=100)
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

@@ -46,7 +46,8 @@ function fold.PurchaseCast(p, _, now)
 end
 
 function fold.PurchaseRefused(p, e, now)
-  if not p or p[VOTES] == 0 or (p[STATUS] ~= RECORDED and p[STATUS] ~= CAST) then return nil end
+  -- of a cast and a refusal the first holds: a purchase that was cast looks open again while its log is folded anew
+  if not p or p[VOTES] == 0 or p[STATUS] ~= RECORDED then return nil end
   p[STATUS], p[UPDATED], p[CODE], p[REASON] = REFUSED, now, e.code, e.reason
   return p
 end

@@ -71,7 +71,8 @@ class Deployment:
     async def append(self, count: int) -> None:
         """Fences that change nothing: the fold ignores those below the current one."""
         fence = vote_codec.encode(Fence(0))
-        await asyncio.gather(*(self.writer.append(self.votes.name, n % PARTITIONS, fence) for n in range(count)))
+        partitions = (n % PARTITIONS for n in range(count))
+        await asyncio.gather(*(self.writer.append(self.votes.name, p, fence, deadline_s=30) for p in partitions))
 
     async def is_folded(self) -> bool:
         ends = await self.reader.end_offsets(self.votes.name, range(PARTITIONS))

@@ -5,6 +5,7 @@ local P_DIGEST, P_CONTENT, P_SOURCE, P_WEIGHT, P_AT, P_REMAINING_P, P_REMAINING_
 local REMOVAL = 'R'       -- stands before the digest of a vote whose removal is pending
 local NO_SOURCE = -1      -- of a removal, which holds no allowance
 local DAY_US = 86400000000
+local MOST_PENDING = 512  -- of one voter: each costs every decision about that voter
 
 local function pending_field(contest, voter) return contest .. '\0' .. voter end
 
@@ -93,10 +94,17 @@ end
 
 -- the names of participants by their indexes
 local function names_of(views, contest, indexes)
-  local names = { [0] = '' }
-  if #indexes > 0 then
-    local found = call('HMGET', views .. ':names:' .. contest, unpack(indexes))
-    for i = 1, #indexes do names[indexes[i]] = found[i] or '' end
+  local names, wanted = { [0] = '' }, {}
+  for i = 1, #indexes do
+    if not names[indexes[i]] then
+      names[indexes[i]] = ''
+      wanted[#wanted + 1] = indexes[i]
+    end
+  end
+  for from = 1, #wanted, 4000 do
+    local till = math.min(from + 3999, #wanted)
+    local found = call('HMGET', views .. ':names:' .. contest, unpack(wanted, from, till))
+    for i = from, till do names[wanted[i]] = found[i - from + 1] or '' end
   end
   return names
 end
@@ -115,7 +123,12 @@ end
 
 -- what reserve reads of one contest: its voters, the configuration in force, its own row, the participants' indexes
 local function contest_view(base, views, contest, voters)
-  local c = { voters = read_fields(views .. ':voters:' .. contest, voters), indexes = { [''] = 0 } }
+  local packed, standings = read_fields(views .. ':voters:' .. contest, voters), {}
+  local c = { indexes = { [''] = 0 } }
+  function c.standing(voter)
+    if not standings[voter] then standings[voter] = unpack_voter(packed[voter]) end
+    return standings[voter]
+  end
   c.in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
   local row = call('HGET', views .. ':counts:' .. contest, '')
   c.reopened = row and unpack_one(row)[ROW_REOPENED] or 0
@@ -211,7 +224,7 @@ end
 local function reserve_one(gate, now, r, c, pending, views)
   local contest, voter, digest, content, version, from, till, reopened, refused, source, form, choices, max_p, max_c,
     cooldown, days = r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15], r[16]
-  local standing = unpack_voter(c.voters[voter])
+  local standing = c.standing(voter)
   local record = find_record(views, contest, voter, standing, digest)
   if record then
     local _, hash, at, offset, _, _, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
@@ -228,6 +241,7 @@ local function reserve_one(gate, now, r, c, pending, views)
     pending.touch(field)
     return granted(R_JOINED, gate.n, first)
   end
+  if #list >= MOST_PENDING then return { R_SHUT } end
   if c.in_force ~= version then return { R_STALE, c.in_force, gate.n } end
   if from == UNLIMITED or now < from or (till ~= UNLIMITED and now >= till) then return { R_NOT_RUNNING, now } end
   if c.reopened < reopened then return { R_SHUT } end  -- here a mark of the closing could still come, and count

@@ -23,7 +23,7 @@ redis.register_function('votes_remove', function(keys, args)
   if not gate.open then return pack({ R_SHUT }) end
   local now = math.max(microseconds(), gate.clock)
   local c = contest_view(base, views, contest, { voter })
-  local standing = unpack_voter(c.voters[voter])
+  local standing = c.standing(voter)
   local record = find_record(views, contest, voter, standing, digest)
   local field = pending_field(contest, voter)
   local pending = open_pending(base, { field })

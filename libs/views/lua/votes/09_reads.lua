@@ -137,6 +137,3 @@ read('votes_closing', function(keys, args)
   end
   return pack(reply)
 end)
-
--- ARGV: contest. Every voter of the contest: {voter, packed standing}, for comparing with another fold.
-read('votes_ledger', function(keys, args) return pack(pairs_of(view(keys[1]) .. ':voters:' .. args[1], tostring)) end)

@@ -117,8 +117,7 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
         content, offset, late, held = unpack(packed)
         report = text(content), offset, late == 1, tuple(name.decode() for name in held)
         yield ("report", contest, source, report_id), report
-    voters = unpack(await views._valkey.call("FCALL", "votes_ledger", 1, base, contest))
-    for row in (_voter_row(voter, packed) for voter, packed in voters):
+    for row in (_voter_row(voter, packed) for voter, packed in (await kept("voters")).items()):
         voter = raw(row.voter)
         yield ("voter", contest, voter), (row.anonymous, row.epoch, row.latest)
         for (index, source), held in row.slots.items():
