@@ -75,7 +75,7 @@ async def test_another_projector_goes_on_where_one_was_killed(own: World) -> Non
     """After each step: the decision, then a mark in each partition. Or twice each, by two that were killed."""
     crashes = [(steps, times) for steps in range(PARTITIONS + 2) for times in (1, 2)]
     async with own.projecting():
-        end = await own.now() + 2 * SECOND
+        end = await own.now() + 6 * SECOND
         contests = [await own.contest(end) for _ in crashes]
         for contest in contests:
             assert await own.vote(contest)
