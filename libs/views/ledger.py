@@ -81,17 +81,17 @@ class LedgerPages:
         self._namespace = namespace
 
     async def contests(self) -> dict[int, set[str]]:
-        """The contests that each partition holds counts of; found by walking through all keys of the server."""
-        prefix, middle = f"{self._namespace}:{{", "}:g1:counts:"
-        pattern = f"{prefix.translate(_GLOB)}*{middle}*"
+        """The contests that each partition holds anything of; found by walking through all keys of the server."""
+        prefix, middle = f"{self._namespace}:{{", "}:g1:"
+        pattern = f"{prefix.translate(_GLOB)}*{middle}*:*"
         found: dict[int, set[str]] = {}
         cursor = 0
         while True:
             cursor, keys = await self._valkey.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
             for key in keys:
-                partition, _, contest = key.decode().removeprefix(prefix).partition(middle)
+                partition, _, rest = key.decode().removeprefix(prefix).partition(middle)
                 if partition.isdecimal():
-                    found.setdefault(int(partition), set()).add(contest)
+                    found.setdefault(int(partition), set()).add(rest.partition(":")[2])
             if int(cursor) == 0:
                 return found
 

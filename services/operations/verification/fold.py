@@ -8,7 +8,8 @@ from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log import LogRecord
 from libs.contracts.topics import Topic
 from libs.kafka.log import Extent, LogReader
-from libs.tally.events import Event, VoteCast
+from libs.tally.events import Event, SourceReported, VoteCast
+from libs.tally.standing import FoldedVote
 from libs.tally.tallies import PartitionTally
 from libs.views.packing import POISON, digest, fold_item
 
@@ -20,7 +21,7 @@ class LogFold:
     """The fold up to `offset`, beside what the ledger numbers by itself.
 
     `indexes[contest]` numbers participants from 1 in the order in which their first vote was folded; `names` lists
-    them in it.
+    them in it. `reported[contest, source]` gives what an external source reported last, by its own ids.
     """
 
     def __init__(self, partition: int) -> None:
@@ -30,7 +31,8 @@ class LogFold:
         self.quarantined = 0
         self.indexes: dict[str, dict[str, int]] = {}
         self.names: dict[str, list[str]] = {}
-        self._places: dict[tuple[str, str], dict[bytes, int]] = {}
+        self.reported: dict[tuple[str, str], dict[str, int]] = {}
+        self._votes: dict[tuple[str, str], dict[bytes, tuple[int, FoldedVote]]] = {}
 
     def take(self, records: Sequence[LogRecord]) -> None:
         """Fold the records that follow, in one batch decode."""
@@ -42,18 +44,20 @@ class LogFold:
             self.tally.evolve(event, record.offset, record.timestamp_ms)
             if isinstance(event, VoteCast):
                 self._number(event, record.offset)
+            elif isinstance(event, SourceReported):
+                self._note(event, record.offset)
         self.offset = records[-1].offset + 1
 
-    def place(self, contest: str, voter: str, name: bytes) -> int | None:
-        """Which of the voter's votes, in the order of the log, has this digest of its id."""
+    def vote(self, contest: str, voter: str, name: bytes) -> tuple[int, FoldedVote] | None:
+        """The vote with this digest of its id, and its place among the voter's votes, in the order of the log."""
         tally = self.tally.contests.get(contest)
         standing = tally.voters.get(voter) if tally is not None else None
         if standing is None:
             return None
-        places = self._places.setdefault((contest, voter), {})
-        for at, vote_id in enumerate(islice(standing.votes, len(places), None), len(places)):
-            places[digest(vote_id)] = at
-        return places.get(name)
+        votes = self._votes.setdefault((contest, voter), {})
+        for vote_id, vote in islice(standing.votes.items(), len(votes), None):
+            votes[digest(vote_id)] = len(votes), vote
+        return votes.get(name)
 
     def _number(self, cast: VoteCast, offset: int) -> None:
         contest = self.tally.contests.get(cast.contest)
@@ -64,6 +68,14 @@ class LogFold:
             if participant not in indexes:
                 indexes[participant] = len(indexes) + 1
                 self.names.setdefault(cast.contest, []).append(participant)
+
+    def _note(self, event: SourceReported, offset: int) -> None:
+        report = self.tally.contests[event.contest].sources[event.source].reports[event.report_id]
+        if report.offset != offset or report.late:
+            return
+        latest = self.reported.setdefault((event.contest, event.source), {})
+        for mapped, count, _, _ in event.counts:
+            latest[mapped] = count + (latest.get(mapped, 0) if event.mode == "delta" else 0)
 
 
 def is_foldable(event: Event) -> bool:

@@ -1,7 +1,7 @@
 """A contest's hashes beside its counts and voters: what the fold says that each field holds."""
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from libs.tally.standing import FoldedVote
@@ -13,12 +13,12 @@ from services.operations.verification.fold import LogFold
 
 
 class Hash(NamedTuple):
-    """`fields` are all that the fold says are there, `look` what it says of one (None: nothing), `read` makes what
-    is stored comparable with that."""
+    """`fields` are all that the fold says are there, `look` tells what it says of one (None: nothing), and `read`
+    makes what is stored comparable with that."""
 
     name: str
     fields: Callable[[LogFold, str], Iterator[bytes]]
-    look: Callable[[LogFold, str, bytes], Any]
+    look: Callable[[LogFold, str], Callable[[bytes], Any]]
     read: Callable[[bytes], Any]
     what: Callable[[bytes], str]
 
@@ -34,8 +34,9 @@ def index_of(fold: LogFold, contest: str, vote: FoldedVote) -> int:
 
 
 def hash_differences(fold: LogFold, contest: str, kept: Hash, page: HashPage) -> Iterator[Difference]:
+    look = kept.look(fold, contest)
     for field, value in page.rows:
-        log, view = kept.look(fold, contest, field), kept.read(value)
+        log, view = look(field), kept.read(value)
         if log != view:
             yield Difference(fold.partition, kept.what(field), str(log), str(view), contest)
 
@@ -44,8 +45,9 @@ def missing_fields(
     fold: LogFold, contest: str, kept: Hash, expected: set[bytes], seen: set[bytes]
 ) -> Iterator[Difference]:
     """What was there at the first page, and on none, though it still is at the last."""
+    look = kept.look(fold, contest)
     for field in sorted(expected - seen):
-        log = kept.look(fold, contest, field)
+        log = look(field)
         if log is not None:
             yield Difference(fold.partition, kept.what(field), str(log), "nothing", contest)
 
@@ -75,11 +77,11 @@ def _vote_fields(of: Callable[[int, int, FoldedVote], bool]) -> Callable[[LogFol
 
 def _vote(fold: LogFold, contest: str, field: bytes) -> tuple[int, int, FoldedVote] | None:
     voter = text(field[:-DIGEST_SIZE])
-    at = fold.place(contest, voter, field[-DIGEST_SIZE:])
-    if at is None:
+    found = fold.vote(contest, voter, field[-DIGEST_SIZE:])
+    if found is None:
         return None
-    votes = tally_of(fold, contest).voters[voter].votes
-    return at, len(votes), next(islice(votes.values(), at, None))
+    at, vote = found
+    return at, len(tally_of(fold, contest).voters[voter].votes), vote
 
 
 def _is_spilled(at: int, size: int, _: FoldedVote) -> bool:
@@ -112,13 +114,18 @@ def _waiting_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
     return (raw(voter) + digest(vote_id) for voter, vote_id in tally_of(fold, contest).waiting)
 
 
-def _waiting(fold: LogFold, contest: str, field: bytes) -> Any:
-    voter, name = text(field[:-DIGEST_SIZE]), field[-DIGEST_SIZE:]
-    for (its_voter, vote_id), (removal, offset) in tally_of(fold, contest).waiting.items():
-        if its_voter == voter and digest(vote_id) == name:
-            source = SOURCES.index(removal.source)
-            return [offset, int(removal.anonymous), raw(removal.content), source, removal.removed_at]
-    return None
+def _waiting(fold: LogFold, contest: str) -> Callable[[bytes], Any]:
+    waiting = tally_of(fold, contest).waiting
+    removals = {raw(voter) + digest(vote_id): kept for (voter, vote_id), kept in waiting.items()}
+
+    def look(field: bytes) -> Any:
+        if field not in removals:
+            return None
+        removal, offset = removals[field]
+        source = SOURCES.index(removal.source)
+        return [offset, int(removal.anonymous), raw(removal.content), source, removal.removed_at]
+
+    return look
 
 
 def _report_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
@@ -136,22 +143,30 @@ def _report(fold: LogFold, contest: str, field: bytes) -> Any:
     return [raw(report.content), report.offset, int(report.late), [mapped.encode() for mapped in report.held]]
 
 
+def _each(look: Callable[[LogFold, str, bytes], Any]) -> Callable[[LogFold, str], Callable[[bytes], Any]]:
+    return lambda fold, contest: partial(look, fold, contest)
+
+
 def _of_vote(what: str) -> Callable[[bytes], str]:
     return lambda field: f"voter {text(field[:-DIGEST_SIZE])}: {what}"
 
 
 HASHES: Final = (
-    Hash("names", _names, _name, bytes.decode, lambda field: f"participant number {field.decode()}"),
-    Hash("spill", _vote_fields(_is_spilled), _spilled, read_record, _of_vote("older vote id")),
+    Hash("names", _names, _each(_name), bytes.decode, lambda field: f"participant number {field.decode()}"),
+    Hash("spill", _vote_fields(_is_spilled), _each(_spilled), read_record, _of_vote("older vote id")),
     Hash(
         "details",
         _vote_fields(lambda _, __, vote: has_details(vote)),
-        _details,
+        _each(_details),
         unpack,
         _of_vote("choices, rating and period of a vote"),
     ),
     Hash("waiting", _waiting_fields, _waiting, unpack, _of_vote("removal that waits for a reopening")),
     Hash(
-        "reports", _report_fields, _report, unpack, lambda field: f"report {field.decode().replace(chr(0), '/')}"
+        "reports",
+        _report_fields,
+        _each(_report),
+        unpack,
+        lambda field: f"report {field.decode().replace(chr(0), '/')}",
     ),
 )

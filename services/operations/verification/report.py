@@ -16,6 +16,30 @@ MOST_KEPT = 1_000
 """Differences kept in full; further ones are only counted."""
 
 
+@dataclass(frozen=True, slots=True)
+class SourceTotals:
+    """One external source: what it reported last, by its own ids, and what of it was taken over or is held."""
+
+    latest: dict[str, int]
+    tally: SourceTally
+
+    @property
+    def balanced(self) -> bool:
+        """Latest reported = taken over + held, where what is held stands for what was taken over before."""
+        kept = self.tally.figures | self.tally.held
+        return self.latest == {mapped: figures.count for mapped, figures in kept.items()}
+
+    def as_json(self) -> dict[str, Any]:
+        """Readers count what is mapped of what was taken over."""
+        return {
+            "latest": sum(self.latest.values()),
+            "taken_over": {mapped: figures.count for mapped, figures in sorted(self.tally.figures.items())},
+            "held": {mapped: figures.count for mapped, figures in sorted(self.tally.held.items())},
+            "reports": len(self.tally.reports),
+            "balanced": self.balanced,
+        }
+
+
 @dataclass(slots=True)
 class ContestTotals:
     """One contest by the fold of the log: `votes` by participant and source, its distinct voters, and what its
@@ -23,15 +47,17 @@ class ContestTotals:
     """
 
     votes: dict[tuple[str, str], int] = field(default_factory=dict)
-    sources: dict[str, SourceTally] = field(default_factory=dict)
+    sources: dict[str, SourceTotals] = field(default_factory=dict)
     unique_voters: int = 0
     anonymous_voters: int = 0
 
-    def add(self, tally: ContestTally) -> None:
+    def add(self, key: str, fold: LogFold) -> None:
+        tally = fold.tally.contests[key]
         for (participant, source), figures in tally.figures.items():
             if participant and source:
                 self.votes[participant, source] = self.votes.get((participant, source), 0) + figures.count
-        self.sources |= tally.sources
+        for name, reported in tally.sources.items():
+            self.sources[name] = SourceTotals(fold.reported.get((key, name), {}), reported)
         overall = tally.figures.get(("", ""))
         if overall is not None:
             self.unique_voters += overall.unique
@@ -46,7 +72,7 @@ class ContestTotals:
             "unique_voter_count": self.unique_voters,
             "anonymous_voter_count": self.anonymous_voters,
             "participants": votes,
-            "sources": {name: _reported(source) for name, source in sorted(self.sources.items())},
+            "sources": {name: source.as_json() for name, source in sorted(self.sources.items())},
         }
 
 
@@ -54,7 +80,8 @@ class ContestTotals:
 class Report:
     """`positions` are those at which the views were last compared, one a partition.
 
-    The ledger's equation: `ids`, the distinct vote ids of unfenced casts, are the sum of `outcomes`.
+    The ledger's equation: `ids`, the distinct vote ids of unfenced casts, are the sum of `outcomes`, and each
+    external source is balanced.
     """
 
     positions: dict[int, Position] = field(default_factory=dict)
@@ -71,7 +98,8 @@ class Report:
 
     @property
     def balanced(self) -> bool:
-        return self.ids == sum(self.outcomes.values())
+        sources = (source for contest in self.contests.values() for source in contest.sources.values())
+        return self.ids == sum(self.outcomes.values()) and all(source.balanced for source in sources)
 
     @property
     def equal(self) -> bool:
@@ -94,7 +122,7 @@ class Report:
         self.quarantined += fold.quarantined
         for key, tally in fold.tally.contests.items():
             if contest in (None, key):
-                self.contests.setdefault(key, ContestTotals()).add(tally)
+                self.contests.setdefault(key, ContestTotals()).add(key, fold)
                 self.ids += sum(len(standing.votes) for standing in tally.voters.values())
                 for status in VoteStatus:
                     self.outcomes[name_of(status)] += tally.ids[status]
@@ -117,16 +145,6 @@ class Report:
                 for difference in self.differences
             ],
         }
-
-
-def _reported(source: SourceTally) -> dict[str, Any]:
-    """Latest reported = taken over + held, by the source's own ids; readers count what is mapped of the former."""
-    return {
-        "latest": sum(figures.count for figures in (source.figures | source.held).values()),
-        "taken_over": {mapped: figures.count for mapped, figures in sorted(source.figures.items())},
-        "held": {mapped: figures.count for mapped, figures in sorted(source.held.items())},
-        "reports": len(source.reports),
-    }
 
 
 def counted_casts(fold: LogFold, contest: str) -> list[VoteCast]:

@@ -86,7 +86,13 @@ async def test_every_kind_of_event_gives_the_same_view_and_the_equation_holds(lo
         "late": 1,
     }
     sms = report.as_json()["contests"]["plain"]["sources"]["sms"]
-    assert sms == {"latest": 17, "taken_over": {"x": 12, "y": 6}, "held": {"y": 5}, "reports": 13}
+    assert sms == {
+        "latest": 17,
+        "taken_over": {"x": 12, "y": 6},
+        "held": {"y": 5},
+        "reports": 13,
+        "balanced": True,
+    }
     assert "reported only" in report.contests
 
 
@@ -231,6 +237,15 @@ async def test_votes_that_no_log_knows_are_found(log: FoldedLog) -> None:
     report = await compare(log.stack)
     assert {d.contest for d in report.differences} == {"contest", "invented"}
     assert any("nobody" in d.log or d.log == "nothing" for d in report.differences)
+
+
+@pytest.mark.parametrize("kept", ["sources", "waiting", "voters"])
+async def test_a_contest_of_which_only_a_part_is_there_is_found(log: FoldedLog, kept: str) -> None:
+    await log.append(all_that_happens())
+    await log.fold()
+    await log.valkey.call("COPY", log.key(f"g1:{kept}:plain"), log.key(f"g1:{kept}:stray"))
+    report = await compare(log.stack)
+    assert {difference.contest for difference in report.differences} == {"stray"}
 
 
 async def test_one_changed_byte_of_one_vote_is_found_with_its_id(log: FoldedLog) -> None:
