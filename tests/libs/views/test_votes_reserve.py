@@ -180,3 +180,13 @@ async def test_the_largest_numbers_survive(partition: Partition) -> None:
     assert (known.remaining_participant, known.remaining_contest) == (most - 1_000_000, most - 1_000_000)
     seen = await partition.views.lookup(0, "contest", vote.voter, vote.vote_id)
     assert (seen.choices, seen.accepted_at) == ((("a", 1_000_000),), granted.accepted_at)
+
+
+async def test_who_has_hundreds_of_votes_on_their_way_waits(partition: Partition) -> None:
+    contest = a_contest(free=Limits(-1, -1))
+    await partition.grant(a_vote(vote_id="first"), contest)
+    requests = [request_of(contest, a_vote(vote_id=str(n))) for n in range(512)]
+    *granted, last = await partition.views.reserve(0, requests)
+    assert all(isinstance(answer, Granted) for answer in granted)
+    assert last == Shut()
+    assert isinstance(await partition.reserve(a_vote(voter="other"), contest), Granted)
