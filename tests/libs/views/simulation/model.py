@@ -24,7 +24,7 @@ from libs.tally.admission import (
 )
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.errors import ContestNotRunning, LimitReached, LimitScope
+from libs.tally.errors import ContestNotRunning, LimitReached
 from libs.tally.events import VoteCast
 from libs.tally.rules import Selection, decide, judge, not_running, remaining
 from libs.tally.standing import FoldedVote, Standing, VoteStatus
@@ -91,8 +91,7 @@ class ModelLedger(ModelGate):
                 return Shut()
             case LimitReached() as error:
                 limit = error.data["limit"]
-                asked = 1 if error.scope is LimitScope.CONTEST and own_slot == "" else command.count
-                helps = limit == UNLIMITED or asked <= limit
+                helps = limit == UNLIMITED or command.count <= limit
                 return OverLimit(error.scope, limit, error.data["used"], renews_at if helps else None, now)
             case Selection() as selection:
                 holder = book.holder(own_slot, source)
