@@ -1,15 +1,17 @@
 """Events to bytes and back, by the explicit name in their `type` member."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar, Union
 
 import orjson
 from pydantic import Field, TypeAdapter, ValidationError
 
+from libs.contracts.upcasters import LIFTS
 from libs.tally.events import Event as VoteEvent
 
 E = TypeVar("E")
+NOTHING: Final[Mapping[type, Callable[[Any], Any]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +22,14 @@ class Undecodable:
 
 
 class Codec(Generic[E]):
-    """JSON codec of a union of frozen dataclasses told apart by their `type` member."""
+    """JSON codec of a union of frozen dataclasses told apart by their `type` member.
 
-    def __init__(self, union: Any) -> None:
-        tagged = Annotated[union, Field(discriminator="type")]
+    Old versions are decoded too, and lifted by their row of `lifts`: callers see today's events only.
+    """
+
+    def __init__(self, union: Any, lifts: Mapping[type, Callable[[Any], E]] = NOTHING) -> None:
+        tagged: Any = Annotated[Union[union, *lifts], Field(discriminator="type")]
+        self._lifts = lifts
         self._one: TypeAdapter[E] = TypeAdapter(tagged)
         self._many: TypeAdapter[list[E]] = TypeAdapter(list[tagged])
 
@@ -32,7 +38,7 @@ class Codec(Generic[E]):
 
     def decode(self, value: bytes) -> E | Undecodable:
         try:
-            return self._one.validate_json(value)
+            return self._lifted(self._one.validate_json(value))
         except ValidationError as error:
             return Undecodable(_first(error))
 
@@ -45,7 +51,15 @@ class Codec(Generic[E]):
             events = self._many.validate_json(b"[" + b",".join(values) + b"]")
         except ValidationError:
             return [self.decode(value) for value in values]
-        return events if len(events) == len(values) else [self.decode(value) for value in values]
+        if len(events) != len(values):
+            return [self.decode(value) for value in values]
+        if self._lifts.keys().isdisjoint(map(type, events)):
+            return events
+        return [self._lifted(event) for event in events]
+
+    def _lifted(self, event: E) -> E:
+        lift = self._lifts.get(type(event))
+        return event if lift is None else lift(event)
 
 
 def _first(error: ValidationError) -> str:
@@ -54,4 +68,4 @@ def _first(error: ValidationError) -> str:
     return f"{where or 'record'}: {first['msg']}"
 
 
-vote_codec: Codec[VoteEvent] = Codec(VoteEvent)
+vote_codec: Codec[VoteEvent] = Codec(VoteEvent, LIFTS)

@@ -2,7 +2,8 @@
 
 An event carries all that it was judged by, so that the fold reads no clock and no other topic. Times are
 microseconds since 1970 UTC; -1 in a limit means unlimited. `voter` and `address` are pseudonyms, never the ids
-themselves. A class never changes its meaning: a new shape is a new class with a type name of its own.
+themselves. A class never changes its meaning: a new shape is a new version with a type name of its own, and the
+old one moves to `libs.contracts.upcasters`, which says how.
 """
 
 from dataclasses import dataclass
@@ -162,7 +163,7 @@ class Fence:
     incarnation: int
     after: int | None = None
     run: str | None = None
-    type: Literal["Fence"] = "Fence"
+    type: Literal["Fence.2"] = "Fence.2"
 
 
 Event = LogCreated | VoteCast | VoteRemoved | SourceReported | ContestClosed | ContestReopened | Fence

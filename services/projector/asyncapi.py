@@ -10,12 +10,14 @@ from pydantic import Field
 from libs.contracts.catalogue import CatalogueEvent
 from libs.contracts.purchases import PurchasesEvent
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
+from libs.contracts.upcasters import OldEvent
 from libs.tally.events import Event
 
 TITLE: Final = "Tallykeeper's log"
 DESCRIPTION: Final = (
     "The topics are the only truth: every count, limit and record that is served is folded from them. "
-    "Records are JSON; `type` names the event. The first record of each partition is LogCreated."
+    "Records are JSON; `type` names the event. The first record of each partition is LogCreated. "
+    "Deprecated events are old versions: they stay readable and are not written any more."
 )
 
 
@@ -23,7 +25,7 @@ def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str
     """AsyncAPI 3.0; the payload schemas are derived from the unions that the codecs decode."""
     broker = KafkaBroker("kafka:9092", protocol="kafka", consumer_only=True, allow_auto_create_topics=False)
 
-    async def votes(event: Annotated[Event, Field(discriminator="type")]) -> None: ...
+    async def votes(event: Annotated[Event | OldEvent, Field(discriminator="type")]) -> None: ...
 
     async def catalogue(event: Annotated[CatalogueEvent, Field(discriminator="type")]) -> None: ...
 

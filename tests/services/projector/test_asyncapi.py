@@ -6,13 +6,14 @@ import pytest
 
 from libs.contracts.catalogue import CatalogueEvent
 from libs.contracts.codec import vote_codec
+from libs.contracts.upcasters import LIFTS, OldEvent
 from libs.tally.events import Event, Fence
 from services.projector.asyncapi import asyncapi_document
 
 DOCUMENT = asyncapi_document("tally", 16, "0.1.0")
 
 
-@pytest.mark.parametrize(("channel", "union"), [("votes", Event), ("catalogue", CatalogueEvent)])
+@pytest.mark.parametrize(("channel", "union"), [("votes", Event | OldEvent), ("catalogue", CatalogueEvent)])
 def test_a_channels_payload_is_every_event_of_its_union(channel: str, union: object) -> None:
     assert DOCUMENT["channels"][channel]["address"] == f"tally.{channel}"
     reference = DOCUMENT["components"]["messages"][f"{channel}:SubscribeMessage"]["payload"]["$ref"]
@@ -25,4 +26,9 @@ def test_a_schemas_members_are_what_an_event_is_written_with() -> None:
     written = vote_codec.encode(Fence(5))
     properties = DOCUMENT["components"]["schemas"]["Fence"]["properties"]
     assert all(f'"{member}"'.encode() in written for member in properties)
-    assert properties["type"]["const"] == "Fence"
+    assert properties["type"]["const"] == "Fence.2"
+
+
+def test_old_versions_are_described_as_such() -> None:
+    deprecated = {name for name, schema in DOCUMENT["components"]["schemas"].items() if schema.get("deprecated")}
+    assert deprecated == {version.__name__ for version in LIFTS}
