@@ -2,41 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
+from libs.results.counts import NO_RATINGS, NOTHING, Counts
 from libs.tally.figures import Figures, RatingSums
-from libs.views.states import ContestCounts, SourceCounts
-
-NOTHING: Final = Figures()
-NO_RATINGS: Final = RatingSums()
+from libs.views.states import ContestCounts
 
 
 class CountViews(Protocol):
     """What is needed of the vote views."""
 
     async def counts(self, partition: int, contest: str, known: int | None = None) -> ContestCounts | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What the fold says of a contest, summed over partitions, of every participant whatever its status.
-
-    `figures` is of the internal sources, by (participant or "" for the contest, source or "" for both); `ratings`
-    by participant. `sources` are the external ones, each of which lives in one partition. `positions` are next
-    offsets by partition up to which this holds; it may hold further than that. `closed` is the closing that every
-    partition has passed the mark of, `updated_ms` when the last event of the contest was appended.
-    """
-
-    figures: Mapping[tuple[str, str], Figures] = field(default_factory=dict)
-    ratings: Mapping[str, RatingSums] = field(default_factory=dict)
-    sources: Mapping[str, SourceCounts] = field(default_factory=dict)
-    positions: Mapping[int, int] = field(default_factory=dict)
-    closed: int = 0
-    updated_ms: int | None = None
-
-    def at(self, participant: str, source: str) -> Figures:
-        return self.figures.get((participant, source), NOTHING)
 
 
 class ContestSums:

@@ -5,6 +5,7 @@ from typing import Any
 from libs.catalogue.ordering import listed
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
+from libs.results.results import places
 from libs.tally.errors import timestamp
 from services.query.answers import Answer, encoded
 from services.query.record import updated
@@ -27,9 +28,7 @@ def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
     totals = snapshot.results.totals
     votes = None if hidden else {key: totals[key].count for key in snapshot.results.participants}
     rules = snapshot.record.contest_config
-    ranks: dict[int, int] = {}
-    for place, count in enumerate(sorted((votes or {}).values(), reverse=True), start=1):
-        ranks.setdefault(count, place)
+    ranks = places((votes or {}).values())
 
     def entry(stored: Stored) -> dict[str, Any]:
         participant = Participant.model_validate(stored.document)

@@ -7,11 +7,11 @@ from functools import cached_property
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.sources import SourceConfig
 from libs.contracts.catalogue import ContestConfig, Stored
+from libs.results.counts import Counts
+from libs.results.results import Results, results_of
 from libs.tally.contest import Contest, Phase
 from libs.tally.figures import Figures
 from services.query.answers import Answer
-from services.query.counts import Counts
-from services.query.results import Results, results_of
 
 Render = Callable[["Snapshot"], Answer]
 

@@ -12,8 +12,9 @@ from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.log import Position
 from libs.contracts.topics import Topic
+from libs.results.counts import Counts
 from libs.tally.errors import NotFound
-from services.query.counts import ContestSums, Counts, CountViews
+from services.query.counts import ContestSums, CountViews
 from services.query.positions import PositionWatch
 from services.query.rounds import Rounds
 from services.query.snapshot import Snapshot

@@ -14,13 +14,13 @@ from libs.catalogue.legacy.participants import participant_read
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.sources import SourceConfig
 from libs.contracts.catalogue import ContestConfig, Stored
+from libs.results.counts import Counts
+from libs.results.results import results_of
 from libs.tally.contest import Contest
 from libs.tally.figures import Figures
 from libs.views.states import SourceCounts
-from services.query.counts import Counts
 from services.query.public_record import hidden
 from services.query.record import record, vote_count
-from services.query.results import results_of
 from services.query.snapshot import Snapshot
 from tests.support.builders import NOW, a_contest
 

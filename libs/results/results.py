@@ -1,13 +1,13 @@
 """What counts in a contest: its approved participants, and the sources that are in the total."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from libs.catalogue.sources import SourceConfig, external_counts
+from libs.results.counts import NO_RATINGS, NOTHING, Counts
 from libs.tally.contest import Contest
 from libs.tally.figures import Figures, RatingSums
-from services.query.counts import NO_RATINGS, NOTHING, Counts
 
 INTERNAL_SOURCES: Final = {"c-free": "Free votes", "c-paid": "Paid votes"}
 """The sources that every contest has, always in the total, with their titles."""
@@ -73,6 +73,14 @@ def results_of(contest: Contest, registered: Mapping[str, SourceConfig], counts:
         total += given if config.is_in_total else NOTHING
     rating = sum((counts.ratings[key] for key in approved if key in counts.ratings), NO_RATINGS)
     return Results(participants, sources, totals | {"": total}, rating, _final(contest, registered, counts))
+
+
+def places(counts: Iterable[int]) -> dict[int, int]:
+    """The place that each count has, from 1 for the largest; equal ones share theirs."""
+    found: dict[int, int] = {}
+    for place, count in enumerate(sorted(counts, reverse=True), start=1):
+        found.setdefault(count, place)
+    return found
 
 
 def _counting(voters: Figures, approved: Sequence[str], counts: Counts, source: str) -> Figures:

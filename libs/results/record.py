@@ -1,0 +1,80 @@
+"""The vote count record of the specification."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from libs.results.counts import NO_RATINGS, Counts
+from libs.results.results import INTERNAL_SOURCES, Results
+from libs.tally.contest import MILLION, Contest
+from libs.tally.errors import timestamp
+from libs.tally.figures import Figures, RatingSums
+
+
+def vote_count(
+    contest: Contest, created: int, counts: Counts, results: Results, *, sources: bool
+) -> dict[str, Any]:
+    """Every approved participant is there, zero included. Rating contests show ratings beside the counts.
+
+    `results` are those of `counts`; the contest's record was `created` (us). `sources`: also by source.
+    """
+    participants: dict[str, Any] = {key: _counted(results.totals[key]) for key in results.participants}
+    made = {
+        "contest_key": contest.key,
+        "contest_type": contest.contest_type,
+        "created": timestamp(created),
+        "updated": updated(created, counts),
+        **_counted(results.totals[""]),
+        "participants": participants,
+    }
+    if contest.contest_type == "rating":
+        subs = contest.rating.sub_ratings
+        made["rating"] = rating(subs, results.rating)
+        for key, shown in participants.items():
+            shown["rating"] = rating(subs, counts.ratings.get(key, NO_RATINGS))
+    if sources:
+        for key, shown in participants.items():
+            shown["vote_sources"] = [
+                {"source": source, **_counted(figures), **({} if mapped_id is None else {"mapped_id": mapped_id})}
+                for source, figures, mapped_id in results.participants[key]
+            ]
+        made["total_vote_sources"] = [
+            {
+                "source": total.source,
+                "title": total.title,
+                **_counted(total.figures),
+                "is_in_total": total.is_in_total,
+                "is_internal": total.source in INTERNAL_SOURCES,
+                "updated": updated(created, counts) if total.updated is None else timestamp(total.updated),
+            }
+            for total in results.sources
+        ]
+    return made
+
+
+def updated(created: int, counts: Counts) -> str | None:
+    """When the contest's last event was appended; before there is one, when the contest was created."""
+    return timestamp(created if counts.updated_ms is None else counts.updated_ms * 1000)
+
+
+def _counted(figures: Figures) -> dict[str, Any]:
+    return {
+        "count": figures.count,
+        "anonymous_voter_count": figures.anonymous,
+        "unique_voter_count": figures.unique,
+    }
+
+
+def rating(sub_ratings: Iterable[str], sums: RatingSums) -> dict[str, Any]:
+    """Each of `sub_ratings` is there, and those that were given before the scale was changed to these."""
+    given = {name: each for name, each in sums.sub_ratings.items() if each[0]}
+    names = dict.fromkeys((*sub_ratings, *given))
+    return {
+        **_sum_and_average(sums.count, sums.total),
+        "sub_ratings": {name: _sum_and_average(*given.get(name, (0, 0))) for name in names},
+    }
+
+
+def _sum_and_average(count: int, total: int) -> dict[str, float | None]:
+    """Of `total` millionths; the average to the nearest millionth, None without ratings."""
+    average = (2 * total + count) // (2 * count) / MILLION if count else None
+    return {"sum": total / MILLION, "average": average}
