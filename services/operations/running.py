@@ -5,7 +5,7 @@ import logging
 from collections.abc import Coroutine
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import orjson
 import typer
@@ -30,6 +30,10 @@ class Ending(IntEnum):
     SERVER_AWAY = 3
 
 
+BAD_USAGE_CODES: Final = frozenset({"validation_failed", "not_found"})
+"""Of errors about what the command was told; every other one that trying again does not help is a problem."""
+
+
 def run(work: Coroutine[Any, Any, Ending]) -> None:
     """Run a command to its end; always raises `typer.Exit`. No foreseeable condition shows a traceback."""
     for noisy in ("aiokafka", "kafka", "asyncio"):
@@ -39,7 +43,9 @@ def run(work: Coroutine[Any, Any, Ending]) -> None:
     except NoStack as error:
         ending = _say(str(error), Ending.SERVER_AWAY)
     except TallyError as error:
-        if error.retry_after_s is None:
+        if error.code in BAD_USAGE_CODES:
+            ending = _say(error.message, Ending.BAD_USAGE)
+        elif error.retry_after_s is None:
             ending = _say(error.message, Ending.PROBLEM)
         else:
             ending = _say(f"{error.message.rstrip('.')}. `tally doctor` says more.", Ending.SERVER_AWAY)
