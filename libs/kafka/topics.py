@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_co
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
-from libs.kafka.errors import WrongTopic
+from libs.kafka.errors import LogChanged, WrongTopic
 from libs.kafka.log import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
@@ -84,35 +84,53 @@ async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
 
 
 async def check_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
-    """Raise `WrongTopic`, naming topic, setting, found and wanted, unless all are as they must be.
+    """Raise the first of what `examine_topics` finds."""
+    for problem in await examine_topics(settings, topics):
+        raise problem
 
-    `LogChanged` where a partition does not begin with LogCreated, `LogUnavailable` when Kafka does not answer.
+
+async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> list[WrongTopic | LogChanged]:
+    """All that is not as it must be: each names its topic, and the setting, what was found and what is wanted.
+
+    `LogChanged` where a partition does not begin with LogCreated. Raises `LogUnavailable` when Kafka does not
+    answer.
     """
     wanted = required_settings(settings.kafka_replication_factor)
+    problems: list[WrongTopic | LogChanged] = []
     async with _admin(settings) as admin:
         partitions = await _partition_counts(admin, topics)
         for topic in topics:
             found = partitions.get(topic.name)
             if found is None:
-                raise WrongTopic(f"topic {topic.name} does not exist", topic=topic.name)
-            if found != topic.partitions:
-                raise _wrong(topic.name, "partitions", str(found), str(topic.partitions))
+                problems.append(WrongTopic(f"topic {topic.name} does not exist", topic=topic.name))
+            elif found != topic.partitions:
+                problems.append(_wrong(topic.name, "partitions", str(found), str(topic.partitions)))
+        there = [topic for topic in topics if topic.name in partitions]
         resources = [
-            ConfigResource(ConfigResourceType.TOPIC, topic.name, dict.fromkeys(wanted)) for topic in topics
+            ConfigResource(ConfigResourceType.TOPIC, topic.name, dict.fromkeys(wanted)) for topic in there
         ]
-        for answer in await admin.describe_configs(resources):
+        for answer in await admin.describe_configs(resources) if there else ():
             for code, message, _, name, entries in answer.resources:
                 if for_code(code) is not NoError:
                     raise WrongTopic(f"topic {name} cannot be examined: {message}", topic=name)
                 values = {entry[0]: entry[1] for entry in entries}
-                for setting, value in wanted.items():
-                    if values.get(setting) != value:
-                        raise _wrong(name, setting, str(values.get(setting)), value)
+                problems += [
+                    _wrong(name, setting, str(values.get(setting)), value)
+                    for setting, value in wanted.items()
+                    if values.get(setting) != value
+                ]
     async with LogReader(settings) as reader:
-        for topic in topics:
-            begun = await reader.log_ids(topic.name, range(topic.partitions))
-            if len(begun) < topic.partitions:
-                raise WrongTopic(f"topic {topic.name}: a partition is empty, without LogCreated", topic=topic.name)
+        for topic in there:
+            count = partitions[topic.name]
+            try:
+                begun = await reader.log_ids(topic.name, range(count))
+            except LogChanged as error:
+                problems.append(error)
+                continue
+            if len(begun) < count:
+                empty = f"topic {topic.name}: a partition is empty, without LogCreated"
+                problems.append(WrongTopic(empty, topic=topic.name))
+    return problems
 
 
 def _wrong(topic: str, setting: str, found: str, wanted: str) -> WrongTopic:

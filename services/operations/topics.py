@@ -5,7 +5,9 @@ from typing import Any
 import typer
 
 from libs.contracts.topics import topics_of
-from libs.kafka.topics import check_topics, create_topics
+from libs.kafka.errors import LogChanged, WrongTopic
+from libs.kafka.topics import create_topics, examine_topics
+from libs.tally.errors import TallyError
 from libs.views.functions import load_functions, open_valkey
 from services.operations.connect import DATA_DIR, Stack, find_stack
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
@@ -19,36 +21,70 @@ def create(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
 
     async def work() -> Ending:
         stack = find_stack(data_dir)
-        await create_topics(stack.kafka_settings, topics_of(stack.namespace, stack.partitions))
+        try:
+            await create_topics(stack.kafka_settings, topics_of(stack.namespace, stack.partitions))
+        except (WrongTopic, LogChanged) as error:
+            typer.echo(f"Error: {error.message}. `tally topics check` says how to mend it.", err=True)
+            return Ending.PROBLEM
         valkey = open_valkey(stack.valkey)
         try:
             await load_functions(valkey)
         finally:
             await valkey.close()
-        return _report(stack, as_json)
+        return await _report(stack, as_json)
 
     run(work())
 
 
 @app.command()
 def check(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
-    """Compare the topics' settings with those that keep the truth."""
+    """Compare the topics with what keeps the truth; say what is wrong with each, and how to mend it."""
 
     async def work() -> Ending:
-        stack = find_stack(data_dir)
-        await check_topics(stack.kafka_settings, topics_of(stack.namespace, stack.partitions))
-        return _report(stack, as_json)
+        return await _report(find_stack(data_dir), as_json)
 
     run(work())
 
 
-def _report(stack: Stack, as_json: bool) -> Ending:
-    topics: list[dict[str, Any]] = [
-        {"topic": topic.name, "partitions": topic.partitions}
-        for topic in topics_of(stack.namespace, stack.partitions)
+async def _report(stack: Stack, as_json: bool) -> Ending:
+    wanted = topics_of(stack.namespace, stack.partitions)
+    problems = await examine_topics(stack.kafka_settings, wanted)
+    rows: list[dict[str, Any]] = [
+        {
+            "topic": topic.name,
+            "partitions": topic.partitions,
+            "problems": [
+                {"problem": error.message, "mend": _mend(error, stack)}
+                for error in problems
+                if error.data["topic"] == topic.name
+            ],
+        }
+        for topic in wanted
     ]
     if as_json:
-        print_json({"topics": topics})
-    for row in topics if not as_json else ():
-        typer.echo(f"{row['topic']}: {row['partitions']} partitions, as they must be")
-    return Ending.FINE
+        print_json({"topics": rows})
+    else:
+        _print(rows)
+    return Ending.PROBLEM if problems else Ending.FINE
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        if not row["problems"]:
+            typer.echo(f"{row['topic']}: {row['partitions']} partitions, as they must be")
+        for one in row["problems"]:
+            typer.echo(f"{one['problem']}\n  to mend it: {one['mend']}")
+
+
+def _mend(error: TallyError, stack: Stack) -> str:
+    topic, setting = error.data["topic"], error.data.get("setting")
+    elsewhere = "set TALLY_NAMESPACE to another name and `tally import` an export there"
+    if isinstance(error, LogChanged):
+        return f"something else has written to it, or its first records were deleted: {elsewhere}"
+    if setting is None:
+        return "tally topics create"
+    if setting == "partitions":
+        given = "" if topic.endswith(".catalogue") else f"set TALLY_PARTITIONS={error.data['found']}, or else "
+        return f"a topic keeps its partitions for life: {given}{elsewhere}"
+    where = f"--bootstrap-server {stack.kafka} --entity-type topics --entity-name {topic}"
+    return f"kafka-configs.sh --alter {where} --add-config {setting}={error.data['wanted']}"

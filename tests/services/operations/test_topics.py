@@ -1,0 +1,128 @@
+"""`tally topics`: says all that is wrong at once, and how to mend it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from typer.testing import CliRunner, Result
+
+from libs.contracts.topics import REQUIRED_SETTINGS, topics_of
+from libs.kafka.topics import create_topics
+from libs.kafka.writer import LogWriter
+from services.operations.connect import Stack
+from services.operations.topics import app
+
+
+@pytest.fixture
+def stack(kafka: str, valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Stack:
+    """Settings of a namespace without topics."""
+    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
+    monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
+    monkeypatch.setenv("TALLY_NAMESPACE", namespace)
+    monkeypatch.setenv("TALLY_PARTITIONS", "2")
+    return Stack(kafka, valkey_address, namespace, 2, "", {})
+
+
+async def run(*arguments: str) -> Result:
+    """As a process of its own would: not on this test's event loop."""
+    return await asyncio.to_thread(CliRunner().invoke, app, list(arguments))
+
+
+async def problems() -> list[dict[str, Any]]:
+    checked = await run("check", "--json")
+    found = [problem for row in json.loads(checked.stdout)["topics"] for problem in row["problems"]]
+    assert checked.exit_code == bool(found)
+    return found
+
+
+async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: Stack) -> None:
+    names = [topic.name for topic in topics_of(stack.namespace, 2)]
+    assert await problems() == [
+        {"problem": f"topic {name} does not exist", "mend": "tally topics create"} for name in names
+    ]
+    made = await run("create")
+    assert (made.exit_code, len(made.stdout.splitlines())) == (0, len(names))
+    assert await problems() == []
+    plain = (await run("check")).stdout
+    assert f"{stack.namespace}.votes: 2 partitions, as they must be" in plain
+
+
+async def test_every_wrong_setting_comes_with_its_command(stack: Stack) -> None:
+    await run("create")
+    votes, purchases, *_ = (topic.name for topic in topics_of(stack.namespace, 2))
+    await alter(stack, votes, {"retention.ms": "1000", "cleanup.policy": "compact"})
+    await alter(stack, purchases, {"retention.bytes": "1000"})
+    found = {one["problem"]: one["mend"] for one in await problems()}
+    assert set(found) == {
+        f"topic {votes}: retention.ms is 1000, but must be -1",
+        f"topic {votes}: cleanup.policy is compact, but must be delete",
+        f"topic {purchases}: retention.bytes is 1000, but must be -1",
+    }
+    assert found[f"topic {votes}: retention.ms is 1000, but must be -1"] == (
+        f"kafka-configs.sh --alter --bootstrap-server {stack.kafka} --entity-type topics --entity-name {votes} "
+        "--add-config retention.ms=-1"
+    )
+    made = await run("create")
+    assert made.exit_code == 1
+    assert "tally topics check" in made.stderr
+
+
+async def test_another_number_of_partitions_names_the_one_that_was_made(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run("create")
+    monkeypatch.setenv("TALLY_PARTITIONS", "3")
+    votes, purchases = await problems()
+    assert votes["problem"] == f"topic {stack.namespace}.votes: partitions is 2, but must be 3"
+    assert "TALLY_PARTITIONS=2" in votes["mend"]
+    assert purchases["problem"].startswith(f"topic {stack.namespace}.purchases: partitions is 2")
+
+
+async def test_a_topic_that_something_else_began_is_told_from_one_that_is_empty(stack: Stack) -> None:
+    votes, purchases, *others = topics_of(stack.namespace, 2)
+    await create_topics(stack.kafka_settings, others)
+    bare = [NewTopic(topic.name, 2, 1, topic_configs=REQUIRED_SETTINGS) for topic in (votes, purchases)]
+    async with admin(stack) as client:
+        await client.create_topics(bare)
+    writer = LogWriter(stack.kafka_settings)
+    await writer.start()
+    await writer.append(votes.name, 0, b"{}")
+    await writer.stop()
+    foreign, empty = await problems()
+    assert "LogCreated" in foreign["problem"]
+    assert "TALLY_NAMESPACE" in foreign["mend"]
+    assert empty == {
+        "problem": f"topic {purchases.name}: a partition is empty, without LogCreated",
+        "mend": "tally topics create",
+    }
+
+
+async def test_an_absent_kafka_is_a_server_that_is_away(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    for command in ("check", "create"):
+        away = await run(command)
+        assert away.exit_code == 3
+        assert "tally doctor" in away.stderr
+
+
+async def alter(stack: Stack, topic: str, configs: dict[str, str]) -> None:
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic, {**REQUIRED_SETTINGS, **configs})
+    async with admin(stack) as client:
+        await client.alter_configs([resource])
+
+
+@asynccontextmanager
+async def admin(stack: Stack) -> AsyncIterator[AIOKafkaAdminClient]:
+    client = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
+    await client.start()
+    try:
+        yield client
+    finally:
+        await client.close()
