@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from services.operations.config import app as config
 from services.operations.demo import demo
 from services.operations.doctor import doctor
 from services.operations.keys import app as keys
@@ -27,6 +28,7 @@ app = typer.Typer(
 
 for command in (up, demo, status, verify, reopen, doctor):
     app.command()(command)
+app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(purchases, name="purchases")
 app.add_typer(sources, name="sources")
