@@ -68,7 +68,7 @@ class KeyRing:
         """Take over what has changed. Raises `ViewsUnavailable`."""
         parts = range(CATALOGUE_PARTITIONS)
         found = await asyncio.gather(
-            *(self._views.keys(p, self._parts[p].version if p in self._parts else -2) for p in parts)
+            *(self._views.keys(p, self._parts[p].version if p in self._parts else "") for p in parts)
         )
         changed = [self._take(partition, rows) for partition, rows in zip(parts, found, strict=True)]
         if any(changed):

@@ -39,7 +39,7 @@ class IssuedKey:
 class KeyReader(Protocol):
     """What is needed of the catalogue's views."""
 
-    async def keys(self, partition: int, known_version: int) -> KeyRows: ...
+    async def keys(self, partition: int, known_version: str) -> KeyRows: ...
 
 
 async def issue_key(writer: Writer, account: str, permissions: Iterable[str]) -> IssuedKey:
@@ -71,7 +71,7 @@ async def issue_key(writer: Writer, account: str, permissions: Iterable[str]) ->
 
 async def list_keys(views: KeyReader) -> list[KeyRow]:
     """Every key of the world, by account."""
-    found = await asyncio.gather(*(views.keys(partition, -2) for partition in range(CATALOGUE_PARTITIONS)))
+    found = await asyncio.gather(*(views.keys(partition, "") for partition in range(CATALOGUE_PARTITIONS)))
     rows = [row for keys in found for row in keys.rows or ()]
     return sorted(rows, key=lambda row: (row.account, row.issued))
 

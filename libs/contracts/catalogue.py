@@ -205,5 +205,5 @@ class KeyRows:
     """All keys of one partition as of `position`; `rows` is None where they are still at the version asked for."""
 
     position: Position | None
-    version: int
+    version: str
     rows: tuple[KeyRow, ...] | None

@@ -108,6 +108,34 @@ class VoteRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class VoteVoided:
+    """An operator took a vote out of the count: it counts no more, and gives no allowance back.
+
+    Behind the contest's close it waits for a reopening. `void` names the operation, which may void many.
+    """
+
+    contest: str
+    voter: str
+    vote_id: str
+    void: str
+    voided_at: int
+    reason: str = ""
+    type: Literal["VoteVoided"] = "VoteVoided"
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRestored:
+    """A voided vote counts again, unless another one has replaced it; waits as VoteVoided does."""
+
+    contest: str
+    voter: str
+    vote_id: str
+    void: str
+    restored_at: int
+    type: Literal["VoteRestored"] = "VoteRestored"
+
+
+@dataclass(frozen=True, slots=True)
 class SourceReported:
     """An external source reported figures, by its own ids of participants; the same `report_id` counts once.
 
@@ -166,7 +194,17 @@ class Fence:
     type: Literal["Fence.2"] = "Fence.2"
 
 
-Event = LogCreated | VoteCast | VoteRemoved | SourceReported | ContestClosed | ContestReopened | Fence
+Event = (
+    LogCreated
+    | VoteCast
+    | VoteRemoved
+    | VoteVoided
+    | VoteRestored
+    | SourceReported
+    | ContestClosed
+    | ContestReopened
+    | Fence
+)
 
 
 def weight(form: Form, choices: Choices) -> int:

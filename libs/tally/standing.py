@@ -18,7 +18,7 @@ class VoteStatus(IntEnum):
     REPLACED = 3
     """A later rating or ballot took its place."""
     VOIDED = 4
-    """Taken out by an operator."""
+    """Taken out by an operator: it counts no more, but what it used stays used, and it keeps its slot."""
     LATE = 5
     """It came behind the contest's close."""
 
@@ -38,10 +38,10 @@ class Used:
         bound = largest(self.limit, limit)
         return bound == UNLIMITED or self.votes + count <= bound
 
-    def move(self, votes: int, limit: int) -> None:
-        """Use `votes` under `limit`; below 0: give them back."""
+    def move(self, votes: int, active: int, limit: int) -> None:
+        """Use `votes` under `limit`, and have `active` count; below 0: give them back."""
         self.votes += votes
-        self.active += votes
+        self.active += active
         if votes > 0:
             self.limit = largest(self.limit, limit)
 
@@ -49,12 +49,13 @@ class Used:
 @dataclass(slots=True)
 class FoldedVote:
     """One vote id, as the ledger keeps it. `epoch` is the period whose allowance it uses: a replacement that of
-    the vote it replaced."""
+    the vote it replaced. `void` names the operation that voided it last."""
 
     cast: VoteCast
     offset: int
     status: VoteStatus
     epoch: int = 0
+    void: str | None = None
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ two equal; `tally verify` folds with this one. It reads no clock: the same event
 
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import assert_never
 
 from libs.tally.events import (
@@ -17,6 +18,8 @@ from libs.tally.events import (
     SourceReported,
     VoteCast,
     VoteRemoved,
+    VoteRestored,
+    VoteVoided,
 )
 from libs.tally.figures import Figures, RatingSums
 from libs.tally.sources import SourceTally
@@ -28,8 +31,8 @@ class ContestTally:
     """One contest in one partition. A voter lives in one partition, so sums over partitions are exact.
 
     `figures` is keyed by (participant or "" for the contest, source or "" for both), `ratings` by participant or
-    "". `closed` is the number of the closing in force, `reopened` the last one that was voided; `waiting` are the
-    removals, by (voter, vote id), that came behind the close.
+    "". `closed` is the number of the closing in force, `reopened` the last one that was voided. What came behind
+    the close waits, by (voter, vote id): removals, and of voidings and restorings the last.
     """
 
     voters: dict[str, Standing] = field(default_factory=dict)
@@ -40,6 +43,7 @@ class ContestTally:
     closed: int = 0
     reopened: int = 0
     waiting: dict[tuple[str, str], tuple[VoteRemoved, int]] = field(default_factory=dict)
+    waiting_voids: dict[tuple[str, str], tuple[VoteVoided | VoteRestored, int]] = field(default_factory=dict)
     last_offset: int = -1
     last_time_ms: int = 0
 
@@ -60,13 +64,15 @@ class ContestTally:
         if self.closed:
             vote.status = VoteStatus.LATE
         elif former is not None:
+            counted = former.status is VoteStatus.COUNTED
             vote.epoch = former.epoch
-            self._move_choices(standing, former, -1)
+            self._move_choices(standing, former, -1, -counted)
             self._set(former, VoteStatus.REPLACED)
-            self._move_choices(standing, vote, 1)
+            self._move_choices(standing, vote, 1, 1)
+            self._move_contest(standing, vote, 0, not counted)
         elif standing.admits(cast):
-            self._move_choices(standing, vote, 1)
-            self._move_contest(standing, vote, 1)
+            self._move_choices(standing, vote, 1, 1)
+            self._move_contest(standing, vote, 1, 1)
         else:
             vote.status = VoteStatus.OVERRULED
         standing.votes[cast.vote_id] = vote
@@ -83,12 +89,37 @@ class ContestTally:
             standing.votes[event.vote_id] = FoldedVote(_never_cast(event), offset, VoteStatus.REMOVED)
             self.ids[VoteStatus.REMOVED] += 1
             return True
-        if vote.status is not VoteStatus.COUNTED:
+        if vote.status not in (VoteStatus.COUNTED, VoteStatus.VOIDED):
             return False
-        self._move_choices(standing, vote, -1)
-        self._move_contest(standing, vote, -1)
+        counted = vote.status is VoteStatus.COUNTED
+        self._move_choices(standing, vote, -1, -counted)
+        self._move_contest(standing, vote, -1, -counted)
         self._set(vote, VoteStatus.REMOVED)
         standing.free_slot(vote.cast)
+        return True
+
+    def void(self, event: VoteVoided | VoteRestored) -> bool:
+        """Take a vote out of the count, or back in; False where nothing changes. What it uses stays used."""
+        standing = self.voters.get(event.voter)
+        vote = None if standing is None else standing.votes.get(event.vote_id)
+        states = VoteStatus.COUNTED, VoteStatus.VOIDED
+        before, after = states if isinstance(event, VoteVoided) else states[::-1]
+        if standing is None or vote is None or vote.status is not before:
+            return False
+        by = 1 if after is VoteStatus.COUNTED else -1
+        self._move_choices(standing, vote, 0, by)
+        self._move_contest(standing, vote, 0, by)
+        self._set(vote, after)
+        vote.void = event.void
+        return True
+
+    def void_later(self, event: VoteVoided | VoteRestored, offset: int) -> bool:
+        """Keep what came behind the close; False where it says what the last one said."""
+        name = event.voter, event.vote_id
+        known = self.waiting_voids.get(name)
+        if known is not None and known[0].type == event.type:
+            return False
+        self.waiting_voids[name] = event, offset
         return True
 
     def wait(self, event: VoteRemoved, offset: int) -> bool:
@@ -115,9 +146,11 @@ class ContestTally:
             source.closed = source.closed if source.closed > event.seq else 0
         self.closed = self.closed if self.closed > event.seq else 0
         if not self.closed:
-            for removal, offset in self.waiting.values():
-                self.remove(removal, offset)
+            waited = [*self.waiting.values(), *self.waiting_voids.values()]
             self.waiting.clear()
+            self.waiting_voids.clear()
+            for late, offset in sorted(waited, key=itemgetter(1)):
+                self.remove(late, offset) if isinstance(late, VoteRemoved) else self.void(late)
         return True
 
     def _set(self, vote: FoldedVote, status: VoteStatus) -> None:
@@ -125,24 +158,26 @@ class ContestTally:
         self.ids[status] += 1
         vote.status = status
 
-    def _move_choices(self, standing: Standing, vote: FoldedVote, by: int) -> None:
-        """The vote's choices come to count (by 1), or count no more (by -1)."""
+    def _move_choices(self, standing: Standing, vote: FoldedVote, used: int, active: int) -> None:
+        """The vote's choices come to be used, and to count (1 each), or no more (-1)."""
         cast = vote.cast
         for participant, count in cast.choices:
-            self._move(standing, vote, participant, by * count, cast.max_participant)
-            self.at(participant, cast.source).count += by * count
-            self.at("", cast.source).count += by * count
-        self._rate(cast, by)
+            self._move(standing, vote, participant, used * count, active * count)
+            self.at(participant, cast.source).count += active * count
+            self.at("", cast.source).count += active * count
+        if active:
+            self._rate(cast, active)
 
-    def _move_contest(self, standing: Standing, vote: FoldedVote, by: int) -> None:
+    def _move_contest(self, standing: Standing, vote: FoldedVote, used: int, active: int) -> None:
         """The same of the vote as such, in the contest."""
-        self._move(standing, vote, "", by * vote.cast.weight, vote.cast.max_contest)
+        self._move(standing, vote, "", used * vote.cast.weight, active * vote.cast.weight)
 
-    def _move(self, standing: Standing, vote: FoldedVote, participant: str, votes: int, limit: int) -> None:
+    def _move(self, standing: Standing, vote: FoldedVote, participant: str, votes: int, active: int) -> None:
         """Use an allowance, or give it back, and count the voter where this is the first or the last."""
         source = vote.cast.source
+        limit = vote.cast.max_participant if participant else vote.cast.max_contest
         before = {name: standing.voted(participant, name or None) for name in (source, "")}
-        standing.used.setdefault((participant, source, vote.epoch), Used()).move(votes, limit)
+        standing.used.setdefault((participant, source, vote.epoch), Used()).move(votes, active, limit)
         for name, voted in before.items():
             change = standing.voted(participant, name or None) - voted
             figures = self.at(participant, name)
@@ -176,7 +211,15 @@ class PartitionTally:
         match event:
             case VoteCast() | VoteRemoved() if event.incarnation != self.fence:
                 self.fenced += 1
-            case VoteCast() | VoteRemoved() | SourceReported() | ContestClosed() | ContestReopened():
+            case (
+                VoteCast()
+                | VoteRemoved()
+                | VoteVoided()
+                | VoteRestored()
+                | SourceReported()
+                | ContestClosed()
+                | ContestReopened()
+            ):
                 contest = self.contests.setdefault(event.contest, ContestTally())
                 if _changes(contest, event, offset, time_ms):
                     contest.last_offset = offset
@@ -194,7 +237,7 @@ class PartitionTally:
 
 def _changes(
     contest: ContestTally,
-    event: VoteCast | VoteRemoved | SourceReported | ContestClosed | ContestReopened,
+    event: VoteCast | VoteRemoved | VoteVoided | VoteRestored | SourceReported | ContestClosed | ContestReopened,
     offset: int,
     time_ms: int,
 ) -> bool:
@@ -204,6 +247,8 @@ def _changes(
             return contest.cast(event, offset)
         case VoteRemoved():
             return contest.wait(event, offset) if contest.closed else contest.remove(event, offset)
+        case VoteVoided() | VoteRestored():
+            return contest.void_later(event, offset) if contest.closed else contest.void(event)
         case SourceReported():
             return contest.sources.setdefault(event.source, SourceTally()).take(event, offset, time_ms)
         case ContestClosed():

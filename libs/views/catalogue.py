@@ -22,10 +22,11 @@ from libs.contracts.catalogue import (
     Stored,
 )
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.events import LogCreated
 from libs.views.client import Valkey
+from libs.views.generations import apply
 
 Order = Literal["created", "updated"]
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
@@ -40,27 +41,23 @@ class CatalogueViews:
     Every method raises `ViewsUnavailable` when Valkey is away.
     """
 
-    def __init__(self, valkey: Valkey, namespace: str) -> None:
+    def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
+        """With a `generation`, `position` and `apply` are of that one, everything else of the live one."""
         self._valkey = valkey
         self._namespace = namespace
+        self._generation = generation
         self._topic = catalogue_topic(namespace)
 
     async def position(self, partition: int) -> Position | None:
         """How far `partition` has been folded; None when nothing was."""
-        log, offset, *_ = await self._read("catalogue_position", partition)
+        named = "" if self._generation is None else self._generation
+        log, offset, *_ = await self._read("catalogue_position", partition, named)
         return _position(log, offset)
 
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
-        """Fold `entries`, and store `end` as the position: all of it or, raising `Behind`, nothing.
-
-        Repeating what was folded before is silently done.
-        """
+        """As `generations.apply` says."""
         items = msgpack.packb([_item(record, event) for record, event in entries])
-        reply = await self._valkey.call(
-            "FCALL", "catalogue_apply", 1, self._base(partition), start.log_id, start.offset, end, items
-        )
-        if reply[0] == 0:
-            raise Behind(_position(reply[1], reply[2]))
+        await apply(self._valkey, "catalogue", self._base(partition), start, end, items, self._generation)
 
     async def get(self, account: str, resource: str, key: str) -> Stored | None:
         packed = await self._read("catalogue_get", self._partition(account), account, resource, key)
@@ -119,11 +116,11 @@ class CatalogueViews:
         replies = await self._read("catalogue_outcomes", partition, *command_ids)
         return [_outcome(packed) if packed else None for packed in replies]
 
-    async def keys(self, partition: int, known_version: int) -> KeyRows:
-        """The API keys of a partition, unless they are still at `known_version` (-1: none were ever issued)."""
+    async def keys(self, partition: int, known_version: str) -> KeyRows:
+        """The API keys of a partition, unless they are still at `known_version`."""
         log, offset, version, changed, *flat = await self._read("catalogue_keys", partition, known_version)
         rows = tuple(_key_row(key_id, row) for key_id, row in zip(flat[::2], flat[1::2], strict=True))
-        return KeyRows(_position(log, offset), int(version), rows if changed else None)
+        return KeyRows(_position(log, offset), version.decode(), rows if changed else None)
 
     async def find_owner(self, resource: str, key: str) -> str | None:
         """The account that owns a record with a key made by the server; every partition is asked."""

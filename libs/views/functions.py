@@ -1,6 +1,7 @@
 """The Valkey functions, loaded by every process at its start.
 
-Each file in `lua` is a library; so is each folder, its files joined in the order of their names.
+Each file in `lua` is a library; so is each folder, its files joined in the order of their names. What lies in
+`lua/shared` stands at the head of every one.
 """
 
 from collections.abc import Iterator
@@ -13,10 +14,13 @@ SOURCES = Path(__file__).with_name("lua")
 
 def libraries() -> Iterator[tuple[str, str]]:
     """Name and source of each library."""
+    shared = "\n".join(part.read_text() for part in sorted((SOURCES / "shared").glob("*.lua")))
     for path in sorted(SOURCES.iterdir()):
+        if path.name == "shared":
+            continue
         parts = sorted(path.glob("*.lua")) if path.is_dir() else [path]
-        source = "\n".join(part.read_text() for part in parts)
-        yield source.splitlines()[0].partition("name=")[2].strip(), source
+        head, _, body = "\n".join(part.read_text() for part in parts).partition("\n")
+        yield head.partition("name=")[2].strip(), f"{head}\n{shared}\n{body}"
 
 
 async def load_functions(valkey: Valkey) -> None:

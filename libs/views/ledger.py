@@ -1,20 +1,19 @@
 """A partition's ledger as it is stored, page by page: what another fold is compared with (`tally verify`)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from libs.contracts.log import Position
 from libs.tally.standing import FoldedVote
 from libs.views.client import Valkey
-from libs.views.packing import SOURCES, digest, raw, text, unlimited, unpack
+from libs.views.packing import SOURCES, digest, glob_escaped, raw, text, unlimited, unpack
 
 INLINE: Final = 8
 """A voter's latest records stay with the voter; older ones are spilled."""
 ROW_SIZE: Final = 54
 DIGEST_SIZE: Final = 12
 PAGE: Final = 500
-_GLOB: Final = str.maketrans({character: f"\\{character}" for character in "*?[]\\^"})
 
 SumKey = tuple[int, str, int]
 """(participant's index, 0 for the contest; source; epoch)"""
@@ -73,27 +72,39 @@ class StoredRecord:
 class LedgerPages:
     """Pages through ledgers. A page is one atomic call of some 0.1 ms; `ViewsUnavailable` when Valkey is away.
 
-    Whoever was in the ledger when paging began is on one of the pages.
+    Whoever was in the ledger when paging began is on one of the pages. Of the live generation, or another one.
     """
 
-    def __init__(self, valkey: Valkey, namespace: str) -> None:
+    def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
         self._valkey = valkey
         self._namespace = namespace
+        self._generation = generation
 
     async def contests(self) -> dict[int, set[str]]:
         """The contests that each partition holds anything of; found by walking through all keys of the server."""
-        prefix, middle = f"{self._namespace}:{{", "}:g1:"
-        pattern = f"{prefix.translate(_GLOB)}*{middle}*:*"
-        found: dict[int, set[str]] = {}
+        prefix, middle = f"{self._namespace}:{{", "}:g"
+        pattern = f"{glob_escaped(prefix)}*{middle}*:*:*"
+        held: dict[tuple[int, int], set[str]] = {}
         cursor = 0
         while True:
             cursor, keys = await self._valkey.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
             for key in keys:
                 partition, _, rest = key.decode().removeprefix(prefix).partition(middle)
-                if partition.isdecimal():
-                    found.setdefault(int(partition), set()).add(rest.partition(":")[2])
+                number, _, name = rest.partition(":")
+                if partition.isdecimal() and number.isdecimal():
+                    held.setdefault((int(partition), int(number)), set()).add(name.partition(":")[2])
             if int(cursor) == 0:
-                return found
+                return await self._of_generation(held)
+
+    async def _of_generation(self, held: Mapping[tuple[int, int], set[str]]) -> dict[int, set[str]]:
+        found: dict[int, set[str]] = {}
+        for partition in {partition for partition, _ in held}:
+            number = self._generation
+            if number is None:
+                live = await self._valkey.call("HGET", f"{self._namespace}:{{{partition}}}:generations", "live")
+                number = int(live or 1)
+            found[partition] = held.get((partition, number), set())
+        return found
 
     async def voters(self, partition: int, contest: str) -> list[VotersPage]:
         """All pages of a contest's voters, in the order in which they were read."""
@@ -118,7 +129,8 @@ class LedgerPages:
         self, partition: int, what: str, contest: str, cursor: str
     ) -> tuple[Position, str | None, Sequence[bytes]]:
         base = f"{self._namespace}:{{{partition}}}"
-        reply = await self._valkey.call("FCALL_RO", "ledger_page", 1, base, what, contest, cursor, PAGE)
+        args = what, contest, cursor, PAGE, "" if self._generation is None else self._generation
+        reply = await self._valkey.call("FCALL_RO", "votes_page", 1, base, *args)
         log, offset, following, flat = unpack(reply)
         return Position(log.decode(), offset), None if following == b"0" else following.decode(), flat
 

@@ -37,15 +37,19 @@ from libs.tally.events import (
     SourceReported,
     VoteCast,
     VoteRemoved,
+    VoteRestored,
+    VoteVoided,
 )
 from libs.tally.standing import VoteStatus
 
 SOURCES: Final = ("c-free", "c-paid")
 FORMS: Final = ("plain", "rating", "ballot")
-OTHER, CAST, FENCE, POISON, REMOVAL, REPORT, CLOSED, REOPENED = range(8)
+OTHER, CAST, FENCE, POISON, REMOVAL, REPORT, CLOSED, REOPENED, VOIDED = range(9)
 COUNTS, LIMITS, EPOCHS, WHOLE = 2**24, 2**31, 2**28, 2**53
 RATINGS, FIGURES = 2**31, 2**44
 """What the fields of a record in `lua/votes` have room for, and where Lua's numbers stop being whole."""
+
+_GLOB: Final = str.maketrans({character: f"\\{character}" for character in "*?[]\\^"})
 
 pack = msgpack.Packer(use_bin_type=False, autoreset=True).pack
 
@@ -71,6 +75,11 @@ def digest(vote_id: str) -> bytes:
 def span(contest: Contest) -> tuple[int, int]:
     """When the contest runs, [from, until) in microseconds; -1 for never, and for no end."""
     return contest.runs() or (UNLIMITED, UNLIMITED)
+
+
+def glob_escaped(name: str) -> str:
+    """Matches `name` alone, as part of a SCAN's pattern."""
+    return name.translate(_GLOB)
 
 
 NOTHING_CHOSEN: Final = (0, (("", 0),), 0, 0)
@@ -182,7 +191,7 @@ def _item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
         case Undecodable():
             raise DoesNotFit(event.reason)
         case LogCreated():
-            return [OTHER]
+            return [OTHER, offset]
         case Fence():
             _check(-1 < event.incarnation < WHOLE and -1 < (event.after or 0) < WHOLE, "a number out of range")
             return [FENCE, offset, event.incarnation, unlimited(event.after), event.run or ""]
@@ -196,6 +205,14 @@ def _item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
             identity = _voter(event.voter), digest(event.vote_id), event.incarnation
             what = int(event.anonymous), _content(event.content), SOURCES.index(event.source), event.removed_at
             return [REMOVAL, *head, *identity, *what]
+        case VoteVoided() | VoteRestored():
+            return [
+                VOIDED,
+                *head,
+                _voter(event.voter),
+                digest(event.vote_id),
+                int(isinstance(event, VoteRestored)),
+            ]
         case SourceReported():
             _check(_name(event.source) and _name(event.report_id), "the source or the report has no name")
             for mapped, *numbers in event.counts:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, assert_never
 import msgpack
 
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.log import LogRecord, Position
 from libs.contracts.purchases import (
     Place,
     Purchase,
@@ -24,6 +24,7 @@ from libs.contracts.purchases import (
 from libs.contracts.topics import Topic
 from libs.tally.events import LogCreated
 from libs.views.client import Valkey
+from libs.views.generations import apply
 
 Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 
@@ -44,27 +45,23 @@ class PurchaseViews:
     Every method raises `ViewsUnavailable` when Valkey is away.
     """
 
-    def __init__(self, valkey: Valkey, namespace: str, topic: Topic) -> None:
+    def __init__(self, valkey: Valkey, namespace: str, topic: Topic, generation: int | None = None) -> None:
+        """With a `generation`, `position` and `apply` are of that one, everything else of the live one."""
+        self._generation = generation
         self._valkey = valkey
         self._namespace = namespace
         self._topic = topic
 
     async def position(self, partition: int) -> Position | None:
         """How far `partition` has been folded; None when nothing was."""
-        log, offset, _ = await self._read("purchases_position", partition)
+        named = "" if self._generation is None else self._generation
+        log, offset, _ = await self._read("purchases_position", partition, named)
         return _position(log, offset)
 
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
-        """Fold `entries`, and store `end` as the position: all of it or, raising `Behind`, nothing.
-
-        Repeating what was folded before is silently done.
-        """
+        """As `generations.apply` says."""
         items = msgpack.packb([_item(record, event) for record, event in entries])
-        reply = await self._valkey.call(
-            "FCALL", "purchases_apply", 1, self._base(partition), start.log_id, start.offset, end, items
-        )
-        if reply[0] == 0:
-            raise Behind(_position(reply[1], reply[2]))
+        await apply(self._valkey, "purchases", self._base(partition), start, end, items, self._generation)
 
     async def get(self, account: str, key: str) -> Purchase | None:
         packed = await self._read("purchases_get", self._topic.partition_of(key), account, key)

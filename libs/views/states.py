@@ -89,12 +89,14 @@ class ContestCounts:
 
     `figures` is keyed by (participant or "" for the contest, source or "" for both); the count of the latter is
     the sum of the former. `ratings` is keyed by participant or "". `changed` is the offset of the last event that
-    changed anything of it (-1: none yet), `closed` the closing in force, `reopened` the last one that was voided.
+    changed anything of it (-1: none yet), `swaps` how often the view was exchanged for one folded anew, `closed`
+    the closing in force, `reopened` the last one that was voided.
     """
 
     position: Position
     changed: int
     figures: Mapping[tuple[str, str], Figures]
+    swaps: int = 0
     updated_ms: int | None = None
     ids: Mapping[VoteStatus, int] = field(default_factory=dict)
     closed: int = 0

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from libs.contracts.log import Behind, Position
+from libs.contracts.log import Position
 from libs.tally.admission import Answer, RemovalAnswer, Request
 from libs.tally.contest import Contest
 from libs.tally.events import Fence
 from libs.tally.figures import Figures, RatingSums
 from libs.tally.standing import VoteStatus
 from libs.views.client import Valkey
+from libs.views.generations import apply
 from libs.views.packing import (
     SOURCES,
     answer,
@@ -44,11 +45,16 @@ APPLY_BYTES = 96 * 1024
 
 
 class VoteViews:
-    """One method a function. All raise `ViewsUnavailable` when Valkey's answer is not known."""
+    """One method a function. All raise `ViewsUnavailable` when Valkey's answer is not known.
 
-    def __init__(self, valkey: Valkey, namespace: str) -> None:
+    With a `generation`, `apply`, `position`, `state` and `counts` are of that one, all else of the live one.
+    """
+
+    def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
         self._valkey = valkey
         self._namespace = namespace
+        self.generation = generation
+        self._named = "" if generation is None else generation
 
     def _base(self, partition: int) -> str:
         return f"{self._namespace}:{{{partition}}}"
@@ -118,21 +124,22 @@ class VoteViews:
         return state.position if state.position.log_id else None
 
     async def apply(self, partition: int, start: Position, items: Sequence[FoldInput], end: int) -> None:
-        """Fold `items` and store `end` as the next offset; raises `Behind` when the view is not at `start`."""
+        """As `generations.apply` says."""
         packed = pack([fold_item(*item) for item in items])
-        reply = await self._call("votes_apply", partition, start.log_id, start.offset, end, packed)
-        if reply[0] == 0:
-            raise Behind(Position(reply[1].decode(), int(reply[2])) if reply[1] else None)
+        await apply(self._valkey, "votes", self._base(partition), start, end, packed, self.generation)
 
     async def state(self, partition: int) -> PartitionState:
-        r = unpack(await self._call("votes_state", partition))
+        r = unpack(await self._call("votes_state", partition, self._named))
         position, (n, now, fence, pending, oldest), judged = Position(r[0].decode(), r[1]), r[3:8], r[8:]
         return PartitionState(position, r[2] == 1, n, now, fence, pending, oldest or None, *judged)
 
-    async def counts(self, partition: int, contest: str, known: int | None = None) -> ContestCounts | None:
-        """The contest's counts; None when nothing changed since the change at offset `known`."""
-        r = unpack(await self._call("votes_counts", partition, contest, -2 if known is None else known))
-        return None if r[3] == 0 else _counts(r)
+    async def counts(
+        self, partition: int, contest: str, known: ContestCounts | None = None
+    ) -> ContestCounts | None:
+        """The contest's counts; None when nothing changed since those `known`."""
+        since = (-2, 0) if known is None else (known.changed, known.swaps)
+        r = unpack(await self._call("votes_counts", partition, contest, *since, self._named))
+        return None if r[4] == 0 else _counts(r)
 
     async def lookup(self, partition: int, contest: str, voter: str, vote_id: str) -> VoteState:
         r = unpack(await self._call("votes_lookup", partition, contest, raw(voter), digest(vote_id)))
@@ -175,7 +182,7 @@ class VoteViews:
 
 
 def _counts(reply: Sequence[Any]) -> ContestCounts:
-    log, offset, changed, rows, ratings, sources = reply
+    log, offset, changed, swaps, rows, ratings, sources = reply
     figures: dict[tuple[str, str], Figures] = {}
     top: Sequence[int] = ()
     for name, row in rows:
@@ -189,6 +196,7 @@ def _counts(reply: Sequence[Any]) -> ContestCounts:
         Position(log.decode(), offset),
         changed,
         figures,
+        swaps=swaps,
         updated_ms=top[10] if top else None,
         ids={status: top[11 + status] for status in VoteStatus} if top else {},
         closed=top[17] if top else 0,

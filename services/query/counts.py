@@ -12,7 +12,9 @@ from libs.views.states import ContestCounts
 class CountViews(Protocol):
     """What is needed of the vote views."""
 
-    async def counts(self, partition: int, contest: str, known: int | None = None) -> ContestCounts | None: ...
+    async def counts(
+        self, partition: int, contest: str, known: ContestCounts | None = None
+    ) -> ContestCounts | None: ...
 
 
 class ContestSums:
@@ -28,10 +30,7 @@ class ContestSums:
     async def refresh(self) -> bool:
         """Fetch what changed, in one pipeline; whether anything did. Raises `ViewsUnavailable`."""
         fetched = await asyncio.gather(
-            *(
-                self._views.counts(partition, self._contest, None if part is None else part.changed)
-                for partition, part in enumerate(self._parts)
-            )
+            *(self._views.counts(partition, self._contest, part) for partition, part in enumerate(self._parts))
         )
         changed = [
             (partition, part)

@@ -8,7 +8,7 @@ from typing import Any
 
 from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.events import Rating, SourceReported, VoteCast, VoteRemoved
+from libs.tally.events import Rating, SourceReported, VoteCast, VoteRemoved, VoteRestored, VoteVoided
 
 NOW = 1_790_000_000_000_000
 """A moment at which `a_contest` runs."""
@@ -109,6 +109,18 @@ def a_removal(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) ->
         "removed_at": NOW,
     }
     return VoteRemoved(**{**given, **changes})
+
+
+def a_void(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) -> VoteVoided:
+    """An operator takes the vote of `a_cast` out of the count."""
+    given: dict[str, Any] = {"contest": "contest", "voter": pseudonym(voter), "void": "void", "voided_at": NOW}
+    return VoteVoided(vote_id=vote_id, **{**given, **changes})
+
+
+def a_restoring(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) -> VoteRestored:
+    """The vote that `a_void` took out counts again."""
+    given: dict[str, Any] = {"contest": "contest", "voter": pseudonym(voter), "void": "void", "restored_at": NOW}
+    return VoteRestored(vote_id=vote_id, **{**given, **changes})
 
 
 def a_report(report_id: str = "report", *counts: tuple[str, int, int, int], **changes: Any) -> SourceReported:

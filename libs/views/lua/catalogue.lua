@@ -1,5 +1,6 @@
 #!lua name=tally_catalogue
--- All that belongs to one partition of the catalogue log, under one hash tag: KEYS[1] is its base, "<namespace>:{c<p>}".
+-- All that belongs to one partition of the catalogue log, under one hash tag: KEYS[1] is "<namespace>:{c<p>}", and `base`
+-- that of a generation (shared/generations.lua).
 --   base:position                                  hash  log, offset, time (ms, running maximum of the log's), clock (us,
 --                                                  of the last change), keys (offset of the last key event), poison
 --   base:records:<account>:<resource>              hash  key -> packed envelope
@@ -21,16 +22,10 @@
 
 local VERSION, CREATED, UPDATED, NUMBER, PARENT_RESOURCE, PARENT, REFS, OFFERS, JSON = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local OK, CONFLICT, IN_USE, MISSING, EXISTS = 1, 2, 3, 4, 5
+local SCHEMA = 1       -- raised with every change of what is stored that the code before could not read
 local KEPT_MS = 24 * 3600 * 1000
 local LISTED = 100   -- referrers named at most
 local SLICE = 4000   -- arguments of one command, below unpack's limit
-
--- neither redis.call nor cmsgpack exists yet while the library loads
-local function call(...) return redis.call(...) end
-local function pack(value) return cmsgpack.pack(value) end
-local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
-
-local function whole(number) return string.format('%.0f', number) end
 
 local function sliced(list, width, action)
   local step = SLICE - SLICE % width
@@ -160,9 +155,9 @@ end
 -- One function a kind of event: judge with reads alone, then write. Each returns the outcome's kind, the record's
 -- envelope as it left it (or nil), and a flat list of records that the outcome names.
 
-local fold = {}
+local folds = {}
 
-function fold.RecordCreated(base, e, clock)
+function folds.RecordCreated(base, e, clock)
   if find(base, e.account, e.resource, e.key) then return EXISTS, nil, {} end
   local missing = missing_refs(base, e)
   if e.parent ~= '' and not find(base, e.account, e.parent_resource, e.parent) then
@@ -184,7 +179,7 @@ function fold.RecordCreated(base, e, clock)
   return OK, envelope, {}
 end
 
-function fold.RecordChanged(base, e, clock)
+function folds.RecordChanged(base, e, clock)
   local old = find(base, e.account, e.resource, e.key)
   if not old then return MISSING, nil, { e.resource, e.key } end
   if old[VERSION] ~= e.expected then return CONFLICT, nil, {} end
@@ -204,7 +199,7 @@ function fold.RecordChanged(base, e, clock)
   return OK, envelope, {}
 end
 
-function fold.ContestClosing(base, e, clock)
+function folds.ContestClosing(base, e, clock)
   local old = find(base, e.account, 'contests', e.key)
   if not old then return MISSING, nil, { 'contests', e.key } end
   if call('HGET', base .. ':config', e.key) ~= whole(e.expected) then return CONFLICT, nil, {} end
@@ -213,7 +208,7 @@ function fold.ContestClosing(base, e, clock)
   return OK, old, {}
 end
 
-function fold.RecordDeleted(base, e)
+function folds.RecordDeleted(base, e)
   local old = find(base, e.account, e.resource, e.key)
   if not old then return MISSING, nil, { e.resource, e.key } end
   if e.expected >= 0 and old[VERSION] ~= e.expected then return CONFLICT, nil, {} end
@@ -233,14 +228,14 @@ function fold.RecordDeleted(base, e)
   return OK, nil, {}
 end
 
-function fold.KeyIssued(base, e)
+function folds.KeyIssued(base, e)
   if call('HEXISTS', base .. ':keys', e.key) == 1 then return EXISTS, nil, {} end
   call('HSET', base .. ':keys', e.key, pack({ e.account, e.sha256, e.permissions, e.at }))
   call('HSET', base .. ':position', 'keys', whole(e.offset))
   return OK, nil, {}
 end
 
-function fold.KeyRevoked(base, e)
+function folds.KeyRevoked(base, e)
   local packed = call('HGET', base .. ':keys', e.key)
   if not packed or unpack_one(packed)[1] ~= e.account then return MISSING, nil, { 'keys', e.key } end
   call('HDEL', base .. ':keys', e.key)
@@ -279,59 +274,55 @@ local function remember(base, e, now, kind, envelope, named)
   call('ZADD', base .. ':outcome_times', whole(now), e.command)
 end
 
--- ARGV: log id, offset expected, offset after the batch, packed list of items. {1} folded or already in;
--- {0, log id, offset} when the view stands elsewhere. The position moves with each event, behind its writes.
-redis.register_function('catalogue_apply', function(keys, args)
-  local base = keys[1]
-  local stored = call('HMGET', base .. ':position', 'log', 'offset', 'time', 'clock')
-  local log, at, time, clock = stored[1] or '', tonumber(stored[2] or 0), tonumber(stored[3] or 0),
-    tonumber(stored[4] or 0)
-  local first, after = tonumber(args[2]), tonumber(args[3])
-  if log ~= '' and log == args[1] and at >= after then return { 1 } end
-  if at ~= first or (log ~= '' and log ~= args[1]) then return { 0, log, whole(at) } end
-
-  local items = unpack_one(args[4])
+-- The position moves with each event, behind its writes.
+local function fold(base, items, from)
+  local stored = call('HMGET', base .. ':position', 'time', 'clock')
+  local time, clock = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
   for i = 1, #items do
     local item = items[i]
-    local kind = item[1]
-    time = math.max(time, item[3])
+    local kind = item[2] < from and 'folded' or item[1]
+    if kind ~= 'folded' then time = math.max(time, item[3]) end
     if kind == 'poison' then
       call('HSET', base .. ':quarantine', whole(item[2]), item[4])
       call('HINCRBY', base .. ':position', 'poison', 1)
-    elseif kind ~= 'nothing' then
+    elseif folds[kind] then
       local e = event_of(item)
       local seen = call('ZSCORE', base .. ':outcome_times', e.command)
       if not seen or tonumber(seen) <= time - KEPT_MS then
         local tick = math.max(clock + 1, math.min(e.at, time * 1000 + 999))
-        local outcome, envelope, named = fold[kind](base, e, tick)
+        local outcome, envelope, named = folds[kind](base, e, tick)
         if outcome == OK then clock = tick end
         remember(base, e, time, outcome, envelope, named)
       end
       if e.contest ~= '' then call('HSET', base .. ':config', e.contest, whole(e.offset)) end
     end
-    call('HSET', base .. ':position', 'log', args[1], 'offset', whole(item[2] + 1), 'time', whole(time),
-      'clock', whole(clock))
+    if kind ~= 'folded' then
+      call('HSET', base .. ':position', 'offset', whole(item[2] + 1), 'time', whole(time), 'clock', whole(clock))
+    end
   end
   prune(base, time, 2 * #items)
-  call('HSET', base .. ':position', 'log', args[1], 'offset', args[3])
-  return { 1 }
-end)
+end
+
+local generations = generations_of('catalogue', SCHEMA, fold)
 
 -- ---------------------------------------------------------------------------------------------- reads
 
+-- of the live generation
 local function read(name, callback)
-  redis.register_function({ function_name = name, callback = callback, flags = { 'no-writes' } })
+  redis.register_function({ function_name = name, flags = { 'no-writes' },
+    callback = function(keys, args) return callback(generations.view(keys[1]), args) end })
 end
 
--- {log id, offset, records in quarantine, log time (ms)}; log id '' when nothing was folded
-read('catalogue_position', function(keys)
-  local p = call('HMGET', keys[1] .. ':position', 'log', 'offset', 'poison', 'time')
+-- ARGV: generation ('' the live one). {log id, offset, records in quarantine, log time (ms)}; log id '' when nothing
+-- was folded
+redis.register_function({ function_name = 'catalogue_position', flags = { 'no-writes' }, callback = function(keys, args)
+  local p = call('HMGET', generations.view(keys[1], args[1]) .. ':position', 'log', 'offset', 'poison', 'time')
   return { p[1] or '', p[2] or '0', p[3] or '0', p[4] or '0' }
-end)
+end })
 
 -- ARGV: account, resource, key. The packed envelope, or nil.
-read('catalogue_get', function(keys, args)
-  return call('HGET', records_of(keys[1], args[1], args[2]), args[3])
+read('catalogue_get', function(base, args)
+  return call('HGET', records_of(base, args[1], args[2]), args[3])
 end)
 
 -- {key, envelope, key, envelope, ...} of those keys that exist
@@ -351,17 +342,17 @@ local function envelopes(records, keys)
 end
 
 -- ARGV: account, resource, parent key, order (created|updated), before (us, or +inf), since (us, or -inf), most.
-read('catalogue_page', function(keys, args)
-  local list = list_of(keys[1], args[4], args[1], args[2], args[3])
+read('catalogue_page', function(base, args)
+  local list = list_of(base, args[4], args[1], args[2], args[3])
   local before = args[5] == '+inf' and args[5] or '(' .. args[5]
   local found = call('ZRANGE', list, before, args[6], 'BYSCORE', 'REV', 'LIMIT', 0, args[7])
-  return envelopes(records_of(keys[1], args[1], args[2]), found)
+  return envelopes(records_of(base, args[1], args[2]), found)
 end)
 
 -- ARGV: account, contest. {version or '', envelope or '', {participant, envelope, ...}, {source, envelope, ...}}, both
 -- by running number.
-read('catalogue_contest', function(keys, args)
-  local base, account, contest = keys[1], args[1], args[2]
+read('catalogue_contest', function(base, args)
+  local account, contest = args[1], args[2]
   local version = call('HGET', base .. ':config', contest) or ''
   local envelope = call('HGET', records_of(base, account, 'contests'), contest)
   if not envelope then return { version, '', {}, {} } end
@@ -373,10 +364,10 @@ read('catalogue_contest', function(keys, args)
 end)
 
 -- ARGV: most. {account, contest, ...} of those that are due by now, the longest first.
-read('catalogue_due', function(keys, args)
+read('catalogue_due', function(base, args)
   local time = call('TIME')
   local now = whole(time[1] * 1000000 + time[2])
-  local names, reply = call('ZRANGE', keys[1] .. ':due', '-inf', now, 'BYSCORE', 'LIMIT', 0, args[1]), {}
+  local names, reply = call('ZRANGE', base .. ':due', '-inf', now, 'BYSCORE', 'LIMIT', 0, args[1]), {}
   for i = 1, #names do
     local cut = string.find(names[i], '\0', 1, true)
     reply[#reply + 1], reply[#reply + 2] = string.sub(names[i], 1, cut - 1), string.sub(names[i], cut + 1)
@@ -387,33 +378,34 @@ end)
 -- ARGV: account, contest, configuration version, when it is due next (us; '' never). Settles what is due unless anything
 -- of the contest has changed since that version. No part of the fold: a log folded anew makes it due again.
 redis.register_function('catalogue_settle', function(keys, args)
-  local base, name = keys[1], contest_name(args[1], args[2])
+  local base, name = generations.view(keys[1]), contest_name(args[1], args[2])
   if call('HGET', base .. ':config', args[2]) ~= args[3] or not call('ZSCORE', base .. ':due', name) then return 0 end
   schedule(base, name, tonumber(args[4]))
   return 1
 end)
 
 -- ARGV: version that the caller holds. {log id, offset, version, changed (1|0), key id, packed row, ...}
-read('catalogue_keys', function(keys, args)
-  local p = call('HMGET', keys[1] .. ':position', 'log', 'offset', 'keys')
-  local reply = { p[1] or '', p[2] or '0', p[3] or '-1', 0 }
+redis.register_function({ function_name = 'catalogue_keys', flags = { 'no-writes' }, callback = function(keys, args)
+  local base = generations.view(keys[1])
+  local p = call('HMGET', base .. ':position', 'log', 'offset', 'keys')
+  local reply = { p[1] or '', p[2] or '0', (p[3] or '-1') .. '.' .. generations.swaps(keys[1]), 0 }
   if reply[3] == args[1] then return reply end
   reply[4] = 1
-  for _, value in ipairs(call('HGETALL', keys[1] .. ':keys')) do reply[#reply + 1] = value end
+  for _, value in ipairs(call('HGETALL', base .. ':keys')) do reply[#reply + 1] = value end
   return reply
-end)
+end })
 
 -- ARGV: command ids. {packed outcome or '', ...} in their order
-read('catalogue_outcomes', function(keys, args)
-  local reply = call('HMGET', keys[1] .. ':outcomes', unpack(args))
+read('catalogue_outcomes', function(base, args)
+  local reply = call('HMGET', base .. ':outcomes', unpack(args))
   for i = 1, #args do reply[i] = reply[i] or '' end
   return reply
 end)
 
 -- ARGV: resource, key. The account that owns it, or nil.
-read('catalogue_owner', function(keys, args)
-  return call('HGET', keys[1] .. ':owners:' .. args[1], args[2])
+read('catalogue_owner', function(base, args)
+  return call('HGET', base .. ':owners:' .. args[1], args[2])
 end)
 
 -- {offset, reason, ...}
-read('catalogue_quarantine', function(keys) return call('HGETALL', keys[1] .. ':quarantine') end)
+read('catalogue_quarantine', function(base) return call('HGETALL', base .. ':quarantine') end)

@@ -1,5 +1,6 @@
 #!lua name=tally_purchases
--- All that belongs to one partition of the purchases log, under one hash tag: KEYS[1] is its base, "<namespace>:{q<p>}".
+-- All that belongs to one partition of the purchases log, under one hash tag: KEYS[1] is "<namespace>:{q<p>}", and `base`
+-- that of a generation (shared/generations.lua).
 --   base:position                hash  log, offset, time (ms, running maximum of the log's), clock (us, of the last
 --                                      change), poison
 --   base:records:<account>       hash  key -> packed purchase
@@ -11,48 +12,42 @@
 -- text, '' where only the refund has come. Numbers stay below 2^53; times as in the catalogue.
 
 local STATUS, CREATED, UPDATED, OFFSET, CODE, REASON, TAKEN_BACK, VOTES, EVENT = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local SCHEMA = 1  -- raised with every change of what is stored that the code before could not read
 local RECORDED, CAST, REFUSED, REFUNDED = 'recorded', 'cast', 'refused', 'refunded'
-
--- neither redis.call nor cmsgpack exists yet while the library loads
-local function call(...) return redis.call(...) end
-local function pack(value) return cmsgpack.pack(value) end
-local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
-
-local function whole(number) return string.format('%.0f', number) end
 
 local function records_of(base, account) return base .. ':records:' .. account end
 
 -- ---------------------------------------------------------------------------------------------- the fold
 -- One function a kind of event: the purchase as the event leaves it at `now`, or nil where it changes nothing.
 
-local fold = {}
+local folds = {}
 
-function fold.PurchaseRecorded(p, e, now)
+function folds.PurchaseRecorded(p, e, now)
   if p and p[EVENT] ~= '' then return nil end
   return { p and p[STATUS] or RECORDED, now, now, e.offset, '', '', p and 1 or 0, e.votes, e.event }
 end
 
-function fold.PurchaseRefunded(p, _, now)
+function folds.PurchaseRefunded(p, _, now)
   if not p then return { REFUNDED, now, now, -1, '', '', 0, 0, '' } end
   if p[STATUS] == REFUNDED then return nil end
   p[STATUS], p[UPDATED] = REFUNDED, now
   return p
 end
 
-function fold.PurchaseCast(p, _, now)
+function folds.PurchaseCast(p, _, now)
   if not p or p[VOTES] == 0 or p[STATUS] ~= RECORDED then return nil end
   p[STATUS], p[UPDATED] = CAST, now
   return p
 end
 
-function fold.PurchaseRefused(p, e, now)
+function folds.PurchaseRefused(p, e, now)
   -- of a cast and a refusal the first holds: a purchase that was cast looks open again while its log is folded anew
   if not p or p[VOTES] == 0 or p[STATUS] ~= RECORDED then return nil end
   p[STATUS], p[UPDATED], p[CODE], p[REASON] = REFUSED, now, e.code, e.reason
   return p
 end
 
-function fold.PurchaseTakenBack(p)
+function folds.PurchaseTakenBack(p)
   if not p or p[VOTES] == 0 or p[STATUS] == RECORDED or p[STATUS] == CAST or p[TAKEN_BACK] == 1 then return nil end
   p[TAKEN_BACK] = 1
   return p
@@ -84,64 +79,61 @@ local function event_of(item)
   return e
 end
 
--- ARGV: log id, offset expected, offset after the batch, packed list of items. {1} folded or already in;
--- {0, log id, offset} when the view stands elsewhere. The position moves with each event, behind its writes.
-redis.register_function('purchases_apply', function(keys, args)
-  local base = keys[1]
-  local stored = call('HMGET', base .. ':position', 'log', 'offset', 'time', 'clock')
-  local log, at, time, clock = stored[1] or '', tonumber(stored[2] or 0), tonumber(stored[3] or 0),
-    tonumber(stored[4] or 0)
-  local first, after = tonumber(args[2]), tonumber(args[3])
-  if log ~= '' and log == args[1] and at >= after then return { 1 } end
-  if at ~= first or (log ~= '' and log ~= args[1]) then return { 0, log, whole(at) } end
-
-  for _, item in ipairs(unpack_one(args[4])) do
-    local kind = item[1]
-    time = math.max(time, item[3])
+-- The position moves with each event, behind its writes.
+local function fold(base, items, from)
+  local stored = call('HMGET', base .. ':position', 'time', 'clock')
+  local time, clock = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
+  for _, item in ipairs(items) do
+    local kind = item[2] < from and 'folded' or item[1]
+    if kind ~= 'folded' then time = math.max(time, item[3]) end
     if kind == 'poison' then
       call('HSET', base .. ':quarantine', whole(item[2]), item[4])
       call('HINCRBY', base .. ':position', 'poison', 1)
-    elseif kind ~= 'nothing' then
+    elseif folds[kind] then
       local e = event_of(item)
       local now = math.max(clock + 1, math.min(e.at, time * 1000 + 999))
       local packed = call('HGET', records_of(base, e.account), e.key)
-      local p = fold[kind](packed and unpack_one(packed) or nil, e, now)
+      local p = folds[kind](packed and unpack_one(packed) or nil, e, now)
       if p then
         write(base, e, p)
         clock = now
       end
     end
-    call('HSET', base .. ':position', 'log', args[1], 'offset', whole(item[2] + 1), 'time', whole(time),
-      'clock', whole(clock))
+    if kind ~= 'folded' then
+      call('HSET', base .. ':position', 'offset', whole(item[2] + 1), 'time', whole(time), 'clock', whole(clock))
+    end
   end
-  call('HSET', base .. ':position', 'log', args[1], 'offset', args[3])
-  return { 1 }
-end)
+end
+
+local generations = generations_of('purchases', SCHEMA, fold)
 
 -- ---------------------------------------------------------------------------------------------- reads
 
+-- ARGV[1] of the position: generation ('' the live one), which every other read is of
 local function read(name, callback)
-  redis.register_function({ function_name = name, callback = callback, flags = { 'no-writes' } })
+  redis.register_function({ function_name = name, flags = { 'no-writes' }, callback = function(keys, args)
+    return callback(generations.view(keys[1], name == 'purchases_position' and args[1] or ''), args)
+  end })
 end
 
 -- {log id, offset, records in quarantine}; log id '' when nothing was folded
-read('purchases_position', function(keys)
-  local p = call('HMGET', keys[1] .. ':position', 'log', 'offset', 'poison')
+read('purchases_position', function(base)
+  local p = call('HMGET', base .. ':position', 'log', 'offset', 'poison')
   return { p[1] or '', p[2] or '0', p[3] or '0' }
 end)
 
 -- ARGV: account, key. The packed purchase, or nil.
-read('purchases_get', function(keys, args)
-  return call('HGET', records_of(keys[1], args[1]), args[2])
+read('purchases_get', function(base, args)
+  return call('HGET', records_of(base, args[1]), args[2])
 end)
 
 -- ARGV: list ('users:<account>:<user>' or 'refused:<account>'), account, latest (us, or +inf), most (at most 4,000).
 -- {key, packed, ...}, newest first
-read('purchases_page', function(keys, args)
-  local found = call('ZRANGE', keys[1] .. ':' .. args[1], args[3], '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, args[4])
+read('purchases_page', function(base, args)
+  local found = call('ZRANGE', base .. ':' .. args[1], args[3], '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, args[4])
   local reply = {}
   if #found == 0 then return reply end
-  local packed = call('HMGET', records_of(keys[1], args[2]), unpack(found))
+  local packed = call('HMGET', records_of(base, args[2]), unpack(found))
   for i = 1, #found do
     reply[2 * i - 1] = found[i]
     reply[2 * i] = packed[i]
@@ -150,8 +142,8 @@ read('purchases_page', function(keys, args)
 end)
 
 -- ARGV: offset behind which to look, most. {offset, account, key, packed, ...}, in the order of the log
-read('purchases_todo', function(keys, args)
-  local found = call('ZRANGE', keys[1] .. ':todo', '(' .. args[1], '+inf', 'BYSCORE', 'LIMIT', 0, args[2],
+read('purchases_todo', function(base, args)
+  local found = call('ZRANGE', base .. ':todo', '(' .. args[1], '+inf', 'BYSCORE', 'LIMIT', 0, args[2],
     'WITHSCORES')
   local reply = {}
   for i = 1, #found, 2 do
@@ -160,10 +152,10 @@ read('purchases_todo', function(keys, args)
     reply[#reply + 1] = found[i + 1]
     reply[#reply + 1] = account
     reply[#reply + 1] = key
-    reply[#reply + 1] = call('HGET', records_of(keys[1], account), key)
+    reply[#reply + 1] = call('HGET', records_of(base, account), key)
   end
   return reply
 end)
 
 -- {offset, reason, ...}
-read('purchases_quarantine', function(keys) return call('HGETALL', keys[1] .. ':quarantine') end)
+read('purchases_quarantine', function(base) return call('HGETALL', base .. ':quarantine') end)

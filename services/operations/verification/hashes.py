@@ -4,12 +4,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from libs.tally.events import VoteRestored
 from libs.tally.standing import FoldedVote
 from libs.tally.tallies import ContestTally
 from libs.views.ledger import DIGEST_SIZE, INLINE, HashPage, has_details, read_record, record_of
 from libs.views.packing import FORMS, SOURCES, digest, raw, text, unpack
 from services.operations.verification.difference import Difference
 from services.operations.verification.fold import LogFold
+
+
+VOID_MARK: Final = b"V"
+"""Ends the field of a vote whose voiding, or restoring, waits."""
 
 
 class Hash(NamedTuple):
@@ -111,14 +116,22 @@ def _details(fold: LogFold, contest: str, field: bytes) -> Any:
 
 
 def _waiting_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
-    return (raw(voter) + digest(vote_id) for voter, vote_id in tally_of(fold, contest).waiting)
+    tally = tally_of(fold, contest)
+    yield from (raw(voter) + digest(vote_id) for voter, vote_id in tally.waiting)
+    yield from (raw(voter) + digest(vote_id) + VOID_MARK for voter, vote_id in tally.waiting_voids)
 
 
 def _waiting(fold: LogFold, contest: str) -> Callable[[bytes], Any]:
-    waiting = tally_of(fold, contest).waiting
-    removals = {raw(voter) + digest(vote_id): kept for (voter, vote_id), kept in waiting.items()}
+    tally = tally_of(fold, contest)
+    removals = {raw(voter) + digest(vote_id): kept for (voter, vote_id), kept in tally.waiting.items()}
+    voids = {
+        raw(voter) + digest(vote_id) + VOID_MARK: [offset, int(isinstance(event, VoteRestored))]
+        for (voter, vote_id), (event, offset) in tally.waiting_voids.items()
+    }
 
     def look(field: bytes) -> Any:
+        if field in voids:
+            return voids[field]
         if field not in removals:
             return None
         removal, offset = removals[field]
@@ -161,7 +174,7 @@ HASHES: Final = (
         unpack,
         _of_vote("choices, rating and period of a vote"),
     ),
-    Hash("waiting", _waiting_fields, _waiting, unpack, _of_vote("removal that waits for a reopening")),
+    Hash("waiting", _waiting_fields, _waiting, unpack, _of_vote("change that waits for a reopening")),
     Hash(
         "reports",
         _report_fields,

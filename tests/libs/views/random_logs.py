@@ -20,9 +20,11 @@ from libs.tally.events import (
     SourceReported,
     VoteCast,
     VoteRemoved,
+    VoteRestored,
+    VoteVoided,
 )
 from libs.tally.tallies import PartitionTally
-from tests.support.builders import NOW, a_cast, a_removal, a_report, content_hash
+from tests.support.builders import NOW, a_cast, a_removal, a_report, a_restoring, a_void, content_hash
 
 LARGEST = 2**31 - 1
 POISON = [b"{}", b"not json", b'{"type":"Unheard"}', b'{"type":"VoteCast"}', b"1,2", b"null", b"[]"]
@@ -110,8 +112,10 @@ reports = st.builds(
 marks = st.builds(
     ContestClosed, contests, st.sampled_from([1, 1, 2, 3]), st.none() | st.sampled_from(["sms", "tv"])
 ) | st.builds(ContestReopened, contests, st.sampled_from([1, 2, 2, 3]))
+voids = st.sampled_from([a_void(), a_void(), a_restoring(), a_void(voter="nobody")])
+voids_behind_a_close = [ContestClosed("one", 4), a_void(), a_void(), a_restoring()]
 palettes = st.lists(
-    st.one_of(*[casts] * 10, removals, removals, reports, reports, marks, fences, fences, others),
+    st.one_of(*[casts] * 10, removals, removals, reports, reports, marks, fences, fences, voids, voids, others),
     min_size=1,
     max_size=12,
 )
@@ -157,8 +161,10 @@ def a_log(palette: list[Event | bytes], size: int, seed: int) -> list[LogRecord]
     rng = Random(seed)
     log = [LogRecord(0, 1_000, vote_codec.encode(LogCreated("log")))]
     fences = PartitionTally()
-    for _ in range(size):
-        event = rng.choice(palette)
+    cast: list[VoteCast] = []
+    late = range(size - 8, size - rng.choice([0, 8]))
+    for at in range(size):
+        event = rng.choice([*voids_behind_a_close, ContestReopened("one", 2)] if at in late else palette)
         if isinstance(event, ContestClosed) and rng.random() < 0.7:
             continue
         if isinstance(event, ContestClosed) and event not in UNFOLDABLE:
@@ -169,6 +175,10 @@ def a_log(palette: list[Event | bytes], size: int, seed: int) -> list[LogRecord]
             event = replace(event, incarnation=fences.fence)
         if isinstance(event, VoteCast):
             event = replace(event, vote_id=str(rng.randrange(60)), **some_changes(rng, event))
+            cast += [] if event in UNFOLDABLE else [event]
+        elif isinstance(event, VoteVoided | VoteRestored) and cast and rng.random() < 0.9:
+            vote = rng.choice(cast)
+            event = replace(event, contest=vote.contest, voter=vote.voter, vote_id=vote.vote_id)
         elif isinstance(event, VoteRemoved):
             event = replace(event, vote_id=str(rng.randrange(60)))
         elif isinstance(event, SourceReported) and event not in UNFOLDABLE:

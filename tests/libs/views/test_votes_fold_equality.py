@@ -131,13 +131,14 @@ def test_the_random_logs_are_rich() -> None:
         seen["inherited periods"] += any(vote.epoch != vote.cast.epoch for vote in votes)
         seen["burned ids"] += any(not vote.cast.choices for vote in votes)
         seen["waiting"] += any(contest.waiting for contest in contests)
+        seen["waiting voids"] += any(contest.waiting_voids for contest in contests)
         seen["reopened"] += any(contest.reopened for contest in contests)
         seen["held"] += any(source.held for source in sources)
         seen["late reports"] += any(report.late for source in sources for report in source.reports.values())
         seen["poison"] += any(map(is_poison, log))
 
     look()
-    statuses = [status.name for status in VoteStatus if status is not VoteStatus.VOIDED]
+    statuses = [status.name for status in VoteStatus]
     others = [
         "spilled",
         "duplicates",
@@ -146,6 +147,7 @@ def test_the_random_logs_are_rich() -> None:
         "inherited periods",
         "burned ids",
         "waiting",
+        "waiting voids",
         "reopened",
         "held",
         "late reports",

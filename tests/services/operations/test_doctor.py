@@ -86,6 +86,6 @@ async def test_it_sees_shut_gates_and_missing_functions(log: FoldedLog) -> None:
     assert found["functions"].ok
     assert found["clock"].ok
     assert not found["gates"].ok
-    await log.valkey.call("FUNCTION", "DELETE", "tally_ledger")
+    await log.valkey.call("FUNCTION", "DELETE", "tally_purchases")
     found = await by_name(log)
-    assert "tally_ledger" in found["functions"].detail
+    assert "tally_purchases" in found["functions"].detail

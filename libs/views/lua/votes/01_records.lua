@@ -6,14 +6,16 @@
 --   base:floors     hash  contest -> configuration version below which nothing may come into force, while none is
 --   base:pending    hash  contest NUL voter -> packed list of reservations the fold has not confirmed
 --   base:due        zset  contest NUL voter NUL digest, by accepted_at (us)
---   base:g1:...     the views of generation 1: position, fence, quarantine, stats, and per contest
+--   base:g<n>:...   the views of generation n (shared/generations.lua): position, fence, quarantine, stats, and per
+--                   contest
 --     voters:<contest>   hash  voter -> packed {records, spilled, sums, anonymous, epoch, latest free vote (us), slots}
 --     spill:<contest>    hash  voter digest -> record, of voters with more than INLINE votes
 --     details:<contest>  hash  voter digest -> packed {epoch, choices (index, votes, ...) or false, rating or false}
 --     counts:<contest>   hash  participant -> packed row; "" -> the contest's own row
 --     names:<contest>    hash  index -> participant
 --     ratings:<contest>  hash  participant or "" -> packed {ratings, sum, {sub-rating, ratings, sum, ...}}
---     waiting:<contest>  hash  voter digest -> packed removal that came behind the close
+--     waiting:<contest>  hash  voter digest -> packed removal that came behind the close; with 'V' behind the digest
+--                              the last of voiding and restoring {offset, 1 restored}
 --     sources:<contest>  hash  external source -> packed {closed, last report (ms), figures, held figures}, by its ids
 --     reports:<contest>  hash  external source NUL report id -> packed {content hash, offset, late, ids held}
 -- A voter's record is ROW bytes: digest, content hash, accepted_at, offset, participant index, count, flags
@@ -26,7 +28,7 @@
 local ROW = '>c12c8I7I5I3I3Bi4i4I7'
 local ROW_SIZE, FLAGS_AT, DIGEST_SIZE = 54, 39, 12
 local INLINE = 8
-local COUNTED, OVERRULED, REMOVED, REPLACED, LATE = 0, 1, 2, 3, 5
+local COUNTED, OVERRULED, REMOVED, REPLACED, VOIDED, LATE = 0, 1, 2, 3, 4, 5
 local DETAILED = 16
 local FREE = 0
 local PLAIN, RATING, BALLOT = 0, 1, 2
@@ -37,12 +39,10 @@ local ROW_UNIQUE, ROW_ANONYMOUS = 8, 9
 -- one reopened; its index is the last used
 local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
 
--- while a library is being loaded, none of these is there yet
-local function call(...) return redis.call(...) end
-local function pack(value) return cmsgpack.pack(value) end
-local function unpack_one(packed) return cmsgpack.unpack(packed) end
+local SCHEMA = 1  -- raised with every change of what is stored that the code before could not read
+local generations
 
-local function view(base) return base .. ':g1' end
+local function view(base, number) return generations.view(base, number) end
 
 -- This very server, in this very role: a primary that failed over and comes back has its old run id, but another
 -- replication id; it may have missed all that its successor did, and must not take its gate for open.

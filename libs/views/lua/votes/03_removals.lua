@@ -34,7 +34,8 @@ redis.register_function('votes_remove', function(keys, args)
   if record then
     local _, hash, _, where, _, _, flags = struct.unpack(ROW, record)
     content, source, offset = hash, flags % 2, where
-    if status_of(flags) ~= COUNTED then return pack({ M_NOT_COUNTED, status_of(flags), offset }) end
+    local status = status_of(flags)
+    if status ~= COUNTED and not (refund and status == VOIDED) then return pack({ M_NOT_COUNTED, status, offset }) end
     if replaced_soon(c, standing, list, digest) then return pack({ M_PENDING }) end
   else
     anonymous, content, source = refund[1], refund[2], refund[3]

@@ -12,15 +12,15 @@ local function present(sums, source, index)
   return here, anywhere
 end
 
--- adds to what a voter has used, which counts, or takes it back
-local function shift(sums, key, votes, limit)
+-- adds to what a voter has used, and to what of it counts; below 0: takes it back
+local function shift(sums, key, used, active, limit)
   local at = sum_at(sums, key)
   if not at then
     at = #sums + 1
     sums[at], sums[at + 1], sums[at + 2], sums[at + 3] = key, 0, limit, 0
   end
-  sums[at + 1], sums[at + 3] = sums[at + 1] + votes, sums[at + 3] + votes
-  if votes > 0 then sums[at + 2] = largest(sums[at + 2], limit) end
+  sums[at + 1], sums[at + 3] = sums[at + 1] + used, sums[at + 3] + active
+  if used > 0 then sums[at + 2] = largest(sums[at + 2], limit) end
 end
 
 -- the voter comes to a row, or leaves it: `here` and `anywhere` as of `present` on the side without the vote
@@ -32,16 +32,15 @@ local function count_voter(row, source, here, anywhere, anonymous, by)
   end
 end
 
-local function enter(row, standing, source, epoch, votes, limit)
-  local here, anywhere = present(standing.sums, source, row.index)
-  shift(standing.sums, sum_key(epoch, row.index, source), votes, limit)
-  count_voter(row.cells, source, here, anywhere, standing.anonymous, 1)
-end
-
-local function leave(row, standing, source, epoch, votes)
-  shift(standing.sums, sum_key(epoch, row.index, source), -votes)
-  local here, anywhere = present(standing.sums, source, row.index)
-  count_voter(row.cells, source, here, anywhere, standing.anonymous, -1)
+-- the votes of a row that a voter uses, and those that count, change by so many
+local function move(row, standing, vote, used, active, limit)
+  local key, here, anywhere = sum_key(vote.epoch, row.index, vote.source), nil, nil
+  if active > 0 then here, anywhere = present(standing.sums, vote.source, row.index) end
+  shift(standing.sums, key, used, active, limit)
+  if active < 0 then here, anywhere = present(standing.sums, vote.source, row.index) end
+  if active ~= 0 then
+    count_voter(row.cells, vote.source, here, anywhere, standing.anonymous, active > 0 and 1 or -1)
+  end
 end
 
 local function rate(c, participant, rating, by)
@@ -61,19 +60,24 @@ local function rate(c, participant, rating, by)
   end
 end
 
--- A vote's choices come to count (by 1), or count no more (by -1). vote: {source, epoch, choices {participant,
--- votes}, rating, weight, and of one that comes, max_p}
-local function move_choices(c, standing, vote, by)
-  local top, move = c.row('').cells, by > 0 and enter or leave
+-- A vote's choices come to be used, and to count (1 each), or no more (-1). vote: {source, epoch, choices
+-- {participant, votes}, rating, weight, and of one that comes, max_p and max_c}
+local function move_choices(c, standing, vote, used, active)
+  local top = c.row('').cells
   local base = 2 + vote.source * 3
   for i = 1, #vote.choices do
     local name, votes = vote.choices[i][1], vote.choices[i][2]
     local row = c.row(name)
-    move(row, standing, vote.source, vote.epoch, votes, vote.max_p)
-    row.cells[base], top[base] = row.cells[base] + by * votes, top[base] + by * votes
-    if vote.rating then rate(c, name, vote.rating, by) end
+    move(row, standing, vote, used * votes, active * votes, vote.max_p)
+    row.cells[base], top[base] = row.cells[base] + active * votes, top[base] + active * votes
+    if vote.rating and active ~= 0 then rate(c, name, vote.rating, active) end
   end
-  if vote.rating then rate(c, '', vote.rating, by) end
+  if vote.rating and active ~= 0 then rate(c, '', vote.rating, active) end
+end
+
+-- the same of the vote as such, in the contest
+local function move_contest(c, standing, vote, used, active)
+  move(c.row(''), standing, vote, used * vote.weight, active * vote.weight, vote.max_c)
 end
 
 local function set_status(c, voter, standing, record, status)
@@ -155,13 +159,15 @@ local function fold_cast(state, item)
   elseif held and replaces(form, max_p) then
     local former = c.find(voter, standing, standing.slots[held + 1])
     local replaced = c.vote(voter, former)
+    local counted = status_of(string.byte(former, FLAGS_AT)) == COUNTED
     vote.epoch = replaced.epoch
-    move_choices(c, standing, replaced, -1)
+    move_choices(c, standing, replaced, -1, counted and -1 or 0)
     set_status(c, voter, standing, former, REPLACED)
-    move_choices(c, standing, vote, 1)
+    move_choices(c, standing, vote, 1, 1)
+    if not counted then move_contest(c, standing, vote, 0, 1) end
   elseif is_admitted(c, standing, vote) then
-    move_choices(c, standing, vote, 1)
-    enter(c.row(''), standing, source, epoch, vote.weight, max_c)
+    move_choices(c, standing, vote, 1, 1)
+    move_contest(c, standing, vote, 1, 1)
   else
     status = OVERRULED
     state.stats.overruled = state.stats.overruled + 1
@@ -191,10 +197,11 @@ local function remove_vote(c, voter, digest, removal)
       UNLIMITED, UNLIMITED, 0))
     return true
   end
-  if status_of(string.byte(record, FLAGS_AT)) ~= COUNTED then return false end
-  local vote = c.vote(voter, record)
-  move_choices(c, standing, vote, -1)
-  leave(c.row(''), standing, vote.source, vote.epoch, vote.weight)
+  local status = status_of(string.byte(record, FLAGS_AT))
+  if status ~= COUNTED and status ~= VOIDED then return false end
+  local vote, counted = c.vote(voter, record), status == COUNTED and -1 or 0
+  move_choices(c, standing, vote, -1, counted)
+  move_contest(c, standing, vote, -1, counted)
   set_status(c, voter, standing, record, REMOVED)
   for i = 2, #standing.slots, 2 do
     if standing.slots[i] == digest then
@@ -204,6 +211,27 @@ local function remove_vote(c, voter, digest, removal)
     end
   end
   return true
+end
+
+-- Takes a vote out of the count, or back in; false where nothing changes. What it uses stays used, and it keeps its
+-- slot: so nothing that is reserved rests on whether it is voided.
+local function void_vote(c, voter, digest, restored)
+  local standing = c.voter(voter)
+  local record = c.find(voter, standing, digest)
+  local from, to, by = COUNTED, VOIDED, -1
+  if restored == 1 then from, to, by = VOIDED, COUNTED, 1 end
+  if not record or status_of(string.byte(record, FLAGS_AT)) ~= from then return false end
+  local vote = c.vote(voter, record)
+  move_choices(c, standing, vote, 0, by)
+  move_contest(c, standing, vote, 0, by)
+  set_status(c, voter, standing, record, to)
+  return true
+end
+
+local function void(c, item)
+  local offset, voter, digest, restored = item[2], item[5], item[6], item[7]
+  if c.row('').cells[ROW_CLOSED] > 0 then return c.void_later(voter .. digest .. 'V', offset, restored) end
+  return void_vote(c, voter, digest, restored)
 end
 
 local function fold_removal(state, item)

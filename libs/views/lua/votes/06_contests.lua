@@ -88,15 +88,29 @@ local function contest_state(views, contest, prefetch)
 
   -- keeps a removal that came behind the close; false where one waits already
   function c.wait(field, removal)
-    if waiting[field] or call('HEXISTS', at('waiting'), field) == 1 then return false end
+    if waiting[field] or (not c.waits_no_more and call('HEXISTS', at('waiting'), field) == 1) then return false end
     waiting[field] = removal
+    return true
+  end
+
+  -- the last of voiding and restoring a vote behind the close; false where that says nothing new
+  function c.void_later(field, offset, restored)
+    local kept = waiting[field]
+    if not kept and not c.waits_no_more then
+      local packed = call('HGET', at('waiting'), field)
+      kept = packed and unpack_one(packed)
+    end
+    if kept and kept[2] == restored then return false end
+    waiting[field] = { offset, restored }
     return true
   end
 
   -- all that waited, in the order of the log; it waits no more
   function c.no_longer_waiting()
-    local flat, list = call('HGETALL', at('waiting')), {}
-    for i = 1, #flat, 2 do list[#list + 1] = { flat[i], unpack_one(flat[i + 1]) } end
+    local flat, list = c.waits_no_more and {} or call('HGETALL', at('waiting')), {}
+    for i = 1, #flat, 2 do
+      if not waiting[flat[i]] then list[#list + 1] = { flat[i], unpack_one(flat[i + 1]) } end
+    end
     for field, removal in pairs(waiting) do list[#list + 1] = { field, removal } end
     table.sort(list, function(a, b) return a[2][1] < b[2][1] end)
     waiting, c.waits_no_more = {}, true

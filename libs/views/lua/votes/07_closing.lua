@@ -63,8 +63,12 @@ local function reopen(c, item)
     top[ROW_CLOSED] = 0
     local waited = c.no_longer_waiting()
     for i = 1, #waited do
-      local field = waited[i][1]
-      remove_vote(c, string.sub(field, 1, -DIGEST_SIZE - 1), string.sub(field, -DIGEST_SIZE), waited[i][2])
+      local field, what = waited[i][1], waited[i][2]
+      if #what == 2 then
+        void_vote(c, string.sub(field, 1, -DIGEST_SIZE - 2), string.sub(field, -DIGEST_SIZE - 1, -2), what[2])
+      else
+        remove_vote(c, string.sub(field, 1, -DIGEST_SIZE - 1), string.sub(field, -DIGEST_SIZE), what)
+      end
     end
   end
   return true

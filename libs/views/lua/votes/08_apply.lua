@@ -1,9 +1,12 @@
--- One batch of the log into the views, or nothing of it.
+-- One batch of the log into the views of a generation.
 
-local I_CAST, I_FENCE, I_POISON, I_REMOVAL, I_REPORT, I_CLOSED, I_REOPENED = 1, 2, 3, 4, 5, 6, 7
--- any other item only moves the position
+local I_CAST, I_FENCE, I_POISON, I_REMOVAL, I_REPORT, I_CLOSED, I_REOPENED, I_VOIDED = 1, 2, 3, 4, 5, 6, 7, 8
+-- any other item only moves the position; all have their offset second, and most their contest fourth
 
-local OF_CONTESTS = { [I_REPORT] = report, [I_CLOSED] = close, [I_REOPENED] = reopen }
+local OF_CONTESTS = { [I_REPORT] = report, [I_CLOSED] = close, [I_REOPENED] = reopen, [I_VOIDED] = void }
+local OF_VOTERS = { [I_CAST] = fold_cast, [I_REMOVAL] = fold_removal }
+
+local HASHES = { 'voters', 'spill', 'details', 'counts', 'names', 'ratings', 'waiting', 'sources', 'reports' }
 
 -- the fold has passed a new fence: opens the gate if it was asked for in this run, else keeps it shut, since what
 -- is reserved under an older incarnation would no longer count
@@ -17,30 +20,34 @@ local function open_gate(base, n, run)
   call('HSET', base .. ':gate', 'state', 'open', 'run', gate.run, 'n', string.format('%.0f', n))
 end
 
--- ARGV: log id, offset expected, offset after the batch, packed list of items (at most a few hundred).
--- {1} folded or already in; {0, log id, offset} when the view stands elsewhere.
-redis.register_function('votes_apply', function(keys, args)
-  local base = keys[1]
-  local views = view(base)
-  local stored = call('HMGET', views .. ':position', 'log', 'offset')
-  local log, at = stored[1] or '', tonumber(stored[2] or 0)
-  local first, after = tonumber(args[2]), tonumber(args[3])
-  if log ~= '' and log == args[1] and at >= after then return { 1 } end
-  if at ~= first or (log ~= '' and log ~= args[1]) then return { 0, log, string.format('%.0f', at) } end
+-- what the live view has folded is pending no more
+local function settle(base, confirmed)
+  local fields = {}
+  for i = 1, #confirmed do fields[i] = confirmed[i][1] end
+  local pending = open_pending(base, fields)
+  for i = 1, #confirmed do pending.drop(confirmed[i][1], confirmed[i][2]) end
+  pending.close()
+end
 
-  local items = unpack_one(args[4])
-  local wanted, contests = {}, {}
+-- who is in the items from `from` on, by contest: read at once
+local function voters_in(items, from)
+  local wanted = {}
   for i = 1, #items do
     local item = items[i]
-    if item[1] == I_CAST or item[1] == I_REMOVAL then
+    if OF_VOTERS[item[1]] and item[2] >= from then
       local list = wanted[item[4]] or {}
       wanted[item[4]] = list
       list[#list + 1] = item[5]
     end
   end
+  return wanted
+end
+
+local function open_fold(views, wanted)
   local stats = call('HMGET', views .. ':stats', 'fenced', 'duplicates', 'quarantined', 'overruled')
+  local contests = {}
   local state = {
-    views = views, confirmed = {}, fence = tonumber(call('GET', views .. ':fence') or 0),
+    contests = contests, confirmed = {}, poison = {}, fence = tonumber(call('GET', views .. ':fence') or 0),
     stats = { fenced = tonumber(stats[1] or 0), duplicates = tonumber(stats[2] or 0),
       quarantined = tonumber(stats[3] or 0), overruled = tonumber(stats[4] or 0) },
   }
@@ -52,45 +59,59 @@ redis.register_function('votes_apply', function(keys, args)
     end
     return c
   end
-  local poison, opened = {}, nil
+  return state
+end
+
+local function fold_item(state, item)
+  local kind = item[1]
+  if OF_VOTERS[kind] then
+    OF_VOTERS[kind](state, item)
+  elseif OF_CONTESTS[kind] then
+    local c = state.contest(item[4])
+    if OF_CONTESTS[kind](c, item) then
+      touch(c, item[2], item[3])
+    else
+      state.stats.duplicates = state.stats.duplicates + 1
+    end
+  elseif kind == I_FENCE then
+    local n, after = item[3], item[4]
+    if n > state.fence and (after == UNLIMITED or after == state.fence) then state.fence, state.opened = n, item end
+  elseif kind == I_POISON then
+    state.poison[#state.poison + 1] = string.format('%.0f', item[2])
+    state.poison[#state.poison + 1] = item[3]
+    state.stats.quarantined = state.stats.quarantined + 1
+  end
+end
+
+-- A generation of one contest folds what is of that, and the fences. Reads first, writes after.
+local function fold(views, items, from, scope, base)
+  local state = open_fold(views, voters_in(items, from))
   for i = 1, #items do
     local item = items[i]
-    local kind = item[1]
-    if kind == I_CAST then
-      fold_cast(state, item)
-    elseif kind == I_REMOVAL then
-      fold_removal(state, item)
-    elseif OF_CONTESTS[kind] then
-      local c = state.contest(item[4])
-      if OF_CONTESTS[kind](c, item) then
-        touch(c, item[2], item[3])
-      else
-        state.stats.duplicates = state.stats.duplicates + 1
-      end
-    elseif kind == I_FENCE then
-      local n, after = item[3], item[4]
-      if n > state.fence and (after == UNLIMITED or after == state.fence) then state.fence, opened = n, item end
-    elseif kind == I_POISON then
-      poison[#poison + 1] = string.format('%.0f', item[2])
-      poison[#poison + 1] = item[3]
-      state.stats.quarantined = state.stats.quarantined + 1
-    end
+    local own = scope == '' or item[1] == I_FENCE or item[4] == scope
+    if own and item[2] >= from then fold_item(state, item) end
   end
-
-  for _, c in pairs(contests) do c.write() end
-  if opened then
-    call('SET', views .. ':fence', string.format('%.0f', state.fence))
-    open_gate(base, opened[3], opened[5])
-  end
-  local fields = {}
-  for i = 1, #state.confirmed do fields[i] = state.confirmed[i][1] end
-  local pending = open_pending(base, fields)
-  for i = 1, #state.confirmed do pending.drop(state.confirmed[i][1], state.confirmed[i][2]) end
-  pending.close()
-  if #poison > 0 then call('HSET', views .. ':quarantine', unpack(poison)) end
+  for _, c in pairs(state.contests) do c.write() end
+  if state.opened then call('SET', views .. ':fence', string.format('%.0f', state.fence)) end
+  if #state.poison > 0 then call('HSET', views .. ':quarantine', unpack(state.poison)) end
   local s = state.stats
   call('HSET', views .. ':stats', 'fenced', s.fenced, 'duplicates', s.duplicates, 'quarantined', s.quarantined,
     'overruled', s.overruled)
-  call('HSET', views .. ':position', 'log', args[1], 'offset', args[3])
-  return { 1 }
-end)
+  if base then
+    if state.opened then open_gate(base, state.opened[3], state.opened[5]) end
+    settle(base, state.confirmed)
+  end
+end
+
+-- one contest's views change places
+local function exchange(one, other, contest)
+  for _, what in ipairs(HASHES) do
+    local a, b, aside = one .. ':' .. what .. ':' .. contest, other .. ':' .. what .. ':' .. contest, one .. ':aside'
+    local had = call('EXISTS', a) == 1
+    if had then call('RENAME', a, aside) end
+    if call('EXISTS', b) == 1 then call('RENAME', b, a) end
+    if had then call('RENAME', aside, b) end
+  end
+end
+
+generations = generations_of('votes', SCHEMA, fold, exchange)

@@ -9,11 +9,11 @@ local function position(views)
   return p[1] or '', tonumber(p[2] or 0)
 end
 
--- The gate, the position and what is in doubt: {log, offset, open, n, now (us), fence, reservations pending, oldest
+-- ARGV: generation ('' the live one). The gate, the position and what is in doubt: {log, offset, open, n, now (us), fence, reservations pending, oldest
 -- of them (us, 0: none), fenced, duplicates, quarantined, overruled}.
-read('votes_state', function(keys)
+read('votes_state', function(keys, args)
   local base = keys[1]
-  local views, gate = view(base), load_gate(base)
+  local views, gate = view(base, args[1]), load_gate(base)
   local log, offset = position(views)
   local oldest = call('ZRANGE', base .. ':due', 0, 0, 'WITHSCORES')
   local stats = call('HMGET', views .. ':stats', 'fenced', 'duplicates', 'quarantined', 'overruled')
@@ -28,18 +28,20 @@ local function pairs_of(key, unpacking)
   return list
 end
 
--- ARGV: contest, offset of the last change that the caller holds (-1: none).
--- {log, offset, last change, rows, ratings, sources}: rows, and packed ratings and sources, as pairs with their names,
--- or 0 instead of the rows when nothing changed since.
+-- ARGV: contest, offset of the last change that the caller holds (-1: none), swaps as of then, generation ('' the live
+-- one). {log, offset, last change, swaps, rows, ratings, sources}: rows, and packed ratings and sources, as pairs with
+-- their names, or 0 instead of the rows when nothing changed since.
 read('votes_counts', function(keys, args)
-  local views, contest = view(keys[1]), args[1]
+  local views, contest, swaps = view(keys[1], args[4]), args[1], generations.swaps(keys[1])
   local log, offset = position(views)
   local top = call('HGET', views .. ':counts:' .. contest, '')
   local changed = top and unpack_one(top)[ROW_OFFSET] or UNLIMITED
-  if changed == tonumber(args[2]) then return pack({ log, offset, changed, 0, {}, {} }) end
+  if changed == tonumber(args[2]) and swaps == tonumber(args[3]) then
+    return pack({ log, offset, changed, swaps, 0, {}, {} })
+  end
   local rows = pairs_of(views .. ':counts:' .. contest, unpack_one)
   local ratings = pairs_of(views .. ':ratings:' .. contest, tostring)
-  return pack({ log, offset, changed, rows, ratings, pairs_of(views .. ':sources:' .. contest, tostring) })
+  return pack({ log, offset, changed, swaps, rows, ratings, pairs_of(views .. ':sources:' .. contest, tostring) })
 end)
 
 -- ARGV: contest, voter, digest. {log, offset, open, n, state, ...}: 0 unknown; 1 pending; 2 folded, then status,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from libs.tally.events import VoteRestored
 from libs.tally.figures import Figures
 from libs.tally.standing import FoldedVote, VoteStatus
 from libs.tally.tallies import PartitionTally
@@ -29,6 +30,8 @@ def described(tally: PartitionTally) -> Table:
         ("stats",): (tally.fenced, tally.duplicates, tally.overruled),
     }
     for name, contest in tally.contests.items():
+        if contest.last_offset < 0:
+            continue
         totals = {participant: 0 for participant, _ in contest.figures}
         for (participant, source), figures in contest.figures.items():
             if source:
@@ -52,7 +55,10 @@ def described(tally: PartitionTally) -> Table:
                     report.held,
                 )
         for (voter, vote_id), (_, offset) in contest.waiting.items():
-            table["waiting", name, raw(voter), digest(vote_id)] = offset
+            table["waiting", name, raw(voter) + digest(vote_id)] = [offset]
+        for (voter, vote_id), (event, offset) in contest.waiting_voids.items():
+            restored = int(isinstance(event, VoteRestored))
+            table["waiting", name, raw(voter) + digest(vote_id) + b"V"] = [offset, restored]
         for voter, standing in contest.voters.items():
             table["voter", name, raw(voter)] = standing.anonymous, standing.epoch, standing.latest
             for (slot, source), vote_id in standing.slots.items():
@@ -104,14 +110,15 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
     base = views._base(partition)
 
     async def kept(what: str) -> dict[bytes, bytes]:
-        flat = await views._valkey.call("HGETALL", f"{base}:g1:{what}:{contest}")
+        flat = await views._valkey.call("HGETALL", f"{base}:g{views.generation or 1}:{what}:{contest}")
         return flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
 
     names = {int(index): name.decode() for index, name in (await kept("names")).items()} | {0: ""}
     spilled, details = await kept("spill"), await kept("details")
     found = 0
     for field, packed in (await kept("waiting")).items():
-        yield ("waiting", contest, field[:-12], field[-12:]), unpack(packed)[0]
+        what = unpack(packed)
+        yield ("waiting", contest, field), what if len(what) == 2 else what[:1]
     for field, packed in (await kept("reports")).items():
         source, _, report_id = field.decode().partition("\0")
         content, offset, late, held = unpack(packed)

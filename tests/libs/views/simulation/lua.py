@@ -36,7 +36,7 @@ def load(redis: Redis, prefix: str = "", changes: Sequence[tuple[str, str]] = ()
         assert old in source, f"the functions have no longer {old!r}"
         source = source.replace(old, new)
     source = source.replace("name=tally_", f"name={prefix}tally_")
-    redis.function_load(re.sub(r"'(votes|address)_", rf"'{prefix}\1_", source), replace=True)
+    redis.function_load(re.sub(r"'(votes|address)(?=[_'])", rf"'{prefix}\1", source), replace=True)
 
 
 def request_of(contest: Contest, command: CastVote, *, declined: bool = False) -> Request:

@@ -173,7 +173,10 @@ LUA_MUTATIONS = {
     "pending outlives the fence": [("call('DEL', base .. ':pending', base .. ':due')", "")],
     "no dedup": [("if c.find(voter, standing, digest) then", "if false then")],
     "no compare-and-set": [
-        ("if at ~= first or (log ~= '' and log ~= args[1]) then", "if log ~= '' and log ~= args[1] then")
+        (
+            "if offset ~= tonumber(args[2]) or (log ~= '' and log ~= args[1]) then",
+            "if log ~= '' and log ~= args[1] then",
+        )
     ],
     "a joiner goes by its own limits": [
         (
@@ -188,7 +191,7 @@ LUA_MUTATIONS = {
 """What trouble brings to light."""
 
 ADMISSION_MUTATIONS = {
-    "a replaced vote leaves its figures": [("move_choices(c, standing, replaced, -1)", "")],
+    "a replaced vote leaves its figures": [("move_choices(c, standing, replaced, -1, counted and -1 or 0)", "")],
     "a removed vote keeps its slot": [("if standing.slots[i] == digest then", "if false then")],
     "a replacement takes a period of its own": [("vote.epoch = replaced.epoch", "")],
     "reopened before the mark": [("if c.reopened < reopened then return { R_SHUT } end", "")],

@@ -1,0 +1,170 @@
+"""The generations of one topic's views: opened, folded, swapped and dropped (`lua/shared/generations.lua`)."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Literal, NamedTuple
+
+from libs.contracts.log import Behind, Position
+from libs.contracts.topics import Topic
+from libs.tally.errors import TallyError
+from libs.views.client import Valkey
+from libs.views.packing import glob_escaped, unpack
+
+Prefix = Literal["votes", "catalogue", "purchases"]
+"""Of the names of one library's functions."""
+TAGS: Final[dict[Prefix, str]] = {"votes": "", "catalogue": "c", "purchases": "q"}
+"""What stands before the partition in a hash tag."""
+SCANNED: Final = 1_000
+WIDTH: Final = 7
+
+
+class State(StrEnum):
+    LIVE = "live"
+    BUILDING = "building"
+    """Being folded by a replay."""
+    FOLLOWING = "following"
+    """Folded together with the live one, in the same call."""
+    SIDE = "side"
+    """To be looked at only, as of some earlier time."""
+    BROKEN = "broken"
+    """It could not be folded any further."""
+
+
+class GenerationGone(TallyError):
+    """The generation is not there, or broken: it was dropped, or Valkey lost it."""
+
+    code = "views_unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One generation of one partition. `scope` is "" or the contest that alone is folded into it.
+
+    `schema` is the layout of what is stored, `read` whether what it was opened for is what readers see. `position`
+    is None while nothing was folded.
+    """
+
+    number: int
+    state: State
+    scope: str
+    schema: int
+    read: bool
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionGenerations:
+    """All of one partition. `swaps` counts how often what is read was exchanged, `last` is the highest number that
+    was ever given, `schema` the layout that the running code reads."""
+
+    swaps: int
+    last: int
+    schema: int
+    live: Generation
+    others: dict[int, Generation]
+
+    def get(self, number: int) -> Generation | None:
+        return self.live if number == self.live.number else self.others.get(number)
+
+
+class Swap(NamedTuple):
+    """Whether the generation is read now; else why not: its state, "gone", or "moving": try again."""
+
+    done: bool
+    reason: str = ""
+
+
+class Generations:
+    """Raises `ViewsUnavailable` when Valkey is away."""
+
+    def __init__(self, valkey: Valkey, namespace: str, prefix: Prefix, topic: Topic) -> None:
+        self.topic = topic
+        self.prefix = prefix
+        self._valkey = valkey
+        self._namespace = namespace
+
+    def base(self, partition: int) -> str:
+        return f"{self._namespace}:{{{TAGS[self.prefix]}{partition}}}"
+
+    async def read(self, partition: int) -> PartitionGenerations:
+        reply = await self._valkey.call("FCALL_RO", f"{self.prefix}_generations", 1, self.base(partition))
+        _, swaps, last, schema, *flat = unpack(reply)
+        live, *others = _rows(flat)
+        return PartitionGenerations(swaps, last, schema, live, {one.number: one for one in others})
+
+    async def read_all(self) -> list[PartitionGenerations]:
+        """By partition."""
+        return await asyncio.gather(*(self.read(partition) for partition in range(self.topic.partitions)))
+
+    async def open(self, partition: int, number: int, scope: str = "", *, side: bool = False) -> bool:
+        """Whether it is open now, for this purpose; False where the number was given to another."""
+        return bool(await self._call("open", partition, number, scope, int(side)))
+
+    async def swap(self, partition: int, number: int, *, read: bool = True) -> Swap:
+        """Have readers see what the generation holds; `read` False: no more (of one with a narrower scope)."""
+        done, *reason = await self._call("swap", partition, number, int(read))
+        return Swap(bool(done), reason[0].decode() if reason else "")
+
+    async def drop(self, partition: int, number: int) -> None:
+        """Fold it no further. `sweep` deletes what it holds. The live one is never dropped."""
+        await self._call("drop", partition, number)
+
+    async def sweep(self) -> int:
+        """Delete what generations hold that are not open any more; how many keys that were."""
+        kept = [{one.live.number, *one.others} for one in await self.read_all()]
+        swept = 0
+        for partition, number, key in await self._keys():
+            if number not in kept[partition]:
+                swept += await self._valkey.call("UNLINK", key)
+        return swept
+
+    async def memory(self, number: int, scope: str = "") -> int:
+        """Bytes that a generation takes, about: long hashes are judged by a few of their fields."""
+        names = [key for _, its, key in await self._keys() if its == number and key.endswith(scope.encode())]
+        sizes = await asyncio.gather(*(self._valkey.call("MEMORY", "USAGE", key) for key in names))
+        return sum(size or 0 for size in sizes)
+
+    async def _keys(self) -> list[tuple[int, int, bytes]]:
+        """Partition, generation and name of every key; found by walking through all keys of the server."""
+        prefix, middle = f"{self._namespace}:{{{TAGS[self.prefix]}", "}:g"
+        found: dict[bytes, tuple[int, int]] = {}
+        cursor = 0
+        while True:
+            pattern = f"{glob_escaped(prefix)}*{middle}*"
+            cursor, keys = await self._valkey.call("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
+            for key in keys:
+                partition, _, rest = key.decode().removeprefix(prefix).partition(middle)
+                number, colon, _ = rest.partition(":")
+                if colon and partition.isdecimal() and number.isdecimal():
+                    found[key] = int(partition), int(number)
+            if int(cursor) == 0:
+                return [(*where, key) for key, where in found.items() if where[0] < self.topic.partitions]
+
+    async def _call(self, function: str, partition: int, *args: Any) -> Any:
+        return await self._valkey.call("FCALL", f"{self.prefix}_{function}", 1, self.base(partition), *args)
+
+
+async def apply(
+    valkey: Valkey, prefix: Prefix, base: str, start: Position, end: int, items: bytes, generation: int | None
+) -> None:
+    """Fold packed `items` and store `end` as the next offset: all of it or, raising `Behind`, nothing.
+
+    Repeating what was folded before is silently done. Into the live generation and those that follow it, or into
+    another one alone: then raises `GenerationGone` where that is not there.
+    """
+    function, into = ("apply", ()) if generation is None else ("fold", (generation,))
+    args = start.log_id, start.offset, end, items, *into
+    reply = await valkey.call("FCALL", f"{prefix}_{function}", 1, base, *args)
+    if reply[0] == -1:
+        raise GenerationGone(f"Generation {generation} of {base} is gone, or broken. Start the replay anew.")
+    if reply[0] == 0:
+        raise Behind(Position(reply[1].decode(), int(reply[2])) if reply[1] else None)
+
+
+def _rows(flat: Sequence[Any]) -> Iterator[Generation]:
+    for at in range(0, len(flat), WIDTH):
+        number, state, scope, schema, read, log, offset = flat[at : at + WIDTH]
+        position = Position(log.decode(), offset) if log else None
+        yield Generation(number, State(state.decode()), scope.decode(), schema, bool(read), position)

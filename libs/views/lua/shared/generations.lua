@@ -1,0 +1,202 @@
+-- Generations: one partition's view, folded more than once. Joined to every library of views.
+--   base:generations   hash  live (number of the generation that is read; 1 while absent), swaps (times that what is
+--                            read was exchanged), last (highest number ever given), and by number, of each that was
+--                            opened, packed {state, scope, schema, read}
+--   base:g<number>:... what a generation holds; its position is base:g<number>:position
+-- One of a narrower scope never is the live one: what it holds changes places with what the live one held, and `read`
+-- says whether it has (1) or not (0).
+-- A generation is being folded by a replay (BUILDING), or together with the live one, in the same call (FOLLOWING), or
+-- holds what one was until some time, to be looked at only (SIDE), or could not be folded further (BROKEN).
+
+local BUILDING, FOLLOWING, SIDE, BROKEN = 'building', 'following', 'side', 'broken'
+
+-- while a library is being loaded, none of these is there yet
+local function call(...) return redis.call(...) end
+local function pack(value) return cmsgpack.pack(value) end
+local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
+
+local function whole(number) return string.format('%.0f', number) end
+
+-- The generations of one library's views. prefix: of its functions' names; schema: number of the layout that its code
+-- reads and writes; fold(views, items, from, scope, base) folds the items from offset `from` on into the generation at
+-- `views`, only what is of `scope` where that is not '' (base: for the live one, else nil); exchange(a, b, scope) makes
+-- what is of `scope` change places.
+local function generations_of(prefix, schema, fold, exchange)
+  local own = {}
+
+  local function key(base) return base .. ':generations' end
+
+  local function at(base, number) return base .. ':g' .. whole(number) end
+
+  local function rows(base)
+    local flat, all = call('HGETALL', key(base)), { live = 1, swaps = 0, last = 1, opened = {} }
+    for i = 1, #flat, 2 do
+      local number = tonumber(flat[i])
+      if number then
+        local row = unpack_one(flat[i + 1])
+        all.opened[number] = { state = row[1], scope = row[2], schema = row[3], read = row[4] }
+      else
+        all[flat[i]] = tonumber(flat[i + 1])
+      end
+    end
+    return all
+  end
+
+  local function keep(base, number, row)
+    call('HSET', key(base), whole(number), pack({ row.state, row.scope, row.schema, row.read }))
+  end
+
+  local function position(views)
+    local p = call('HMGET', views .. ':position', 'log', 'offset')
+    return p[1] or '', tonumber(p[2] or 0)
+  end
+
+  -- where the views of a generation lie: of the live one, unless another is named
+  function own.view(base, number)
+    if number and number ~= '' then return base .. ':g' .. number end
+    local live = call('HMGET', key(base), 'live', 'schema')
+    if live[2] and tonumber(live[2]) ~= schema then
+      error('the views of ' .. prefix .. ' were folded by schema ' .. live[2] .. ', this code reads ' .. schema
+        .. ': `tally replay` rebuilds them')
+    end
+    return base .. ':g' .. (live[1] or 1)
+  end
+
+  function own.swaps(base) return tonumber(call('HGET', key(base), 'swaps') or 0) end
+
+  -- whether a batch is to be folded here; else the reply: folded before, or where the view stands instead
+  local function compare(views, args)
+    local log, offset = position(views)
+    if log ~= '' and log == args[1] and offset >= tonumber(args[3]) then return false, { 1 } end
+    if offset ~= tonumber(args[2]) or (log ~= '' and log ~= args[1]) then return false, { 0, log, whole(offset) } end
+    if log == '' then call('HSET', views .. ':position', 'log', args[1]) end
+    return true
+  end
+
+  local function finish(views, args) call('HSET', views .. ':position', 'log', args[1], 'offset', args[3]) end
+
+  -- Folds a batch into a generation that follows, or as much of it as that one lacks: it may be ahead. What it cannot
+  -- do must not hold back the live one.
+  local function follow(base, number, row, args, items)
+    local views = at(base, number)
+    local log, offset = position(views)
+    if log == args[1] and offset >= tonumber(args[3]) then return end
+    local done = log == args[1] and offset >= tonumber(args[2]) and pcall(fold, views, items, offset, row.scope)
+    if done then
+      finish(views, args)
+    else
+      row.state = BROKEN
+      keep(base, number, row)
+    end
+  end
+
+  -- ARGV: log id, offset expected, offset after the batch, packed list of items. Into the live generation, and those
+  -- that follow it. {1} folded or already in; {0, log id, offset} when the view stands elsewhere.
+  redis.register_function(prefix .. '_apply', function(keys, args)
+    local base = keys[1]
+    local views = own.view(base)
+    local needed, reply = compare(views, args)
+    if not needed then return reply end
+    local items = unpack_one(args[4])
+    if args[2] == '0' then call('HSET', key(base), 'schema', schema) end
+    fold(views, items, tonumber(args[2]), '', base)
+    finish(views, args)
+    for number, row in pairs(rows(base).opened) do
+      if row.state == FOLLOWING then follow(base, number, row, args, items) end
+    end
+    return { 1 }
+  end)
+
+  -- As `apply`, into generation ARGV[5] alone, which follows from the moment on that it has come as far as the live
+  -- one. {1, state}, {0, log id, offset, state}, {-1} where there is none of that number.
+  redis.register_function(prefix .. '_fold', function(keys, args)
+    local base, number = keys[1], tonumber(args[5])
+    local all = rows(base)
+    local row = all.opened[number]
+    if not row or row.state == BROKEN then return { -1 } end
+    local views = at(base, number)
+    local needed, reply = compare(views, args)
+    if needed then
+      fold(views, unpack_one(args[4]), tonumber(args[2]), row.scope)
+      finish(views, args)
+      reply = { 1 }
+    end
+    local log, offset = position(views)
+    local live_log, live_offset = position(at(base, all.live))
+    if row.state == BUILDING and log == live_log and offset >= live_offset then
+      row.state = FOLLOWING
+      keep(base, number, row)
+    end
+    reply[#reply + 1] = row.state
+    return reply
+  end)
+
+  -- ARGV: number, scope, 1 for a generation that is only looked at. Opens it, empty; 1, also where it is open, 0 where
+  -- the number was given to another.
+  redis.register_function(prefix .. '_open', function(keys, args)
+    local base, number, state = keys[1], tonumber(args[1]), args[3] == '1' and SIDE or BUILDING
+    local all = rows(base)
+    local row = all.opened[number]
+    if row then return row.scope == args[2] and (row.state == SIDE) == (state == SIDE) and 1 or 0 end
+    if number <= math.max(all.last, all.live) then return 0 end
+    call('HSET', key(base), 'last', args[1])
+    keep(base, number, { state = state, scope = args[2], schema = schema, read = 0 })
+    return 1
+  end)
+
+  -- ARGV: number, 1 (or 0, of a narrower scope: back again). From this call on what that generation holds is read;
+  -- what was read until now follows it, to be swapped back. {1} done, {2} it was so; {0, reason} where it does not
+  -- follow, or stands elsewhere.
+  redis.register_function(prefix .. '_swap', function(keys, args)
+    local base, number, wanted = keys[1], tonumber(args[1]), tonumber(args[2])
+    local all = rows(base)
+    if number == all.live then return { 2 } end
+    local row = all.opened[number]
+    if not row then return { 0, 'gone' } end
+    if row.scope ~= '' and row.read == wanted then return { 2 } end
+    if row.state ~= FOLLOWING then return { 0, row.state } end
+    local views, live = at(base, number), at(base, all.live)
+    local log, offset = position(views)
+    local live_log, live_offset = position(live)
+    if log ~= live_log or offset ~= live_offset then return { 0, 'moving' } end
+    if row.scope ~= '' then
+      exchange(views, live, row.scope)
+      row.read = wanted
+      keep(base, number, row)
+    else
+      local former = all.schema or schema
+      call('HDEL', key(base), whole(number))
+      keep(base, all.live, { state = former == schema and FOLLOWING or BROKEN, scope = '', schema = former, read = 0 })
+      call('HSET', key(base), 'live', whole(number), 'schema', row.schema)
+    end
+    call('HINCRBY', key(base), 'swaps', 1)
+    return { 1 }
+  end)
+
+  -- ARGV: number. It is folded no further, and its number never given again; its keys are the caller's to delete.
+  -- 0 for the live one.
+  redis.register_function(prefix .. '_drop', function(keys, args)
+    local all = rows(keys[1])
+    if tonumber(args[1]) == all.live then return 0 end
+    call('HSET', key(keys[1]), 'last', whole(math.max(all.last, all.live)))
+    call('HDEL', key(keys[1]), args[1])
+    return 1
+  end)
+
+  -- {live, swaps, last, schema of the code, number, state, scope, schema, read, log id, offset, ...}, the live one first
+  redis.register_function({ function_name = prefix .. '_generations', flags = { 'no-writes' }, callback = function(keys)
+    local base = keys[1]
+    local all = rows(base)
+    local log, offset = position(at(base, all.live))
+    local reply = { all.live, all.swaps, all.last, schema, all.live, 'live', '', all.schema or schema, 1,
+      log, offset }
+    for number, row in pairs(all.opened) do
+      log, offset = position(at(base, number))
+      local values = { number, row.state, row.scope, row.schema, row.read, log, offset }
+      for i = 1, #values do reply[#reply + 1] = values[i] end
+    end
+    return pack(reply)
+  end })
+
+  return own
+end
