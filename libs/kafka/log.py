@@ -1,7 +1,7 @@
 """Reading the log without a consumer group: offsets, log ids, and all records of a range."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TypeVar
@@ -82,6 +82,15 @@ class LogReader:
         ends = await self._ask(lambda consumer: consumer.end_offsets(tps))
         return {tp.partition: ends[tp] for tp in tps}
 
+    async def offsets_from(self, topic: str, partitions: Collection[int], time_ms: int) -> dict[int, int]:
+        """The offset of each partition's first record appended at `time_ms` or later; without one, its end."""
+        tps = [TopicPartition(topic, partition) for partition in partitions]
+        times = dict.fromkeys(tps, max(0, time_ms))
+        found, ends = await self._ask(
+            lambda consumer: asyncio.gather(consumer.offsets_for_times(times), consumer.end_offsets(tps))
+        )
+        return {tp.partition: ends[tp] if found[tp] is None else found[tp].offset for tp in tps}
+
     async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
         """The random id in each partition's first record; a partition still empty is left out.
 
@@ -159,6 +168,31 @@ class LogReader:
                     else:
                         consumer.pause(tp)
                     yield tp.partition, [as_record(one) for one in raw if one.offset < extent.end]
+        finally:
+            await consumer.stop()
+
+    async def follow(
+        self, topic: str, starts: Mapping[int, int]
+    ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
+        """What comes at each of `starts` and behind, in batches of one partition, for ever.
+
+        A Kafka that went silent is waited for. Raises `LogChanged` at a hole. Close it (`aclosing`) when leaving.
+        """
+        wanted = {TopicPartition(topic, partition): start for partition, start in starts.items()}
+        consumer = self._new_consumer(FETCH_BYTES)
+        try:
+            with _answering():
+                await consumer.start()
+            consumer.assign(list(wanted))
+            for tp, start in wanted.items():
+                consumer.seek(tp, start)
+            while True:
+                with _answering():
+                    fetched = await consumer.getmany(timeout_ms=int(SILENCE_S * 1000))
+                for tp, raw in fetched.items():
+                    check_whole(f"{topic}/{tp.partition}", raw, wanted[tp])
+                    wanted[tp] = raw[-1].offset + 1
+                    yield tp.partition, [as_record(one) for one in raw]
         finally:
             await consumer.stop()
 

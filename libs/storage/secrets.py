@@ -13,7 +13,12 @@ SECRET_BYTES: Final = 32
 
 async def contest_secret(store: Store, contest: str) -> bytes:
     """Makes the pseudonyms of one contest's voters. Raises `StorageUnavailable`."""
-    return await _secret(store, f"secrets/contests/{contest}")
+    return await _secret(store, _of_contest(contest))
+
+
+async def find_contest_secret(store: Store, contest: str) -> bytes | None:
+    """The same, or None while nobody has needed it: none is made. Raises `StorageUnavailable`."""
+    return await store.get(_of_contest(contest))
 
 
 async def account_secret(store: Store, account: str) -> bytes:
@@ -24,6 +29,10 @@ async def account_secret(store: Store, account: str) -> bytes:
 async def server_secret(store: Store, name: str) -> bytes:
     """Signs receipts, upload addresses and the like, one `name` a purpose. Raises `StorageUnavailable`."""
     return await _secret(store, f"secrets/server/{name}")
+
+
+def _of_contest(contest: str) -> str:
+    return f"secrets/contests/{contest}"
 
 
 async def _secret(store: Store, name: str) -> bytes:

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from services.operations.config import app as config
+from services.operations.count import count
 from services.operations.demo import demo
 from services.operations.doctor import doctor
 from services.operations.keys import app as keys
+from services.operations.log import log
 from services.operations.purchases import app as purchases
 from services.operations.reopen import reopen
 from services.operations.sources import app as sources
@@ -26,7 +28,7 @@ app = typer.Typer(
     help="Tallykeeper: event-sourced vote tallying.",
 )
 
-for command in (up, demo, status, verify, reopen, doctor):
+for command in (up, demo, status, count, log, verify, reopen, doctor):
     app.command()(command)
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")

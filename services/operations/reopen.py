@@ -10,7 +10,6 @@ from libs.catalogue.closing import closing_of
 from libs.catalogue.engine import Engine
 from libs.catalogue.reopening import Reopener
 from libs.catalogue.resources import RESOURCES
-from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.writing import Writer
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import ValidationFailed
@@ -22,7 +21,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
 from services.operations.connect import DATA_DIR, Stack, find_stack
-from services.operations.running import AsJson, DataDir, Ending, print_json, run
+from services.operations.running import AsJson, DataDir, Ending, moment, print_json, run
 
 
 class Desk(NamedTuple):
@@ -42,7 +41,7 @@ def reopen(
     """Let a closed contest take votes again until a new end; what was late stays late."""
 
     async def work() -> Ending:
-        until = _moment(end)
+        until = moment(end, "--end")
         async with open_desk(find_stack(data_dir), contest) as desk:
             try:
                 before = await desk.reopener.check(desk.account, contest, until)
@@ -71,13 +70,6 @@ async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
     finally:
         await log.stop()
         await valkey.close()
-
-
-def _moment(text: str) -> int:
-    try:
-        return microseconds(parse_timestamp(text))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--end") from None
 
 
 def _show(before: Stored, until: int, executed: bool, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import orjson
 import typer
 from pydantic import ValidationError
 
+from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.tally.errors import TallyError
 from services.operations.connect import NoStack
 from services.operations.stack.errors import StackError
@@ -57,6 +58,14 @@ def run(work: Coroutine[Any, Any, Ending]) -> None:
     except KeyboardInterrupt:
         ending = _say("Interrupted.", Ending.PROBLEM)
     raise typer.Exit(ending)
+
+
+def moment(text: str, option: str) -> int:
+    """Microseconds since 1970 UTC. Raises `BadParameter`, naming the option."""
+    try:
+        return microseconds(parse_timestamp(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def print_json(value: object) -> None:

@@ -1,8 +1,5 @@
 """`tally verify`: are the views what the log adds up to?"""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -16,6 +13,7 @@ from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 from services.operations.verification.comparison import compare
 from services.operations.verification.difference import Difference
+from services.operations.verification.fold import without_gc
 from services.operations.verification.report import Report
 
 __all__ = ["Report", "compare", "verify"]
@@ -32,7 +30,7 @@ def verify(
 
     async def work() -> Ending:
         stack = find_stack(data_dir)
-        with ProgressBar("Folding the log", enabled=not as_json) as progress, _without_gc():
+        with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
             report = await compare(stack, contest, progress=progress)
         if contest is not None and not report.contests and not await _exists(stack, contest):
             typer.echo(f"Error: There is no contest {contest}, neither in the log nor in the views.", err=True)
@@ -112,13 +110,3 @@ async def _exists(stack: Stack, contest: str) -> bool:
         return await CatalogueViews(valkey, stack.namespace).find_owner("contests", contest) is not None
     finally:
         await valkey.close()
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """A fold makes millions of objects and no cycles: looking for them takes a third of the time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -1,0 +1,1 @@
+"""What a contest was at any instant, and how it came to be: folded from the log."""

@@ -1,0 +1,117 @@
+"""The counts of a contest as they were at an instant, folded from the log."""
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, Final
+
+from libs.catalogue.contests import contest_of, sources_of
+from libs.contracts.catalogue import ContestConfig
+from libs.contracts.log import Position
+from libs.contracts.tokens import encode_positions
+from libs.contracts.topics import votes_topic
+from libs.kafka.log import Extent, LogReader
+from libs.results.counts import counts_of
+from libs.results.record import vote_count
+from libs.results.results import results_of
+from libs.tally.errors import NotFound, timestamp
+from libs.tally.tallies import ContestTally
+from libs.views.catalogue import CatalogueViews
+from libs.views.functions import open_valkey
+from services.operations.connect import Stack
+from services.operations.progress import Progress
+from services.operations.verification.fold import LogFold
+
+EVER: Final = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The vote count `record` of what was appended up to `at` (us), by the records in `config`.
+
+    `positions` is where that is in each partition, `last` when the last event in it was appended (us).
+    """
+
+    record: dict[str, Any]
+    config: ContestConfig
+    positions: dict[int, Position]
+    last: int | None
+    at: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "record": self.record,
+            "positions": {str(partition): at._asdict() for partition, at in sorted(self.positions.items())},
+            "position": encode_positions({partition: at.offset for partition, at in self.positions.items()}),
+            "last_event": timestamp(self.last),
+            "at": timestamp(self.at),
+        }
+
+
+async def count_at(
+    stack: Stack, contest: str, at: int, now: int, *, sources: bool, progress: Progress | None = None
+) -> Counted:
+    """Count all that was appended up to `at` (us), or, where that is not before `now`, all that the log holds.
+
+    Raises `NotFound`, `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
+    """
+    account, config = await read_contest(stack, contest)
+    found = contest_of(account, config)
+    if found is None or config.contest is None:
+        raise NotFound(f"There is no contest {contest}.")
+    until_ms = at // 1000 if at < now else EVER
+    async with LogReader(stack.kafka_settings) as reader:
+        folds, log_ids, last_ms = await fold_until(stack, reader, contest, until_ms, progress or Progress())
+    offsets = {fold.partition: fold.offset for fold in folds}
+    counts = counts_of([fold.tally.contests.get(contest, ContestTally()) for fold in folds], offsets)
+    results = results_of(found, sources_of(config), counts)
+    return Counted(
+        record=vote_count(found, config.contest.created, counts, results, sources=sources),
+        config=config,
+        positions={partition: Position(log_ids.get(partition, ""), at) for partition, at in offsets.items()},
+        last=last_ms * 1000 if last_ms else None,
+        at=min(at, now),
+    )
+
+
+async def read_contest(stack: Stack, contest: str) -> tuple[str, ContestConfig]:
+    """The account that owns a contest, and the contest's records. Raises `NotFound`."""
+    valkey = open_valkey(stack.valkey)
+    try:
+        views = CatalogueViews(valkey, stack.namespace)
+        account = await views.find_owner("contests", contest)
+        if account is None:
+            raise NotFound(f"There is no contest {contest}.")
+        return account, await views.contest_config(account, contest)
+    finally:
+        await valkey.close()
+
+
+async def fold_until(
+    stack: Stack, reader: LogReader, contest: str, until_ms: int, progress: Progress
+) -> tuple[list[LogFold], dict[int, str], int]:
+    """Each partition up to the first record appended after `until_ms`, and when the last one before was.
+
+    Kafka says where that is, and the records have the last word: it looks times up in an index.
+    """
+    topic = votes_topic(stack.namespace, stack.partitions)
+    partitions = range(topic.partitions)
+    if until_ms == EVER:
+        ends = await reader.end_offsets(topic.name, partitions)
+    else:
+        ends = await reader.offsets_from(topic.name, partitions, until_ms + 1)
+    log_ids = await reader.log_ids(topic.name, partitions)
+    progress.begin(sum(ends.values()))
+    folds, last_ms = [LogFold(partition, contest) for partition in partitions], 0
+    passed: set[int] = set()
+    ranges = {partition: Extent(0, end) for partition, end in ends.items()}
+    async with aclosing(reader.records(topic.name, ranges)) as batches:
+        async for partition, records in batches:
+            taken = list(takewhile(lambda record: record.timestamp_ms <= until_ms, records))
+            if taken and partition not in passed:
+                folds[partition].take(taken)
+                last_ms = max(last_ms, *(record.timestamp_ms for record in taken))
+            if len(taken) < len(records):
+                passed.add(partition)
+            progress.advance(len(records))
+    return folds, log_ids, last_ms

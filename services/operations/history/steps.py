@@ -1,0 +1,176 @@
+"""A contest's events one by one: what became of each, and the counts before and after it."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from libs.contracts.codec import Undecodable
+from libs.results.results import INTERNAL_SOURCES
+from libs.tally.events import ContestClosed, ContestReopened, SourceReported, VoteCast, VoteRemoved
+from libs.tally.figures import Figures
+from libs.tally.sources import SourceTally
+from libs.tally.standing import FoldedVote, Standing, VoteStatus
+from libs.tally.tallies import ContestTally, PartitionTally
+from services.operations.history.merging import Entry
+from services.operations.verification.fold import is_foldable
+
+ContestEvent = VoteCast | VoteRemoved | SourceReported | ContestClosed | ContestReopened
+Outcome = Literal[
+    "counted", "overruled", "late", "removed", "used up", "waits", "taken over", "held", "closed", "reopened",
+    "fenced", "duplicate", "quarantined",
+]  # fmt: skip
+"""`used up`: an id that never came; `waits`: a removal behind the close; `held`: some of a report's ids are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Votes before and after: `total` of the contest, and by participant; of a report both of its source alone,
+    and by the source's own ids. Participants of any status are in it, and internal sources alone."""
+
+    total: tuple[int, int]
+    parts: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event as it was folded. `replaced` is the vote id whose place it took, `held` are ids of the source.
+
+    `partition` is how the counts changed in the event's partition, `contest` in all partitions that are folded.
+    """
+
+    entry: Entry
+    event: ContestEvent
+    outcome: Outcome
+    replaced: str | None
+    held: tuple[str, ...]
+    partition: Change
+    contest: Change
+
+
+class History:
+    """Folds the partitions of one contest, whose events are given in the order in which they are to be told."""
+
+    def __init__(self, contest: str, partitions: Collection[int]) -> None:
+        self._contest = contest
+        self._tallies = {partition: PartitionTally() for partition in partitions}
+        self._sums: Counter[str] = Counter()
+
+    def take(self, entry: Entry) -> Step | None:
+        """None for what is not of this contest."""
+        event, tally = entry.event, self._tallies[entry.partition]
+        if isinstance(event, Undecodable) or getattr(event, "contest", self._contest) != self._contest:
+            return None
+        foldable = is_foldable(event)
+        if not isinstance(event, ContestEvent):
+            if foldable:
+                tally.evolve(event, entry.record.offset, entry.record.timestamp_ms)
+            return None
+        contest = tally.contests.get(self._contest, ContestTally())
+        former = _former(contest, event) if foldable else None
+        names = _names(contest, event, former) if foldable else [""]
+        before = _counts(contest, event, names)
+        outcome = _fold(tally, event, entry) if foldable else "quarantined"
+        contest = tally.contests.get(self._contest, contest)
+        after = _counts(contest, event, names)
+        own = {name: (before[name], after[name]) for name in names}
+        took = isinstance(event, VoteCast) and outcome == "counted" and former is not None
+        return Step(
+            entry=entry,
+            event=event,
+            outcome=outcome,
+            replaced=former.cast.vote_id if took and former is not None else None,
+            held=_held(contest, event) if outcome == "held" else (),
+            partition=_change(own),
+            contest=_change(own if isinstance(event, SourceReported) else self._add(own)),
+        )
+
+    def _add(self, own: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+        whole = {
+            name: (self._sums[name], self._sums[name] + after - before) for name, (before, after) in own.items()
+        }
+        self._sums.update({name: after - before for name, (before, after) in own.items()})
+        return whole
+
+
+def _fold(tally: PartitionTally, event: ContestEvent, entry: Entry) -> Outcome:
+    fenced, duplicates, offset = tally.fenced, tally.duplicates, entry.record.offset
+    tally.evolve(event, offset, entry.record.timestamp_ms)
+    if tally.fenced > fenced:
+        return "fenced"
+    if tally.duplicates > duplicates:
+        return "duplicate"
+    return _outcome(tally.contests[event.contest], event)
+
+
+def _outcome(contest: ContestTally, event: ContestEvent) -> Outcome:
+    """What became of an event that changed something."""
+    match event:
+        case VoteCast():
+            return _CAST[contest.voters[event.voter].votes[event.vote_id].status]
+        case VoteRemoved():
+            if (event.voter, event.vote_id) in contest.waiting:
+                return "waits"
+            return "removed" if contest.voters[event.voter].votes[event.vote_id].cast.choices else "used up"
+        case SourceReported():
+            report = contest.sources[event.source].reports[event.report_id]
+            return "late" if report.late else "held" if report.held else "taken over"
+        case ContestClosed():
+            return "closed"
+        case ContestReopened():
+            return "reopened"
+    assert_never(event)
+
+
+_CAST: Mapping[VoteStatus, Outcome] = {
+    VoteStatus.COUNTED: "counted",
+    VoteStatus.OVERRULED: "overruled",
+    VoteStatus.LATE: "late",
+}
+
+
+def _former(contest: ContestTally, event: ContestEvent) -> FoldedVote | None:
+    """The vote that the event would replace or remove."""
+    if not isinstance(event, VoteCast | VoteRemoved):
+        return None
+    standing = contest.voters.get(event.voter, Standing())
+    return standing.holder(event) if isinstance(event, VoteCast) else standing.votes.get(event.vote_id)
+
+
+def _names(contest: ContestTally, event: ContestEvent, former: FoldedVote | None) -> list[str]:
+    """Whose counts it may change; "" is the contest, or the source."""
+    names = {participant for participant, _ in former.cast.choices} if former is not None else set()
+    match event:
+        case VoteCast():
+            names |= {participant for participant, _ in event.choices}
+        case SourceReported():
+            source = contest.sources.get(event.source, SourceTally())
+            # a permission to go down is for all that are held
+            names = {mapped_id for mapped_id, *_ in event.counts} | (
+                source.held.keys() if event.allow_decrease else set()
+            )
+        case ContestReopened():
+            waiting = (
+                contest.voters[voter].votes.get(name) for voter, name in contest.waiting if voter in contest.voters
+            )
+            names = {participant for vote in waiting if vote is not None for participant, _ in vote.cast.choices}
+    return ["", *sorted(names)]
+
+
+def _counts(contest: ContestTally, event: ContestEvent, names: Collection[str]) -> dict[str, int]:
+    if isinstance(event, SourceReported):
+        figures = contest.sources.get(event.source, SourceTally()).figures
+        total = sum(each.count for each in figures.values())
+        return {name: figures.get(name, Figures()).count if name else total for name in names}
+    return {
+        name: sum(contest.figures.get((name, source), Figures()).count for source in INTERNAL_SOURCES)
+        for name in names
+    }
+
+
+def _held(contest: ContestTally, event: ContestEvent) -> tuple[str, ...]:
+    return contest.sources[event.source].reports[event.report_id].held if isinstance(event, SourceReported) else ()
+
+
+def _change(counts: Mapping[str, tuple[int, int]]) -> Change:
+    return Change(counts[""], {name: pair for name, pair in counts.items() if name})

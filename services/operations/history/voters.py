@@ -1,0 +1,26 @@
+"""From a voter's own id to where the log speaks of that voter."""
+
+from typing import NamedTuple
+
+from libs.contracts.pseudonyms import pseudonym
+from libs.contracts.topics import votes_topic
+from libs.storage.secrets import find_contest_secret
+from libs.storage.store import open_store
+from services.operations.connect import Stack
+
+
+class Voter(NamedTuple):
+    """How one contest's log names a voter, and the only partition that it does so in."""
+
+    pseudonym: str
+    partition: int
+
+
+async def find_voter(stack: Stack, contest: str, voter_id: str | None, anonymous_id: str | None) -> Voter | None:
+    """Exactly one id is given. None where the contest has no secret. Raises `StorageUnavailable`."""
+    secret = await find_contest_secret(open_store(stack.storage_url), contest)
+    if secret is None:
+        return None
+    named = voter_id is not None
+    name = pseudonym(secret, "voter" if named else "anonymous", (voter_id if named else anonymous_id) or "")
+    return Voter(name, votes_topic(stack.namespace, stack.partitions).partition_of(name))

@@ -1,0 +1,176 @@
+"""`tally count` and `tally log`: what a contest was at any instant, and how it came to be, from the log alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from libs.contracts.tokens import decode_positions
+from services.operations.__main__ import app
+from services.operations.stack.supervisor import Supervisor
+from tests.support.sources import Source
+from tests.support.voting import Api, Contest, hours_from_now
+
+
+async def run(stack: Supervisor, *arguments: str) -> Result:
+    """As a process of its own would: not on this test's event loop."""
+    return await asyncio.to_thread(CliRunner().invoke, app, [*arguments, "--data-dir", str(stack.data_dir)])
+
+
+async def counted(stack: Supervisor, contest: Contest, *arguments: str) -> dict[str, Any]:
+    result = await run(stack, "count", "--contest", contest.key, "--sources", "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+async def steps(stack: Supervisor, contest: Contest, *arguments: str) -> list[dict[str, Any]]:
+    result = await run(stack, "log", "--contest", contest.key, "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+async def a_history(api: Api) -> Contest:
+    """Votes of three voters, one of them removed again, and a source that reports."""
+    contest = await api.contest(is_anonymous_voting_enabled=True)
+    sms = Source(contest, "sms")
+    await sms.map("A", is_in_total=True)
+    for participant, voter in (
+        (0, {"voter_id": "ann", "vote_id": "first"}),
+        (1, {"voter_id": "bob"}),
+        (0, {"anonymous_id": "ann"}),
+    ):
+        assert (await contest.vote(participant, **voter)).status_code == 201
+    answer = await contest.client.delete(f"{contest.path}/votes/first", params={"voter_id": "ann"})
+    assert answer.status_code == 204, answer.text
+    await contest.counts((await sms.report(A=5)).headers["tally-position"])
+    return contest
+
+
+def outcomes(told: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(step["type"], step["outcome"]) for step in told]
+
+
+async def test_a_count_of_now_is_the_very_record_that_the_api_serves(api: Api, stack: Supervisor) -> None:
+    contest = await a_history(api)
+    found = await counted(stack, contest)
+    assert found["record"] == await contest.counts()
+    assert found["record"]["count"] == 2 + 5
+    offsets = {int(partition): at["offset"] for partition, at in found["positions"].items()}
+    assert decode_positions(found["position"]) == offsets
+    assert all(at["log_id"] for at in found["positions"].values())
+    assert found["last_event"] >= found["record"]["updated"]
+
+
+async def test_at_the_time_of_each_event_the_count_is_what_the_log_tells(api: Api, stack: Supervisor) -> None:
+    contest = await a_history(api)
+    told = await steps(stack, contest)
+    assert outcomes(told) == [
+        ("VoteCast", "counted"),
+        ("VoteCast", "counted"),
+        ("VoteCast", "counted"),
+        ("VoteRemoved", "removed"),
+        ("SourceReported", "taken over"),
+    ]
+    totals = [step["contest_counts"]["after"]["contest"] for step in told[:-1]]
+    assert totals == [1, 2, 3, 2]
+    assert told[-1]["contest_counts"]["after"] == {"source": 5, "mapped_ids": {"A": 5}}
+    found = [await counted(stack, contest, "--at", step["time"]) for step in told]
+    assert [each["record"]["count"] for each in found] == [1, 2, 3, 2, 7]
+    assert [each["at"] for each in found] == [step["time"] for step in told]
+    for each, step in zip(found, told, strict=True):
+        assert each["record"]["updated"] == each["last_event"] == step["time"]
+        assert each["positions"][str(step["partition"])]["offset"] == step["offset"] + 1
+
+
+async def test_before_the_contest_all_is_zero_and_the_future_is_now(api: Api, stack: Supervisor) -> None:
+    contest = await a_history(api)
+    before = await counted(stack, contest, "--at", "2020-01-01T00:00:00Z")
+    assert before["record"]["count"] == 0
+    assert set(before["record"]["participants"]) == set(contest.participants)
+    assert (before["last_event"], before["record"]["updated"]) == (None, before["record"]["created"])
+    future = await counted(stack, contest, "--at", hours_from_now(1))
+    assert future["record"] == await contest.counts()
+    assert future["at"] < hours_from_now(0).replace("+00:00", "Z")
+
+
+async def test_people_get_a_ranking_and_mistakes_are_named(api: Api, stack: Supervisor) -> None:
+    contest = await a_history(api)
+    shown = await run(stack, "count", "--contest", contest.key)
+    assert shown.exit_code == 0, shown.output
+    first = shown.stdout.splitlines()[0]
+    assert first.startswith(
+        f'rank=1 participant={contest.participants[0]} title="Participant 0" votes=6 share=85.7%'
+    )
+    for arguments in (
+        ("count", "--contest", "nowhere"),
+        ("count", "--contest", contest.key, "--at", "yesterday"),
+        ("log", "--contest", "nowhere"),
+        ("log", "--contest", contest.key, "--voter", "a", "--anonymous", "a"),
+        ("log", "--contest", contest.key, "--partition", "99"),
+        ("log", "--contest", contest.key, "--follow", "--until", "2020-01-01T00:00:00Z"),
+    ):
+        assert (await run(stack, *arguments)).exit_code == 2, arguments
+
+
+async def test_the_log_of_one_voter_is_that_partition_alone(api: Api, stack: Supervisor) -> None:
+    contest = await a_history(api)
+    ann = await steps(stack, contest, "--voter", "ann")
+    assert outcomes(ann) == [("VoteCast", "counted"), ("VoteRemoved", "removed")]
+    assert {step["event"]["vote_id"] for step in ann} == {"first"}
+    assert [step["contest_counts"] for step in ann] == [None, None]
+    (anonymous,) = await steps(stack, contest, "--anonymous", "ann")
+    assert anonymous["event"]["voter"] != ann[0]["event"]["voter"]
+    assert await steps(stack, contest, "--voter", "never voted") == []
+    of_partition = await steps(stack, contest, "--partition", str(ann[0]["partition"]))
+    assert [step for step in of_partition if step["event"].get("vote_id") == "first"] == ann
+
+
+async def test_asking_for_a_voter_makes_no_secret(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    result = await run(stack, "log", "--contest", contest.key, "--voter", "ann")
+    assert result.exit_code == 1
+    assert "nobody has voted" in result.stderr
+    assert not list(stack.data_dir.rglob(contest.key))
+
+
+async def test_times_cut_the_log_where_they_stand_and_counts_go_on_from_there(api: Api, stack: Supervisor) -> None:
+    contest = await a_history(api)
+    told = await steps(stack, contest)
+    assert await steps(stack, contest, "--from", told[2]["time"]) == told[2:]
+    assert await steps(stack, contest, "--until", told[2]["time"]) == told[:2]
+    shown = await run(stack, "log", "--contest", contest.key)
+    lines = shown.stdout.splitlines()
+    assert lines[0] == "Counts are those of the whole contest, by append time."
+    assert "VoteCast counted" in lines[1]
+    assert lines[1].endswith(f"{contest.participants[0]} 0 -> 1; contest 0 -> 1")
+    assert lines[-1] == "5 of 5 events."
+
+
+async def test_who_follows_sees_a_vote_that_is_cast_later_until_interrupted(api: Api, stack: Supervisor) -> None:
+    contest = await a_history(api)
+    words = ["log", "--contest", contest.key, "--follow", "--json", "--data-dir", str(stack.data_dir)]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "services.operations", *words, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    told: list[dict[str, Any]] = []
+
+    async def until(many: int) -> None:
+        while len(told) < many:
+            told.append(json.loads(await process.stdout.readline()))
+
+    async with asyncio.timeout(30):
+        await until(5)
+        await contest.vote(1, "later")
+        await until(6)
+    assert told[-1]["outcome"] == "counted"
+    assert told[-1]["contest_counts"]["after"] == {"contest": 3, "participants": {contest.participants[1]: 2}}
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(10):
+        assert await process.wait() == 0

@@ -1,0 +1,83 @@
+"""Stepping through random logs: what is told of each event adds up to the fold."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from itertools import accumulate
+
+from hypothesis import given
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import LogRecord
+from libs.results.counts import counts_of
+from libs.tally.events import ContestReopened, SourceReported, VoteCast, VoteRemoved
+from libs.tally.standing import VoteStatus
+from libs.tally.tallies import ContestTally
+from services.operations.history.merging import Entry
+from services.operations.history.steps import History, Step
+from tests.libs.views.random_logs import folded, is_poison, logs
+
+CONTEST = "one"
+
+
+def steps_of(*partitions: list[LogRecord]) -> list[Step]:
+    """The steps of the contest over the partitions, merged as the command merges them."""
+    history = History(CONTEST, range(len(partitions)))
+    entries = heapq.merge(
+        *(_entries(number, records) for number, records in enumerate(partitions)),
+        key=lambda entry: (entry.time_ms, entry.partition, entry.record.offset),
+    )
+    return [step for step in map(history.take, entries) if step is not None]
+
+
+def _entries(partition: int, records: list[LogRecord]) -> list[Entry]:
+    times = accumulate((record.timestamp_ms for record in records), max)
+    return [
+        Entry(time_ms, partition, record, vote_codec.decode(record.value))
+        for time_ms, record in zip(times, records, strict=True)
+    ]
+
+
+@given(logs, logs)
+def test_what_is_told_of_each_event_adds_up_to_the_fold(one: list[LogRecord], other: list[LogRecord]) -> None:
+    said: dict[str, int] = {}
+    for step in steps_of(one, other):
+        if isinstance(step.event, SourceReported):
+            continue
+        for name, (before, after) in {"": step.contest.total, **step.contest.parts}.items():
+            assert said.get(name, 0) == before
+            said[name] = after
+    tallies = [folded(log).contests.get(CONTEST, ContestTally()) for log in (one, other)]
+    counts = counts_of(tallies, {})
+    assert {name: count for name, count in said.items() if count} == {
+        name: figures.count for (name, source), figures in counts.figures.items() if not source and figures.count
+    }
+
+
+@given(logs)
+def test_outcomes_are_the_statuses_of_the_ledger(log: list[LogRecord]) -> None:
+    steps = steps_of(log)
+    tally = folded(log).contests.get(CONTEST, ContestTally())
+    told = Counter(step.outcome for step in steps if isinstance(step.event, VoteCast | VoteRemoved))
+    replaced = sum(step.replaced is not None for step in steps)
+    assert told["overruled"] == tally.ids[VoteStatus.OVERRULED]
+    assert told["late"] == tally.ids[VoteStatus.LATE]
+    assert replaced == tally.ids[VoteStatus.REPLACED]
+    at_reopening = tally.ids[VoteStatus.REMOVED] - told["removed"] - told["used up"]
+    assert at_reopening >= 0
+    assert at_reopening == 0 or any(isinstance(step.event, ContestReopened) for step in steps)
+    assert told["counted"] + told["used up"] + told["late"] + told["overruled"] + at_reopening >= sum(
+        tally.ids[status] for status in VoteStatus
+    )
+
+
+@given(logs)
+def test_a_partition_tells_of_every_event_that_names_the_contest(log: list[LogRecord]) -> None:
+    named = [record for record in log if getattr(vote_codec.decode(record.value), "contest", None) == CONTEST]
+    steps = steps_of(log)
+    assert [step.entry.record for step in steps] == named
+    for step in steps:
+        assert (step.outcome == "quarantined") == is_poison(step.entry.record)
+        if step.outcome in ("fenced", "duplicate", "quarantined"):
+            assert step.partition.total[0] == step.partition.total[1]
