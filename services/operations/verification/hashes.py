@@ -12,7 +12,6 @@ from libs.views.packing import FORMS, SOURCES, digest, raw, text, unpack
 from services.operations.verification.difference import Difference
 from services.operations.verification.fold import LogFold
 
-
 VOID_MARK: Final = b"V"
 """Ends the field of a vote whose voiding, or restoring, waits."""
 
