@@ -61,6 +61,14 @@ class Store:
             raise StorageUnavailable(f"object store: {name} vanished", retry_after_s=1)
         return found
 
+    async def names(self, prefix: str) -> list[str]:
+        """Of all objects below `prefix`, in order. Raises `StorageUnavailable`."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                return sorted([row["path"] async for rows in obstore.list(self._backend, prefix) for row in rows])
+        except (BaseError, OSError, TimeoutError) as error:
+            raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
+
     async def delete(self, name: str) -> None:
         """Gone, whether it was there or not. Raises `StorageUnavailable`."""
         try:
@@ -70,6 +78,11 @@ class Store:
             return
         except (BaseError, OSError, TimeoutError) as error:
             raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
+
+
+def world_files(namespace: str) -> str:
+    """What the names of all files and images of one world begin with; it goes when that world is wiped."""
+    return f"worlds/{namespace}/"
 
 
 def open_store(url: str) -> Store:

@@ -20,6 +20,7 @@ from services.operations.status import status
 from services.operations.topics import app as topics
 from services.operations.up import up
 from services.operations.verify import verify
+from services.operations.wipe import wipe
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,7 +29,7 @@ app = typer.Typer(
     help="Tallykeeper: event-sourced vote tallying.",
 )
 
-for command in (up, demo, status, count, log, verify, reopen, doctor):
+for command in (up, demo, status, count, log, verify, reopen, wipe, doctor):
     app.command()(command)
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")

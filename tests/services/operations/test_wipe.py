@@ -1,0 +1,126 @@
+"""`tally wipe`: the test environment is empty afterwards, and production is out of its reach."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from libs.catalogue.keys import issue_key, list_keys
+from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated
+from libs.contracts.topics import test_world as world_of_tests
+from libs.storage.store import open_store, world_files
+from services.operations.__main__ import app
+from tests.libs.catalogue.conftest import TABLE
+from tests.support.catalogue import Catalogue, open_catalogue
+
+
+@pytest.fixture
+async def unfolded(
+    kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Catalogue]:
+    """The test world, without a projector."""
+    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
+    monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
+    monkeypatch.setenv("TALLY_NAMESPACE", namespace)
+    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
+    async with open_catalogue(kafka, valkey_address, world_of_tests(namespace), TABLE) as catalogue:
+        yield catalogue
+
+
+@pytest.fixture
+async def world(unfolded: Catalogue) -> AsyncIterator[Catalogue]:
+    async with unfolded.folding():
+        yield unfolded
+
+
+async def run(*arguments: str, environment: str = "test") -> Result:
+    """As a process of its own would: not on this test's event loop."""
+    words = ["wipe", "--environment", environment, *arguments]
+    return await asyncio.to_thread(CliRunner().invoke, app, words)
+
+
+async def wiped(*arguments: str) -> dict[str, Any]:
+    result = await run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+async def contest(world: Catalogue, account: str, participants: int = 0) -> str:
+    made = await world.create("contests", account, {"title": "Final"})
+    for _ in range(participants):
+        await world.create("participants", account, {}, parent=made.key)
+    return made.key
+
+
+async def test_a_wipe_previews_by_account_and_empties_every_list(world: Catalogue, tmp_path: Path) -> None:
+    """Also of an account that has no key any more, and of files; keys stay until they are asked for."""
+    await contest(world, "a", participants=3)
+    await contest(world, "a")
+    await contest(world, "without-keys")
+    await issue_key(world.writer, "a", ["content:read"])
+    store = open_store(str(tmp_path / "objects"))
+    mine, others = world_files(world.namespace) + "image/1", world_files(f"{world.namespace}2") + "image/1"
+    await store.put_if_absent(mine, b"x")
+    await store.put_if_absent(others, b"x")
+    expected = {
+        "accounts": [
+            {"account": "a", "records": {"contests": 2, "participants": 3}},
+            {"account": "without-keys", "records": {"contests": 1}},
+        ],
+        "objects": 1,
+    }
+    assert await wiped() == {**expected, "executed": False}
+    assert await wiped("--execute") == {**expected, "executed": True}
+    for account in ("a", "without-keys"):
+        assert await world.views.page(account, "contests", limit=9) == []
+    assert (await store.get(mine), await store.get(others)) == (None, b"x")
+    assert (await run()).stdout == "Nothing is there.\n"
+    assert (await wiped("--keys"))["accounts"] == [{"account": "a", "records": {"keys": 1}}]
+    await wiped("--keys", "--execute")
+    assert await list_keys(world.views) == []
+
+
+async def test_what_others_refer_to_goes_after_them(world: Catalogue) -> None:
+    crate = await world.create("crates", "a", {"title": "Held", "shelves": [{"id": "s"}]})
+    await world.create("labels", "a", {"crate": {"key": crate.key}})
+    await world.create("shelf_tags", "a", {"shelf": "s"}, parent=crate.key)
+    assert (await wiped("--execute"))["accounts"][0]["records"] == {"crates": 1, "labels": 1, "shelf_tags": 1}
+    assert (await wiped())["accounts"] == []
+
+
+async def test_records_that_refer_to_one_another_go_too(world: Catalogue) -> None:
+    """Which no order of deletions gets rid of."""
+    named: dict[str, Any] = {"account": "a", "resource": "labels", "record": "{}", "at": 1}
+    first = RecordCreated(key="first", command_id="1", **named)
+    second = RecordCreated(key="second", command_id="2", refs=(("labels", "first"),), **named)
+    version = (await world.writer.record(first)).offset
+    await world.writer.record(second)
+    back = RecordChanged(
+        key="first", command_id="3", refs=(("labels", "second"),), expected_version=version, **named
+    )
+    assert (await world.writer.record(back)).kind is OutcomeKind.OK
+    await wiped("--execute")
+    assert (await wiped())["accounts"] == []
+
+
+async def test_without_a_projector_it_stops_and_goes_on_when_there_is_one(unfolded: Catalogue) -> None:
+    async with unfolded.folding():
+        await contest(unfolded, "a", participants=2)
+    stopped = await run("--execute")
+    assert stopped.exit_code == 3, stopped.output
+    async with unfolded.folding():
+        await wiped("--execute")
+        assert (await wiped())["accounts"] == []
+
+
+async def test_production_is_refused(world: Catalogue) -> None:
+    refused = await run("--execute", environment="production")
+    assert refused.exit_code == 2
+    assert "Only the test environment" in refused.stderr
