@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 
 from libs.results.results import places
-from libs.tally.errors import NotFound
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.history.counting import Counted, count_at
 from services.operations.progress import ProgressBar
@@ -34,11 +33,8 @@ def count(
         now = time.time_ns() // 1000
         when = now if at is None else moment(at, "--at")
         stack = find_stack(data_dir)
-        try:
-            with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
-                counted = await count_at(stack, contest, when, now, sources=sources, progress=progress)
-        except NotFound as error:
-            raise typer.BadParameter(error.message, param_hint="--contest") from None
+        with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
+            counted = await count_at(stack, contest, when, now, sources=sources, progress=progress)
         if as_json:
             print_json(counted.as_json())
         else:

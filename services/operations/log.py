@@ -11,7 +11,6 @@ from rich.console import Console
 from libs.contracts.topics import votes_topic
 from libs.kafka.log import Extent, LogReader
 from libs.tally.errors import NotFound
-from libs.tally.events import VoteCast, VoteRemoved
 from services.operations.connect import DATA_DIR, Stack, find_stack
 from services.operations.history.counting import read_contest
 from services.operations.history.merging import followed, merged
@@ -41,8 +40,7 @@ class Wanted:
     def has(self, step: Step) -> bool:
         if step.entry.time_ms < self.since_ms:
             return False
-        event = step.event
-        return self.voter is None or (isinstance(event, VoteCast | VoteRemoved) and event.voter == self.voter)
+        return self.voter is None or getattr(step.event, "voter", None) == self.voter
 
 
 def log(
@@ -101,8 +99,8 @@ async def _tell(stack: Stack, wanted: Wanted, printer: "_Printer", *, follow: bo
             async with aclosing(merged(reader, topic, ranges)) as entries:
                 async for entry in entries:
                     printer.take(history.take(entry))
-        if not printer.folded:
-            await _must_exist(stack, wanted.contest)
+        if not printer.folded:  # one that was deleted is still in the log; one in neither is nowhere
+            await read_contest(stack, wanted.contest)
         if follow:
             async with aclosing(followed(reader, topic, ends)) as entries:
                 async for entry in entries:
@@ -154,20 +152,12 @@ async def _partition_and_voter(
         raise typer.BadParameter("Give one of --voter, --anonymous and --partition.")
     found = await find_voter(stack, contest, voter, anonymous)
     if found is None:
-        await _must_exist(stack, contest)
+        await read_contest(stack, contest)
         raise NotFound(
             f"No secret of contest {contest} is in the object store: nobody has voted in it yet, or "
             "TALLY_STORAGE_URL names another store."
         )
     return found.partition, found.pseudonym
-
-
-async def _must_exist(stack: Stack, contest: str) -> None:
-    """A contest that was deleted is still in the log; one that is in neither is nowhere."""
-    try:
-        await read_contest(stack, contest)
-    except NotFound as error:
-        raise typer.BadParameter(error.message, param_hint="--contest") from None
 
 
 def _milliseconds(text: str, option: str) -> int:

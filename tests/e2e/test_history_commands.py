@@ -134,7 +134,7 @@ async def test_the_log_of_one_voter_is_that_partition_alone(api: Api, stack: Sup
 async def test_asking_for_a_voter_makes_no_secret(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     result = await run(stack, "log", "--contest", contest.key, "--voter", "ann")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "nobody has voted" in result.stderr
     assert not list(stack.data_dir.rglob(contest.key))
 

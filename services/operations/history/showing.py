@@ -5,7 +5,15 @@ from typing import Any
 from rich.text import Text
 
 from libs.tally.errors import timestamp
-from libs.tally.events import ContestClosed, ContestReopened, SourceReported, VoteCast, VoteRemoved
+from libs.tally.events import (
+    ContestClosed,
+    ContestReopened,
+    SourceReported,
+    VoteCast,
+    VoteRemoved,
+    VoteRestored,
+    VoteVoided,
+)
 from services.operations.history.steps import Change, ContestEvent, Step
 
 ALARMING = {"overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow"}
@@ -49,15 +57,20 @@ def as_line(step: Step, *, whole: bool, short: bool) -> Text:
 def _what(event: ContestEvent, short: bool) -> str:
     match event:
         case VoteCast() | VoteRemoved():
-            voter = f"{event.voter[:SHORT]}…" if short and len(event.voter) > SHORT else event.voter
             anonymous = " anonymous" if event.anonymous else ""
-            return f"voter={voter}{anonymous} vote_id={event.vote_id} source={event.source}"
+            return f"voter={_name(event.voter, short)}{anonymous} vote_id={event.vote_id} source={event.source}"
+        case VoteVoided() | VoteRestored():
+            return f"voter={_name(event.voter, short)} vote_id={event.vote_id} void={event.void}"
         case SourceReported():
             return f"source={event.source} report_id={event.report_id} mode={event.mode}"
         case ContestClosed():
             return f"seq={event.seq}" + (f" source={event.source}" if event.source else "")
         case ContestReopened():
             return f"seq={event.seq}"
+
+
+def _name(voter: str, short: bool) -> str:
+    return f"{voter[:SHORT]}…" if short and len(voter) > SHORT else voter
 
 
 def _arrow(counts: tuple[int, int]) -> str:

@@ -7,7 +7,17 @@ from typing import Literal, assert_never
 
 from libs.contracts.codec import Undecodable
 from libs.results.results import INTERNAL_SOURCES
-from libs.tally.events import ContestClosed, ContestReopened, SourceReported, VoteCast, VoteRemoved
+from libs.tally.events import (
+    ContestClosed,
+    ContestReopened,
+    Fence,
+    LogCreated,
+    SourceReported,
+    VoteCast,
+    VoteRemoved,
+    VoteRestored,
+    VoteVoided,
+)
 from libs.tally.figures import Figures
 from libs.tally.sources import SourceTally
 from libs.tally.standing import FoldedVote, Standing, VoteStatus
@@ -15,12 +25,13 @@ from libs.tally.tallies import ContestTally, PartitionTally
 from services.operations.history.merging import Entry
 from services.operations.verification.fold import is_foldable
 
-ContestEvent = VoteCast | VoteRemoved | SourceReported | ContestClosed | ContestReopened
+VoteEvent = VoteCast | VoteRemoved | VoteVoided | VoteRestored
+ContestEvent = VoteEvent | SourceReported | ContestClosed | ContestReopened
 Outcome = Literal[
-    "counted", "overruled", "late", "removed", "used up", "waits", "taken over", "held", "closed", "reopened",
-    "fenced", "duplicate", "quarantined",
+    "counted", "overruled", "late", "removed", "used up", "voided", "restored", "waits", "taken over", "held",
+    "closed", "reopened", "fenced", "duplicate", "quarantined",
 ]  # fmt: skip
-"""`used up`: an id that never came; `waits`: a removal behind the close; `held`: some of a report's ids are."""
+"""`used up`: an id that never came; `waits`: for a reopening; `held`: some of a report's ids are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +73,7 @@ class History:
         if isinstance(event, Undecodable) or getattr(event, "contest", self._contest) != self._contest:
             return None
         foldable = is_foldable(event)
-        if not isinstance(event, ContestEvent):
+        if isinstance(event, LogCreated | Fence):
             if foldable:
                 tally.evolve(event, entry.record.offset, entry.record.timestamp_ms)
             return None
@@ -108,9 +119,13 @@ def _outcome(contest: ContestTally, event: ContestEvent) -> Outcome:
     match event:
         case VoteCast():
             return _CAST[contest.voters[event.voter].votes[event.vote_id].status]
+        case VoteRemoved() | VoteVoided() | VoteRestored() if contest.closed:
+            return "waits"
+        case VoteVoided():
+            return "voided"
+        case VoteRestored():
+            return "restored"
         case VoteRemoved():
-            if (event.voter, event.vote_id) in contest.waiting:
-                return "waits"
             return "removed" if contest.voters[event.voter].votes[event.vote_id].cast.choices else "used up"
         case SourceReported():
             report = contest.sources[event.source].reports[event.report_id]
@@ -130,8 +145,8 @@ _CAST: Mapping[VoteStatus, Outcome] = {
 
 
 def _former(contest: ContestTally, event: ContestEvent) -> FoldedVote | None:
-    """The vote that the event would replace or remove."""
-    if not isinstance(event, VoteCast | VoteRemoved):
+    """The vote that the event would replace, remove, void or restore."""
+    if not isinstance(event, VoteEvent):
         return None
     standing = contest.voters.get(event.voter, Standing())
     return standing.holder(event) if isinstance(event, VoteCast) else standing.votes.get(event.vote_id)
@@ -151,7 +166,9 @@ def _names(contest: ContestTally, event: ContestEvent, former: FoldedVote | None
             )
         case ContestReopened():
             waiting = (
-                contest.voters[voter].votes.get(name) for voter, name in contest.waiting if voter in contest.voters
+                contest.voters[voter].votes.get(name)
+                for voter, name in {*contest.waiting, *contest.waiting_voids}
+                if voter in contest.voters
             )
             names = {participant for vote in waiting if vote is not None for participant, _ in vote.cast.choices}
     return ["", *sorted(names)]
