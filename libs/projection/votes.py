@@ -22,7 +22,8 @@ IN_FLIGHT = 2
 class VotesProjection:
     """See `Projection` for the contract."""
 
-    def __init__(self, topic: Topic, views: VoteViews, addresses: AddressCounters) -> None:
+    def __init__(self, topic: Topic, views: VoteViews, addresses: AddressCounters | None) -> None:
+        """Without `addresses`, as in a replay, their counters stay as they are."""
         self.topic = topic
         self._views = views
         self._addresses = addresses
@@ -50,19 +51,21 @@ class VotesProjection:
 
     async def _rebuild_addresses(self, items: Sequence[FoldInput]) -> None:
         """Take again what votes took from their addresses' limits, where Valkey may have lost it."""
+        if self._addresses is None:
+            return
         oldest = (time.time() - ADDRESS_LIFE_S) * 1_000_000
-        calls: list[Awaitable[object]] = []
+        addresses, calls = self._addresses, list[Awaitable[object]]()
         for item in items:
             match item.event:
                 case VoteCast(source="c-free", address=str() as address) as cast if cast.accepted_at > oldest:
                     taker = cast.voter if cast.replaces else cast.vote_id
                     expires_at_s = cast.accepted_at // 1_000_000 + ADDRESS_LIFE_S
                     calls += [
-                        self._addresses.take(cast.contest, name, address, taker, count, UNLIMITED, expires_at_s)
+                        addresses.take(cast.contest, name, address, taker, count, UNLIMITED, expires_at_s)
                         for name, count in address_votes(cast.form, cast.choices)
                     ]
                 case VoteRemoved(address=str()) as removal:
-                    calls.append(give_back(self._addresses, removal))
+                    calls.append(give_back(addresses, removal))
         # started in one tick, they arrive in the order of the log
         await asyncio.gather(*calls)
 

@@ -1,21 +1,23 @@
 """The generations of one topic's views: opened, folded, swapped and dropped (`lua/shared/generations.lua`)."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from libs.contracts.log import Behind, Position
 from libs.contracts.topics import Topic
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
-from libs.views.packing import glob_escaped, unpack
+from libs.views.packing import glob_escaped, pack, unpack
 
 Prefix = Literal["votes", "catalogue", "purchases"]
 """Of the names of one library's functions."""
 TAGS: Final[dict[Prefix, str]] = {"votes": "", "catalogue": "c", "purchases": "q"}
 """What stands before the partition in a hash tag."""
+TIMELINE: Final = "*timeline"
+"""The scope of a votes generation that is folded for its timeline alone; it can be no contest's key."""
 SCANNED: Final = 1_000
 WIDTH: Final = 7
 
@@ -26,6 +28,8 @@ class State(StrEnum):
     """Being folded by a replay."""
     FOLLOWING = "following"
     """Folded together with the live one, in the same call."""
+    KEPT = "kept"
+    """The same, of what was read before, or was swapped back."""
     SIDE = "side"
     """To be looked at only, as of some earlier time."""
     BROKEN = "broken"
@@ -36,6 +40,10 @@ class GenerationGone(TallyError):
     """The generation is not there, or broken: it was dropped, or Valkey lost it."""
 
     code = "views_unavailable"
+
+    @classmethod
+    def of(cls, number: int | None, base: str) -> Self:
+        return cls(f"Generation {number} of {base} is gone, or broken. Start the replay anew.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,20 @@ class PartitionGenerations:
 
     def get(self, number: int) -> Generation | None:
         return self.live if number == self.live.number else self.others.get(number)
+
+
+class Differing(NamedTuple):
+    """A part of a key that two generations hold differently; `live` or `other` is "" where it is missing."""
+
+    partition: int
+    key: str
+    field: str
+    live: bytes
+    other: bytes
+
+
+class Moving(Exception):
+    """The two generations stand at different positions just now: ask again."""
 
 
 class Swap(NamedTuple):
@@ -106,6 +128,39 @@ class Generations:
         """Have readers see what the generation holds; `read` False: no more (of one with a narrower scope)."""
         done, *reason = await self._call("swap", partition, number, int(read))
         return Swap(bool(done), reason[0].decode() if reason else "")
+
+    async def touch(self, partition: int, number: int, position: Position) -> State:
+        """Fold nothing into the generation, which stands at `position`; what that makes of it."""
+        args = position.log_id, position.offset, position.offset, pack([]), number
+        reply = await self._call("fold", partition, *args)
+        if reply[0] == -1:
+            raise GenerationGone.of(number, self.base(partition))
+        return State(reply[-1].decode())
+
+    async def differences(self, partition: int, number: int, names: Collection[str]) -> AsyncIterator[Differing]:
+        """What the generation holds otherwise than the live one, in the keys of these names.
+
+        Each page of a key is compared where both stand at the same position. Raises `Moving`.
+        """
+        for name in names:
+            for which in ("live", "other"):
+                cursor: bytes | None = b"0"
+                while cursor is not None:
+                    args = self.base(partition), number, name, cursor, which
+                    reply = unpack(await self._valkey.call("FCALL_RO", f"{self.prefix}_compare", 1, *args))
+                    if len(reply) == 1:
+                        raise Moving
+                    cursor = None if reply[0] == b"0" else reply[0]
+                    for field, live, other in zip(*(reply[1][at::3] for at in range(3)), strict=True):
+                        yield Differing(partition, name, field.decode(errors="replace"), live, other)
+
+    async def names(self, numbers: Collection[int]) -> dict[int, set[str]]:
+        """By partition, the names of the keys within these generations."""
+        found: dict[int, set[str]] = {}
+        for partition, number, key in await self._keys():
+            if number in numbers:
+                found.setdefault(partition, set()).add(key.decode().partition("}:g")[2].partition(":")[2])
+        return found
 
     async def drop(self, partition: int, number: int) -> None:
         """Fold it no further. `sweep` deletes what it holds. The live one is never dropped."""
@@ -158,7 +213,7 @@ async def apply(
     args = start.log_id, start.offset, end, items, *into
     reply = await valkey.call("FCALL", f"{prefix}_{function}", 1, base, *args)
     if reply[0] == -1:
-        raise GenerationGone(f"Generation {generation} of {base} is gone, or broken. Start the replay anew.")
+        raise GenerationGone.of(generation, base)
     if reply[0] == 0:
         raise Behind(Position(reply[1].decode(), int(reply[2])) if reply[1] else None)
 

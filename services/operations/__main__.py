@@ -15,6 +15,7 @@ from services.operations.keys import app as keys
 from services.operations.log import log
 from services.operations.purchases import app as purchases
 from services.operations.reopen import reopen
+from services.operations.replay import app as replay
 from services.operations.sources import app as sources
 from services.operations.status import status
 from services.operations.topics import app as topics
@@ -34,6 +35,7 @@ for command in (up, demo, status, count, log, verify, reopen, wipe, doctor):
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(purchases, name="purchases")
+app.add_typer(replay, name="replay")
 app.add_typer(sources, name="sources")
 app.add_typer(topics, name="topics")
 

@@ -33,36 +33,47 @@ async def compare(
     *,
     progress: Progress | None = None,
     inspect: Callable[[LogFold], None] = lambda _: None,
+    generation: int | None = None,
+    partitions: Collection[int] | None = None,
 ) -> Report:
     """Compare the views of one contest, or of all, with an independent fold straight from the log.
 
-    Every piece of a view is compared at the very position that it carries, so votes may come in meanwhile.
+    The live views, or those of another `generation`; all `partitions`, or some. Every piece of a view is compared
+    at the very position that it carries, so votes may come in meanwhile.
     `inspect` sees each partition's fold before it is forgotten. Raises `LogUnavailable`, `LogChanged` and
     `ViewsUnavailable`.
     """
     valkey = open_valkey(stack.valkey)
     try:
         async with LogReader(stack.kafka_settings) as reader:
-            return await _Comparison(stack, contest, valkey, reader, progress or Progress()).run(inspect)
+            comparison = _Comparison(stack, contest, valkey, reader, progress or Progress(), generation)
+            return await comparison.run(inspect, partitions)
     finally:
         await valkey.close()
 
 
 class _Comparison:
     def __init__(
-        self, stack: Stack, contest: str | None, valkey: Valkey, reader: LogReader, progress: Progress
+        self,
+        stack: Stack,
+        contest: str | None,
+        valkey: Valkey,
+        reader: LogReader,
+        progress: Progress,
+        generation: int | None,
     ) -> None:
         self._contest = contest
+        self._of_one_contest = generation is not None and contest is not None
         self._topic = votes_topic(stack.namespace, stack.partitions)
-        self._views = VoteViews(valkey, stack.namespace)
-        self._pages = LedgerPages(valkey, stack.namespace)
+        self._views = VoteViews(valkey, stack.namespace, generation)
+        self._pages = LedgerPages(valkey, stack.namespace, generation)
         self._reader = reader
         self._progress = progress
 
-    async def run(self, inspect: Callable[[LogFold], None]) -> Report:
+    async def run(self, inspect: Callable[[LogFold], None], some: Collection[int] | None) -> Report:
         began = time.monotonic()
         report = Report()
-        partitions = range(self._topic.partitions)
+        partitions = range(self._topic.partitions) if some is None else some
         log_ids = await self._reader.log_ids(self._topic.name, partitions)
         states = await asyncio.gather(*(self._views.state(partition) for partition in partitions))
         self._progress.begin(sum(state.position.offset for state in states))
@@ -94,7 +105,13 @@ class _Comparison:
         """Compare the contests that the view holds, then those that only the log knows."""
         compared: set[str] = set()
         while True:
-            pieces = await read_pieces(self._views, self._pages, fold.partition, sorted(wanted - compared))
+            pieces = await read_pieces(
+                self._views,
+                self._pages,
+                fold.partition,
+                sorted(wanted - compared),
+                figures_of_all=not self._of_one_contest,
+            )
             position = pieces[-1].position
             if not await self._can_fold(fold, found, log_id, pieces):
                 return position

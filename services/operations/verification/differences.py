@@ -14,16 +14,16 @@ from services.operations.verification.fold import LogFold
 from services.operations.verification.hashes import index_of
 
 
-def state_differences(fold: LogFold, state: PartitionState) -> Iterator[Difference]:
-    """The records that changed nothing, and the fence."""
+def state_differences(fold: LogFold, state: PartitionState, figures_of_all: bool) -> Iterator[Difference]:
+    """The fence and, of a view of all contests, the records that changed nothing."""
     tally = fold.tally
-    for what, log, view in (
-        ("fence", tally.fence, state.fence),
+    told = [
         ("fenced", tally.fenced, state.fenced),
         ("duplicates", tally.duplicates, state.duplicates),
         ("overruled", tally.overruled, state.overruled),
         ("quarantined", fold.quarantined, state.quarantined),
-    ):
+    ]
+    for what, log, view in [("fence", tally.fence, state.fence), *(told if figures_of_all else ())]:
         if log != view:
             yield Difference(fold.partition, what, str(log), str(view))
 

@@ -28,13 +28,16 @@ class Piece(NamedTuple):
 
 
 async def read_pieces(
-    views: VoteViews, pages: LedgerPages, partition: int, contests: Sequence[str]
+    views: VoteViews, pages: LedgerPages, partition: int, contests: Sequence[str], *, figures_of_all: bool = True
 ) -> list[Piece]:
-    """The partition's state, and all that its view holds about `contests`, in the order of reading."""
+    """The partition's state, and all that its view holds about `contests`, in the order of reading.
+
+    Without `figures_of_all` the state says nothing of other contests: a generation of one contest alone.
+    """
     state, counts = await asyncio.gather(
         views.state(partition), asyncio.gather(*(views.counts(partition, contest) for contest in contests))
     )
-    pieces = [Piece(state.position, partial(state_differences, state=state))]
+    pieces = [Piece(state.position, partial(state_differences, state=state, figures_of_all=figures_of_all))]
     for contest, count in zip(contests, counts, strict=True):
         assert count is not None, "counts were asked for unconditionally"
         pieces.append(Piece(count.position, partial(counts_differences, contest=contest, counts=count)))

@@ -5,10 +5,18 @@
 --   base:g<number>:... what a generation holds; its position is base:g<number>:position
 -- One of a narrower scope never is the live one: what it holds changes places with what the live one held, and `read`
 -- says whether it has (1) or not (0).
--- A generation is being folded by a replay (BUILDING), or together with the live one, in the same call (FOLLOWING), or
--- holds what one was until some time, to be looked at only (SIDE), or could not be folded further (BROKEN).
+-- A generation is being folded by a replay (BUILDING), or together with the live one, in the same call (FOLLOWING, and
+-- KEPT once it was swapped), or holds what one was until some time, to be looked at only (SIDE), or could not be folded
+-- further (BROKEN).
 
-local BUILDING, FOLLOWING, SIDE, BROKEN = 'building', 'following', 'side', 'broken'
+local BUILDING, FOLLOWING, KEPT, SIDE, BROKEN = 'building', 'following', 'kept', 'side', 'broken'
+
+-- how the parts of a key are walked through, and looked up
+local SCANS = {
+  hash = { walk = 'HSCAN', look = 'HGET', width = 2 },
+  zset = { walk = 'ZSCAN', look = 'ZSCORE', width = 2 },
+  set = { walk = 'SSCAN', look = 'SISMEMBER', width = 1 },
+}
 
 -- while a library is being loaded, none of these is there yet
 local function call(...) return redis.call(...) end
@@ -102,7 +110,7 @@ local function generations_of(prefix, schema, fold, exchange)
     fold(views, items, tonumber(args[2]), '', base)
     finish(views, args)
     for number, row in pairs(rows(base).opened) do
-      if row.state == FOLLOWING then follow(base, number, row, args, items) end
+      if row.state == FOLLOWING or row.state == KEPT then follow(base, number, row, args, items) end
     end
     return { 1 }
   end)
@@ -154,19 +162,19 @@ local function generations_of(prefix, schema, fold, exchange)
     local row = all.opened[number]
     if not row then return { 0, 'gone' } end
     if row.scope ~= '' and row.read == wanted then return { 2 } end
-    if row.state ~= FOLLOWING then return { 0, row.state } end
+    if row.state ~= FOLLOWING and row.state ~= KEPT then return { 0, row.state } end
     local views, live = at(base, number), at(base, all.live)
     local log, offset = position(views)
     local live_log, live_offset = position(live)
     if log ~= live_log or offset ~= live_offset then return { 0, 'moving' } end
     if row.scope ~= '' then
       exchange(views, live, row.scope)
-      row.read = wanted
+      row.state, row.read = KEPT, wanted
       keep(base, number, row)
     else
       local former = all.schema or schema
       call('HDEL', key(base), whole(number))
-      keep(base, all.live, { state = former == schema and FOLLOWING or BROKEN, scope = '', schema = former, read = 0 })
+      keep(base, all.live, { state = former == schema and KEPT or BROKEN, scope = '', schema = former, read = 0 })
       call('HSET', key(base), 'live', whole(number), 'schema', row.schema)
     end
     call('HINCRBY', key(base), 'swaps', 1)
@@ -182,6 +190,31 @@ local function generations_of(prefix, schema, fold, exchange)
     call('HDEL', key(keys[1]), args[1])
     return 1
   end)
+
+  -- ARGV: number, name of a key within a generation, cursor ('0' to begin), and which to walk through: 'live', or 'other'
+  -- for what the live one lacks. {next cursor ('0' at the end), {field, value of the live one, of the other, ...}}: what
+  -- differs, '' where it is missing; {'moving'} while the two stand elsewhere.
+  redis.register_function({ function_name = prefix .. '_compare', flags = { 'no-writes' }, callback = function(keys, args)
+    local base, name, of_live = keys[1], ':' .. args[2], args[4] == 'live'
+    local live, other = at(base, rows(base).live), at(base, tonumber(args[1]))
+    local log, offset = position(live)
+    local other_log, other_offset = position(other)
+    if log ~= other_log or offset ~= other_offset then return pack({ 'moving' }) end
+    local walked, looked = (of_live and live or other) .. name, (of_live and other or live) .. name
+    local scan = SCANS[call('TYPE', walked).ok]
+    if not scan then return pack({ '0', {} }) end
+    local page, found = call(scan.walk, walked, args[3], 'COUNT', 500), {}
+    for i = 1, #page[2], scan.width do
+      local field, here = page[2][i], scan.width == 2 and page[2][i + 1] or '1'
+      local there = call(scan.look, looked, field)
+      there = there and there ~= 0 and tostring(there) or ''
+      if of_live and here ~= there or there == '' then
+        found[#found + 1], found[#found + 2] = field, of_live and here or ''
+        found[#found + 1] = of_live and there or here
+      end
+    end
+    return pack({ page[1], found })
+  end })
 
   -- {live, swaps, last, schema of the code, number, state, scope, schema, read, log id, offset, ...}, the live one first
   redis.register_function({ function_name = prefix .. '_generations', flags = { 'no-writes' }, callback = function(keys)

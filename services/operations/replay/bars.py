@@ -1,0 +1,89 @@
+"""How a replay shows how far it is: a bar a partition on a terminal, a line now and then elsewhere."""
+
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Final, Self
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+LINE_S: Final = 5.0
+ALL: Final = -1
+
+
+class Bars:
+    """Told offsets by partition; knows how many events were folded since it began, in how long."""
+
+    def __init__(self, title: str, starts: Mapping[int, int], ends: Mapping[int, int], *, quiet: bool) -> None:
+        """Each partition stands at its start and is to come to its end, or a little further."""
+        self._title = title
+        self._starts = dict(starts)
+        self._at = dict(starts)
+        self._ends = dict(ends)
+        self._began = self._said = time.monotonic()
+        console = Console(stderr=True)
+        self._lines = not quiet and not console.is_terminal
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+        )
+        shown = not quiet and console.is_terminal
+        self._bar = Progress(*columns, console=console, transient=True) if shown else None
+        self._tasks: dict[int, TaskID] = {}
+        self._took: float | None = None
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            for partition, start in self._starts.items():
+                name = f"{self._title} {partition}"
+                self._tasks[partition] = self._task(name, self._ends[partition], start)
+            self._tasks[ALL] = self._task("all", sum(self._ends.values()), sum(self._starts.values()))
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._took = self.seconds
+        if self._bar is not None:
+            self._bar.stop()
+
+    @property
+    def events(self) -> int:
+        return sum(self._at.values()) - sum(self._starts.values())
+
+    @property
+    def seconds(self) -> float:
+        return self._took if self._took is not None else time.monotonic() - self._began
+
+    @property
+    def events_per_s(self) -> float:
+        return self.events / max(self.seconds, 1e-6)
+
+    def told(self, partition: int, offset: int) -> None:
+        self._at[partition] = offset
+        self._ends[partition] = max(self._ends[partition], offset)
+        if self._bar is not None:
+            mine = (offset - self._starts[partition]) / max(self.seconds, 1e-6)
+            self._show(partition, offset, self._ends[partition], mine)
+            self._show(ALL, sum(self._at.values()), sum(self._ends.values()), self.events_per_s)
+        elif self._lines and time.monotonic() - self._said > LINE_S:
+            self._said = time.monotonic()
+            self.line()
+
+    def line(self, say: Callable[[str], None] = lambda line: typer.echo(line, err=True)) -> None:
+        at, end = sum(self._at.values()), sum(self._ends.values())
+        left = (end - at) / max(self.events_per_s, 1)
+        say(f"{self._title}: {at:,} of {end:,} events, {self.events_per_s:,.0f} a second, {left:,.0f} s left")
+
+    def _task(self, name: str, end: int, start: int) -> TaskID:
+        assert self._bar is not None
+        return self._bar.add_task(name, total=end, completed=start, rate="")
+
+    def _show(self, task: int, at: int, end: int, rate: float) -> None:
+        assert self._bar is not None
+        self._bar.update(self._tasks[task], completed=at, total=end, rate=f"{rate:,.0f}/s")

@@ -1,0 +1,151 @@
+"""A replay from its beginning, or from where it was interrupted, to the swap."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from libs.kafka.log import LogReader
+from libs.projection.replay import Replay
+from libs.tally.errors import ViewsUnavailable
+from libs.views.client import Valkey
+from libs.views.generations import GenerationGone, Generations
+from services.operations.connect import Stack
+from services.operations.progress import ProgressBar
+from services.operations.replay.bars import Bars
+from services.operations.replay.targets import Target, next_number, unfinished
+from services.operations.replay.verifying import Verdict, verify_generation
+from services.operations.verification.fold import without_gc
+
+SWAP_S: Final = 60.0
+"""How long the live generation is waited for, to come as far as the other one."""
+AGAIN_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a replay did. `swapped`: readers see generation `number` now; `resumed`: another run had begun it."""
+
+    target: Target
+    number: int
+    resumed: bool
+    events: int
+    seconds: float
+    events_per_s: float
+    verdict: Verdict | None
+    swapped: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "projection": self.target.name,
+            "contest": self.target.contest,
+            "generation": self.number,
+            "resumed": self.resumed,
+            "events": self.events,
+            "seconds": round(self.seconds, 3),
+            "events_per_s": round(self.events_per_s),
+            "verified": None if self.verdict is None else self.verdict.as_json(),
+            "swapped": self.swapped,
+        }
+
+
+class Job:
+    """Rebuilds one target. Every step is written down in the generations themselves, so it can be taken again."""
+
+    def __init__(
+        self, valkey: Valkey, reader: LogReader, stack: Stack, target: Target, *, parallel: int, quiet: bool
+    ) -> None:
+        """`parallel`: how many partitions are folded at a time."""
+        self._valkey = valkey
+        self._reader = reader
+        self._stack = stack
+        self._target = target
+        self._generations = target.row.generations(valkey, stack)
+        self._partitions = target.of(self._generations.topic.partitions)
+        self._slots = asyncio.Semaphore(parallel)
+        self._quiet = quiet
+
+    async def run(self, *, accept: bool = False) -> Rebuilt:
+        """Fold, verify, swap; with `accept` also where other projections than the votes differ from the live one.
+
+        Raises `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; run again it goes on.
+        """
+        number, resumed = await self._open()
+        bars = await self._fold(number, None)
+        with ProgressBar("Verifying", enabled=not self._quiet) as progress, without_gc():
+            verdict = await verify_generation(
+                self._valkey, self._stack, self._target, number, self._partitions, progress
+            )
+        swapped = verdict.equal or (accept and verdict.report is None)
+        if swapped:
+            for partition in self._partitions:
+                await swap(self._generations, partition, number)
+        done = bars.events, bars.seconds, bars.events_per_s
+        return Rebuilt(self._target, number, resumed, *done, verdict, swapped)
+
+    async def look(self, stops: Mapping[int, int]) -> Rebuilt:
+        """Fold up to the offsets `stops` into a generation that is never read, only looked at."""
+        number = next_number(await self._generations.read_all())
+        for partition in self._partitions:
+            await self._generations.open(partition, number, self._target.scope, side=True)
+        bars = await self._fold(number, stops)
+        return Rebuilt(self._target, number, False, bars.events, bars.seconds, bars.events_per_s, None, False)
+
+    async def _open(self) -> tuple[int, bool]:
+        found = await self._generations.read_all()
+        known = unfinished(found, self._target.scope)
+        number = next_number(found) if known is None else known
+        for partition in self._partitions:
+            if not await self._generations.open(partition, number, self._target.scope):
+                one = found[partition].get(number)
+                if one is None or one != found[partition].live:
+                    raise GenerationGone.of(number, self._generations.base(partition))
+        return number, known is not None
+
+    async def _fold(self, number: int, stops: Mapping[int, int] | None) -> Bars:
+        topic = self._generations.topic.name
+        ends = stops or await self._reader.end_offsets(topic, self._partitions)
+        standing = {partition: await self._generations.read(partition) for partition in self._partitions}
+        starts = {}
+        for partition, found in standing.items():
+            one = found.get(number)
+            starts[partition] = 0 if one is None or one.position is None else one.position.offset
+        projection = self._target.row.into(self._valkey, self._stack, number)
+        replay = Replay(projection, self._generations, self._reader, number)
+        with Bars(self._target.title, starts, ends, quiet=self._quiet) as bars:
+
+            async def fold(partition: int) -> None:
+                async with self._slots:
+                    if stops is not None:
+                        await replay.fold(partition, stops[partition], bars.told)
+                    elif number != standing[partition].live.number:
+                        await replay.follow(partition, bars.told)
+
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for partition in self._partitions:
+                        group.create_task(fold(partition))
+            except ExceptionGroup as group_error:
+                raise group_error.exceptions[0] from None
+        return bars
+
+
+async def swap(generations: Generations, partition: int, number: int, *, read: bool = True) -> None:
+    """Swap as soon as both generations stand at one position; raises `ViewsUnavailable` where that takes long."""
+    deadline = time.monotonic() + SWAP_S
+    while True:
+        found = await generations.swap(partition, number, read=read)
+        if found.done:
+            return
+        if found.reason != "moving":
+            raise GenerationGone(
+                f"Generation {number} of {generations.base(partition)} cannot be swapped in: it is {found.reason}."
+            )
+        if time.monotonic() > deadline:
+            raise ViewsUnavailable(
+                f"The live view of {generations.topic.name}/{partition} does not come as far as generation {number}. "
+                "Is a projector running? The same command goes on",
+                retry_after_s=1,
+            )
+        await asyncio.sleep(AGAIN_S)

@@ -1,0 +1,136 @@
+"""Whether a generation holds what it should, and what would change for readers if it were read."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from libs.tally.figures import Figures
+from libs.views.client import Valkey
+from libs.views.generations import Differing, Generations, Moving
+from libs.views.ledger import LedgerPages
+from libs.views.votes import VoteViews
+from services.operations.connect import Stack
+from services.operations.progress import Progress
+from services.operations.replay.targets import Target
+from services.operations.verification.comparison import compare
+from services.operations.verification.report import Report
+
+ATTEMPTS: Final = 500
+AGAIN_S: Final = 0.02
+MOST_KEPT: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What readers see of a participant ("": the contest) now, and what they would see."""
+
+    contest: str
+    participant: str
+    before: Figures
+    after: Figures
+
+    def as_json(self) -> dict[str, Any]:
+        def shown(figures: Figures) -> dict[str, int]:
+            return {"count": figures.count, "unique": figures.unique, "anonymous": figures.anonymous}
+
+        where = {"contest": self.contest, "participant": self.participant}
+        return {**where, "before": shown(self.before), "after": shown(self.after)}
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found. Of the votes: `report` compares the generation with an independent fold of the log, and
+    `changes` with what is read now; of other projections `differing` is what the live one holds otherwise.
+    """
+
+    report: Report | None = None
+    changes: list[Change] = field(default_factory=list)
+    differing: list[Differing] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        return not self.differing if self.report is None else self.report.equal
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"equal": self.equal}
+        if self.report is not None:
+            found |= {"report": self.report.as_json(), "changes": [change.as_json() for change in self.changes]}
+        else:
+            found["differences"] = [
+                {"partition": one.partition, "key": one.key, "field": one.field} for one in self.differing
+            ]
+        return found
+
+
+async def verify_generation(
+    valkey: Valkey, stack: Stack, target: Target, number: int, partitions: Collection[int], progress: Progress
+) -> Verdict:
+    """Compare generation `number` with the log where there is an independent fold of it, else with the live one.
+
+    Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
+    """
+    if target.row.prefix == "votes":
+        report = await compare(stack, target.contest, progress=progress, generation=number, partitions=partitions)
+        return Verdict(report, await changes(valkey, stack, target, number, partitions))
+    generations = target.row.generations(valkey, stack)
+    return Verdict(differing=await _differing(generations, target, number, partitions))
+
+
+async def changes(
+    valkey: Valkey, stack: Stack, target: Target, number: int, partitions: Collection[int]
+) -> list[Change]:
+    """What readers would see otherwise, summed over partitions; votes that come in meanwhile are in both."""
+    live, other = VoteViews(valkey, stack.namespace), VoteViews(valkey, stack.namespace, number)
+    if target.contest is None:
+        pages = LedgerPages(valkey, stack.namespace), LedgerPages(valkey, stack.namespace, number)
+        found = [await each.contests() for each in pages]
+        contests = {name for held in found for partition in partitions for name in held.get(partition, ())}
+    else:
+        contests = {target.contest}
+    return [change for contest in sorted(contests) for change in await _changes(live, other, contest, partitions)]
+
+
+async def _changes(live: VoteViews, other: VoteViews, contest: str, partitions: Collection[int]) -> list[Change]:
+    sums: dict[str, list[Figures]] = {}
+    for partition in partitions:
+        for _ in range(ATTEMPTS):
+            parts = await asyncio.gather(live.counts(partition, contest), other.counts(partition, contest))
+            if parts[0] is not None and parts[1] is not None and parts[0].position == parts[1].position:
+                break
+            await asyncio.sleep(AGAIN_S)
+        for side, part in enumerate(parts):
+            assert part is not None, "asked for unconditionally"
+            for (participant, source), figures in part.figures.items():
+                if not source:
+                    both = sums.setdefault(participant, [Figures(), Figures()])
+                    both[side] = both[side] + figures
+    return [
+        Change(contest, participant, *both) for participant, both in sorted(sums.items()) if both[0] != both[1]
+    ]
+
+
+async def _differing(
+    generations: Generations, target: Target, number: int, partitions: Collection[int]
+) -> list[Differing]:
+    live = {one.live.number for one in await generations.read_all()}
+    names = await generations.names({*live, number})
+    found: list[Differing] = []
+    for partition in partitions:
+        compared = sorted(
+            name
+            for name in names.get(partition, ())
+            if not any(name == kept or name.startswith(f"{kept}:") for kept in target.row.not_compared)
+        )
+        for name in compared:
+            found += await _differing_key(generations, partition, number, name)
+    return found[:MOST_KEPT]
+
+
+async def _differing_key(generations: Generations, partition: int, number: int, name: str) -> list[Differing]:
+    for _ in range(ATTEMPTS):
+        try:
+            return [one async for one in generations.differences(partition, number, [name])]
+        except Moving:
+            await asyncio.sleep(AGAIN_S)
+    return [Differing(partition, name, "", b"", b"")]
