@@ -237,11 +237,9 @@ async def _look(
 async def _stops(desk: Desk, target: Target, until: str | None, token: str | None) -> dict[int, int] | None:
     """Where to stop in each partition; None where a position of the votes says nothing of this topic."""
     topic = target.row.topic(desk.stack)
-    ends = await desk.reader.end_offsets(topic.name, range(topic.partitions))
+    partitions = range(topic.partitions)
     if until is not None:
-        return await desk.reader.offsets_from(
-            topic.name, range(topic.partitions), moment(until, "--until") // 1000
-        )
+        return await desk.reader.offsets_from(topic.name, partitions, moment(until, "--until") // 1000)
     if target.row.prefix != "votes":
         return None
     try:

@@ -144,7 +144,7 @@ async def swap(generations: Generations, partition: int, number: int, *, read: b
             )
         if time.monotonic() > deadline:
             raise ViewsUnavailable(
-                f"The live view of {generations.topic.name}/{partition} does not come as far as generation {number}. "
+                f"The live view of {generations.topic.name}/{partition} does not come as far as the new one. "
                 "Is a projector running? The same command goes on",
                 retry_after_s=1,
             )

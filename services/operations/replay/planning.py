@@ -124,7 +124,6 @@ async def _events_per_s(reader: LogReader, stack: Stack) -> float:
 
 
 async def _free_bytes(valkey: Valkey) -> int:
-    text = (await valkey.call("INFO", "memory")).decode()
-    told = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    limit = int(told["maxmemory"]) or int(told["total_system_memory"])
+    told = await valkey.call("INFO", "memory")
+    limit: int = told["maxmemory"] or told["total_system_memory"]
     return max(0, limit - int(told["used_memory"]))
