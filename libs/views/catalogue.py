@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, NamedTuple, assert_never
 
 import msgpack
 
@@ -31,6 +31,14 @@ from libs.views.generations import apply
 Order = Literal["created", "updated"]
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 
+
+class Mark(NamedTuple):
+    """Where a view stands, and how often it was exchanged for one folded anew."""
+
+    position: Position | None
+    swaps: int
+
+
 ANY_VERSION = -1
 REASON_SIZE = 500
 
@@ -53,6 +61,11 @@ class CatalogueViews:
         named = "" if self._generation is None else self._generation
         log, offset, *_ = await self._read("catalogue_position", partition, named)
         return _position(log, offset)
+
+    async def mark(self, partition: int) -> Mark:
+        """Equal marks: nothing that is read has changed in between."""
+        log, offset, _, _, swaps = await self._read("catalogue_position", partition, "")
+        return Mark(_position(log, offset), swaps)
 
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
         """As `generations.apply` says."""

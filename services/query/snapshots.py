@@ -10,10 +10,10 @@ from typing import Final, Protocol
 from libs.catalogue.contests import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue import ContestConfig
-from libs.contracts.log import Position
 from libs.contracts.topics import Topic
 from libs.results.counts import Counts
 from libs.tally.errors import NotFound
+from libs.views.catalogue import Mark
 from services.query.counts import ContestSums, CountViews
 from services.query.positions import PositionWatch
 from services.query.rounds import Rounds
@@ -31,18 +31,18 @@ NO_POSITIONS: Final[Mapping[int, int]] = {}
 class Catalogue(Protocol):
     """What is needed of the catalogue's views."""
 
-    async def position(self, partition: int) -> Position | None: ...
+    async def mark(self, partition: int) -> Mark: ...
 
     async def contest_config(self, account: str, contest: str) -> ContestConfig: ...
 
 
 @dataclass(slots=True)
 class Entry:
-    """What is kept of one contest. `seen` is the catalogue's position before `config` was read."""
+    """What is kept of one contest. `seen` is where the catalogue stood before `config` was read."""
 
     sums: ContestSums
-    wanted: Position | None = None
-    seen: Position | None = None
+    wanted: Mark | None = None
+    seen: Mark | None = None
     snapshot: Snapshot | None = None
     fresh_until: float = 0.0
     rounds: Rounds[Snapshot] = field(init=False)
@@ -79,14 +79,14 @@ class Snapshots:
         self, account: str, key: str, wanted: Mapping[int, int] = NO_POSITIONS, within_s: float = 5.0
     ) -> Snapshot:
         """A snapshot in which all offsets before `wanted` are in. Raises `NotFound` and `ViewsUnavailable`."""
-        position = await self._looks[self._partition(account)].next()
+        mark = await self._looks[self._partition(account)].next()
         entry = self._entry(account, key)
-        fresh = entry.seen == position and asyncio.get_running_loop().time() < entry.fresh_until
+        fresh = entry.seen == mark and asyncio.get_running_loop().time() < entry.fresh_until
         if wanted and not (entry.snapshot and covers(entry.snapshot.counts.positions, wanted)):
             await self._watch.reach(wanted, within_s)
             fresh = False
         if entry.snapshot is None or not fresh:
-            entry.wanted = position
+            entry.wanted = mark
             return await entry.rounds.next()
         entry.snapshot = entry.snapshot.at(now())
         return entry.snapshot
@@ -131,8 +131,8 @@ class Snapshots:
             self._entries.move_to_end((account, key))
         return snapshot
 
-    def _look(self, partition: int) -> "Rounds[Position | None]":
-        return Rounds(lambda: self._catalogue.position(partition), LOOK_APART_S)
+    def _look(self, partition: int) -> "Rounds[Mark]":
+        return Rounds(lambda: self._catalogue.mark(partition), LOOK_APART_S)
 
     def _partition(self, account: str) -> int:
         partition = self._partition_of.get(account)

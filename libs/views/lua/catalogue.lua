@@ -313,11 +313,11 @@ local function read(name, callback)
     callback = function(keys, args) return callback(generations.view(keys[1]), args) end })
 end
 
--- ARGV: generation ('' the live one). {log id, offset, records in quarantine, log time (ms)}; log id '' when nothing
--- was folded
+-- ARGV: generation ('' the live one). {log id, offset, records in quarantine, log time (ms), swaps}; log id '' when
+-- nothing was folded
 redis.register_function({ function_name = 'catalogue_position', flags = { 'no-writes' }, callback = function(keys, args)
   local p = call('HMGET', generations.view(keys[1], args[1]) .. ':position', 'log', 'offset', 'poison', 'time')
-  return { p[1] or '', p[2] or '0', p[3] or '0', p[4] or '0' }
+  return { p[1] or '', p[2] or '0', p[3] or '0', p[4] or '0', generations.swaps(keys[1]) }
 end })
 
 -- ARGV: account, resource, key. The packed envelope, or nil.

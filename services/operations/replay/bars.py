@@ -30,6 +30,7 @@ class Bars:
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
         )
         shown = not quiet and console.is_terminal
         self._bar = Progress(*columns, console=console, transient=True) if shown else None
