@@ -6,6 +6,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from libs.tally.standing import VoteStatus
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from services.operations.connect import DATA_DIR, Stack, find_stack
@@ -13,6 +14,8 @@ from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 from services.operations.verification.comparison import compare
 from services.operations.verification.difference import Difference
+from services.operations.verification.differences import name_of
+from services.operations.verification.equations import SourceRow, VotesRow
 from services.operations.verification.fold import without_gc
 from services.operations.verification.report import Report
 
@@ -23,10 +26,18 @@ MOST_SHOWN = 30
 
 def verify(
     contest: Annotated[str | None, typer.Argument(help="Key of one contest; absent: all.")] = None,
+    only: Annotated[str | None, typer.Option("--contest", help="The same.")] = None,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Fold the log anew and compare every view with it, at its exact position. Votes may go on coming in."""
+    """Fold the log anew and compare every view with it, at its exact position. Votes may go on coming in.
+
+    Shows the ledger's equations, too: what became of each vote id that the log holds, and of what external sources
+    reported. A ballot's id stands at each participant that the ballot names.
+    """
+    if None not in (contest, only) and contest != only:
+        raise typer.BadParameter("Two contests are named; one can be compared, or all.", param_hint="--contest")
+    contest = contest or only
 
     async def work() -> Ending:
         stack = find_stack(data_dir)
@@ -48,10 +59,13 @@ def show(report: Report) -> None:
     """The figures, positions and differences, and the verdict."""
     console = Console(highlight=False, soft_wrap=True)
     show_figures(report, console)
+    _show_ledger(report, console)
     _show_positions(report, console)
     show_differences(report, console)
     if report.equal:
         console.print("The views equal the fold of the log.", style="bold green")
+    elif not report.difference_count:
+        console.print("The ledger's equations do not hold: the fold itself is wrong.", style="bold red")
     else:
         console.print(f"The views differ from the log: {report.difference_count:,} differences.", style="bold red")
 
@@ -68,6 +82,37 @@ def show_figures(report: Report, console: Console) -> None:
         f"Records that changed nothing: {report.fenced:,} fenced, {report.duplicates:,} duplicates, "
         f"{report.quarantined:,} quarantined."
     )
+
+
+def _show_ledger(report: Report, console: Console) -> None:
+    """The equations, contest by contest; of one with many participants only those that do not hold."""
+    for key, totals in sorted(report.contests.items()):
+        rows = totals.rows
+        few = len(rows) <= MOST_SHOWN
+        shown = [row for row in rows if few or not row[2].balanced]
+        if shown and console.is_terminal:
+            table = Table(
+                "participant", "source", "equation", title=f"Contest {key}", title_justify="left", box=None
+            )
+            for participant, source, row in shown:
+                style = None if row.balanced else "red"
+                table.add_row(participant or "-", source, _equation(row), style=style)
+            console.print(table, soft_wrap=False)
+        else:
+            for participant, source, row in shown:
+                console.out(f"contest {key}: {participant or '-'} {source}: {_equation(row)}")
+        if not few:
+            fine = len(rows) - len(shown)
+            console.out(f"contest {key}: the equations of {fine:,} participants and sources hold (see --json).")
+
+
+def _equation(row: VotesRow | SourceRow) -> str:
+    if isinstance(row, VotesRow):
+        left, right = f"{row.ids:,} vote ids", [(row.outcomes[status], name_of(status)) for status in VoteStatus]
+    else:
+        left, right = f"{row.reported:,} reported", [(row.counted, "counted")]
+        right += [(votes, f"held: {reason}") for reason, votes in row.held.items()]
+    return f"{left} {'=' if row.balanced else '≠'} {' + '.join(f'{count:,} {name}' for count, name in right)}"
 
 
 def _show_positions(report: Report, console: Console) -> None:

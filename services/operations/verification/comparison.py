@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 
+from libs.catalogue.contests import sources_of
 from libs.contracts.log import Position
 from libs.contracts.topics import votes_topic
 from libs.kafka.log import LogReader
 from libs.tally.errors import ViewsUnavailable
+from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
 from libs.views.ledger import LedgerPages
@@ -15,8 +17,9 @@ from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 from services.operations.progress import Progress
 from services.operations.verification.difference import Difference
+from services.operations.verification.equations import UNKNOWN, SourceRow, source_rows
 from services.operations.verification.fold import LogFold, Stop, fold_past
-from services.operations.verification.report import Report
+from services.operations.verification.report import ContestTotals, Report
 from services.operations.verification.snapshot import Piece, read_pieces
 
 ATTEMPTS = 5
@@ -65,6 +68,7 @@ class _Comparison:
         self._contest = contest
         self._of_one_contest = generation is not None and contest is not None
         self._topic = votes_topic(stack.namespace, stack.partitions)
+        self._catalogue = CatalogueViews(valkey, stack.namespace)
         self._views = VoteViews(valkey, stack.namespace, generation)
         self._pages = LedgerPages(valkey, stack.namespace, generation)
         self._reader = reader
@@ -87,8 +91,24 @@ class _Comparison:
             report.events += fold.offset
             report.add(fold, self._contest)
             inspect(fold)
+        for key, totals in report.contests.items():
+            if totals.sources:
+                totals.external = await self._external(key, totals)
         report.seconds = time.monotonic() - began
         return report
+
+    async def _external(self, contest: str, totals: ContestTotals) -> dict[tuple[str, str], SourceRow]:
+        """By what the catalogue says now of the sources and whom their ids stand for."""
+        account = await self._catalogue.find_owner("contests", contest)
+        config = await self._catalogue.contest_config(account or "", contest)
+        registered, participants = sources_of(config), {stored.key for stored in config.participants}
+        return {
+            (participant, name): row
+            for name, source in totals.sources.items()
+            for participant, row in source_rows(
+                registered.get(name, UNKNOWN), source.latest, source.tally, participants
+            ).items()
+        }
 
     async def _partition(
         self, partition: int, log_id: str, held: Collection[str]

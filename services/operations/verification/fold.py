@@ -13,6 +13,7 @@ from libs.tally.events import Event, SourceReported, VoteCast
 from libs.tally.standing import FoldedVote
 from libs.tally.tallies import PartitionTally
 from libs.views.packing import POISON, digest, fold_item
+from services.operations.verification.equations import VoteIds
 
 SLICE = 2_000
 """Records folded at once: some 30 ms, after which others on the event loop have a turn."""
@@ -30,6 +31,7 @@ class LogFold:
         self._contest = contest
         self.offset = 0
         self.tally = PartitionTally()
+        self.ids = VoteIds()
         self.quarantined = 0
         self.indexes: dict[str, dict[str, int]] = {}
         self.names: dict[str, list[str]] = {}
@@ -45,6 +47,7 @@ class LogFold:
                 continue
             if self._contest is not None and getattr(event, "contest", self._contest) != self._contest:
                 continue
+            self.ids.take(event, record.offset)
             self.tally.evolve(event, record.offset, record.timestamp_ms)
             if isinstance(event, VoteCast):
                 self._number(event, record.offset)

@@ -10,6 +10,7 @@ from libs.tally.standing import VoteStatus
 from libs.tally.tallies import ContestTally
 from services.operations.verification.difference import Difference
 from services.operations.verification.differences import name_of
+from services.operations.verification.equations import Rows, SourceRow, VotesRow, add_votes
 from services.operations.verification.fold import LogFold
 
 MOST_KEPT = 1_000
@@ -44,15 +45,32 @@ class SourceTotals:
 class ContestTotals:
     """One contest by the fold of the log: `votes` by participant and source, its distinct voters, and what its
     external `sources` reported.
+
+    `ids` are the distinct vote ids; `internal` and `external` the equations by participant (or NOBODY) and source.
     """
 
     votes: dict[tuple[str, str], int] = field(default_factory=dict)
     sources: dict[str, SourceTotals] = field(default_factory=dict)
     unique_voters: int = 0
     anonymous_voters: int = 0
+    ids: int = 0
+    internal: Rows = field(default_factory=lambda: Rows(VotesRow))
+    external: dict[tuple[str, str], SourceRow] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[tuple[str, str, VotesRow | SourceRow]]:
+        """Participant, source and equation of each row."""
+        votes = [(*name, row) for name, row in sorted(self.internal.items())]
+        return [*votes, *((*name, row) for name, row in sorted(self.external.items()))]
+
+    @property
+    def balanced(self) -> bool:
+        sources = (source.balanced for source in self.sources.values())
+        return all(sources) and all(row.balanced for *_, row in self.rows)
 
     def add(self, key: str, fold: LogFold) -> None:
         tally = fold.tally.contests[key]
+        self.ids += add_votes(self.internal, fold.ids, key, tally)
         for (participant, source), figures in tally.figures.items():
             if participant and source:
                 self.votes[participant, source] = self.votes.get((participant, source), 0) + figures.count
@@ -73,6 +91,10 @@ class ContestTotals:
             "anonymous_voter_count": self.anonymous_voters,
             "participants": votes,
             "sources": {name: source.as_json() for name, source in sorted(self.sources.items())},
+            "ledger": [
+                {"participant": participant or None, "source": source, **row.as_json()}
+                for participant, source, row in self.rows
+            ],
         }
 
 
@@ -80,15 +102,14 @@ class ContestTotals:
 class Report:
     """`positions` are those at which the views were last compared, one a partition.
 
-    The ledger's equation: `ids`, the distinct vote ids of unfenced casts, are the sum of `outcomes`, and each
-    external source is balanced.
+    The ledger's equation: `ids`, the distinct vote ids of unfenced casts by the log itself, are the sum of
+    `outcomes` by the ledger; and so it is at each participant and source of each contest.
     """
 
     positions: dict[int, Position] = field(default_factory=dict)
     contests: dict[str, ContestTotals] = field(default_factory=dict)
     events: int = 0
     seconds: float = 0.0
-    ids: int = 0
     outcomes: dict[str, int] = field(default_factory=lambda: {name_of(status): 0 for status in VoteStatus})
     fenced: int = 0
     duplicates: int = 0
@@ -97,13 +118,17 @@ class Report:
     difference_count: int = 0
 
     @property
+    def ids(self) -> int:
+        return sum(contest.ids for contest in self.contests.values())
+
+    @property
     def balanced(self) -> bool:
-        sources = (source for contest in self.contests.values() for source in contest.sources.values())
-        return self.ids == sum(self.outcomes.values()) and all(source.balanced for source in sources)
+        contests = all(contest.balanced for contest in self.contests.values())
+        return contests and self.ids == sum(self.outcomes.values())
 
     @property
     def equal(self) -> bool:
-        """Whether the views are exactly the fold of the log."""
+        """Whether the views are exactly the fold of the log, and its equations hold."""
         return self.difference_count == 0 and self.balanced
 
     @property
@@ -123,7 +148,6 @@ class Report:
         for key, tally in fold.tally.contests.items():
             if contest in (None, key):
                 self.contests.setdefault(key, ContestTotals()).add(key, fold)
-                self.ids += sum(len(standing.votes) for standing in tally.voters.values())
                 for status in VoteStatus:
                     self.outcomes[name_of(status)] += tally.ids[status]
 

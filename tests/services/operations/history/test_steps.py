@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from functools import partial
 from itertools import accumulate
 
 from hypothesis import given
@@ -11,12 +12,13 @@ from hypothesis import given
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
 from libs.results.counts import counts_of
-from libs.tally.events import ContestReopened, SourceReported, VoteCast, VoteRemoved
+from libs.tally.events import ContestClosed, ContestReopened, Event, SourceReported, VoteCast, VoteRemoved
 from libs.tally.standing import VoteStatus
 from libs.tally.tallies import ContestTally
 from services.operations.history.merging import Entry
-from services.operations.history.steps import History, Step
+from services.operations.history.steps import Change, History, Step
 from tests.libs.views.random_logs import folded, is_poison, logs
+from tests.support.builders import a_cast, a_removal, a_report, a_restoring, a_void
 
 CONTEST = "one"
 
@@ -81,3 +83,71 @@ def test_a_partition_tells_of_every_event_that_names_the_contest(log: list[LogRe
         assert (step.outcome == "quarantined") == is_poison(step.entry.record)
         if step.outcome in ("fenced", "duplicate", "quarantined"):
             assert step.partition.total[0] == step.partition.total[1]
+
+
+def told(*events: Event) -> list[tuple[str, tuple[int, int]]]:
+    """Outcome and the contest's votes, before and after, of each event of one partition that has a step."""
+    records = [LogRecord(offset, 1_000, vote_codec.encode(event)) for offset, event in enumerate(events)]
+    return [(step.outcome, step.contest.total) for step in steps_of(records)]
+
+
+def test_each_outcome_has_its_word() -> None:
+    vote = partial(a_cast, contest=CONTEST)
+    assert told(
+        vote("a", 2, vote_id="1", max_contest=3),
+        vote("a", 2, vote_id="1", max_contest=3),
+        vote("a", vote_id="2", incarnation=7),
+        vote("a", 9, vote_id="3", max_contest=3),
+        a_cast("a", vote_id="4", contest="another"),
+        a_removal("5", contest=CONTEST),
+        a_void("1", contest=CONTEST),
+        a_restoring("1", contest=CONTEST),
+        vote("b", 0, vote_id="6"),
+        ContestClosed(CONTEST, 1),
+        vote("b", vote_id="7"),
+        a_removal("1", contest=CONTEST),
+        ContestReopened(CONTEST, 1),
+    ) == [
+        ("counted", (0, 2)),
+        ("duplicate", (2, 2)),
+        ("fenced", (2, 2)),
+        ("overruled", (2, 2)),
+        ("used up", (2, 2)),
+        ("voided", (2, 0)),
+        ("restored", (0, 2)),
+        ("quarantined", (2, 2)),
+        ("closed", (2, 2)),
+        ("late", (2, 2)),
+        ("waits", (2, 2)),
+        ("reopened", (2, 0)),
+    ]
+
+
+def test_a_reopening_tells_of_the_participants_whose_voidings_waited() -> None:
+    events = [
+        a_cast("a", 2, vote_id="1", contest=CONTEST),
+        a_cast("b", vote_id="2", contest=CONTEST),
+        ContestClosed(CONTEST, 1),
+        a_void("1", contest=CONTEST),
+        ContestReopened(CONTEST, 1),
+    ]
+    records = [LogRecord(offset, 1_000, vote_codec.encode(event)) for offset, event in enumerate(events)]
+    *_, reopened = steps_of(records)
+    assert reopened.contest == Change((3, 1), {"a": (2, 0)})
+
+
+def test_a_report_tells_of_its_source_by_its_own_ids() -> None:
+    records = [
+        LogRecord(offset, 1_000, vote_codec.encode(event))
+        for offset, event in enumerate(
+            [
+                a_report("1", ("x", 5, 0, 0), ("y", 4, 0, 0), contest=CONTEST),
+                a_report("2", ("x", 3, 0, 0), ("y", 6, 0, 0), contest=CONTEST),
+                a_report("3", contest=CONTEST, allow_decrease=True),
+            ]
+        )
+    ]
+    _, second, third = steps_of(records)
+    assert (second.outcome, second.held) == ("held", ("x",))
+    assert second.contest == Change((9, 11), {"x": (5, 5), "y": (4, 6)})
+    assert (third.outcome, third.contest) == ("taken over", Change((11, 9), {"x": (5, 3)}))

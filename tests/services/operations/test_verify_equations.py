@@ -1,0 +1,211 @@
+"""The ledger's equations: ids and reports counted from the log itself against what the fold has of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from click.testing import Result
+from hypothesis import given
+from typer.testing import CliRunner
+
+from libs.catalogue.sources import SourceConfig
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import LogRecord
+from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
+from libs.tally.figures import Figures
+from libs.tally.sources import SourceTally
+from libs.tally.tallies import ContestTally
+from services.operations.__main__ import app
+from services.operations.verification.comparison import compare
+from services.operations.verification.equations import source_rows
+from services.operations.verification.fold import LogFold
+from services.operations.verification.report import Report
+from tests.libs.views.random_logs import logs
+from tests.support.builders import a_cast, a_removal, a_report, a_restoring, a_void, pseudonym
+from tests.support.folded_log import FoldedLog, folded_log
+
+SMS = {"title": "Sms", "is_in_total": True, "mode": "cumulative", "retired": False, "registered": 1}
+
+
+@pytest.fixture
+async def log(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
+    async with folded_log(kafka, valkey_address, namespace) as log:
+        yield log
+
+
+def folded(events: list[Event]) -> LogFold:
+    fold = LogFold(0)
+    fold.take([LogRecord(offset, 1_000, vote_codec.encode(event)) for offset, event in enumerate(events)])
+    return fold
+
+
+def report_of(fold: LogFold) -> Report:
+    report = Report()
+    report.add(fold, None)
+    return report
+
+
+def ledger(events: list[Event]) -> dict[tuple[str | None, str], dict[str, Any]]:
+    """Rows of the one contest by participant and source, without what is zero."""
+    (contest,) = report_of(folded(events)).as_json()["contests"].values()
+    return {
+        (row["participant"], row["source"]): {
+            name: value for name, value in row.items() if value and name not in ("participant", "source")
+        }
+        for row in contest["ledger"]
+    }
+
+
+@given(logs)
+def test_over_any_log_every_row_holds(log: list[LogRecord]) -> None:
+    fold = LogFold(0)
+    fold.take(log)
+    report = report_of(fold)
+    assert report.balanced
+    for contest in report.as_json()["contests"].values():
+        assert all(row["balanced"] for row in contest["ledger"])
+
+
+def test_each_id_stands_at_what_became_of_it() -> None:
+    assert ledger(
+        [
+            a_cast("a", vote_id="1"),
+            a_cast("a", vote_id="1"),
+            a_cast("a", vote_id="2", source="c-paid"),
+            a_removal("2", source="c-paid"),
+            a_cast("a", vote_id="fenced", incarnation=7),
+            a_cast("b", vote_id="3"),
+            a_void("3"),
+            a_cast("b", vote_id="4"),
+            a_void("4"),
+            a_restoring("4"),
+            a_cast("b", 2, vote_id="5", voter="greedy", max_contest=1),
+            ContestClosed("contest", 1),
+            a_cast("b", vote_id="6"),
+        ]
+    ) == {
+        ("a", "c-free"): {"ids": 1, "counted": 1, "balanced": True},
+        ("a", "c-paid"): {"ids": 1, "removed": 1, "balanced": True},
+        ("b", "c-free"): {"ids": 4, "voided": 1, "counted": 1, "overruled": 1, "late": 1, "balanced": True},
+    }
+
+
+def test_a_ballot_stands_at_each_participant_and_is_one_id() -> None:
+    first = a_cast(vote_id="1", form="ballot", choices=(("a", 3), ("b", 1)), max_contest=1)
+    second = a_cast(vote_id="2", form="ballot", choices=(("b", 3), ("c", 1)), max_contest=1)
+    assert ledger([first, second]) == {
+        ("a", "c-free"): {"ids": 1, "replaced": 1, "balanced": True},
+        ("b", "c-free"): {"ids": 2, "replaced": 1, "counted": 1, "balanced": True},
+        ("c", "c-free"): {"ids": 1, "counted": 1, "balanced": True},
+    }
+    assert report_of(folded([first, second])).ids == 2
+
+
+@pytest.mark.parametrize(
+    ("events", "rows"),
+    [
+        ([a_removal(), a_cast()], {(None, "c-free"): {"ids": 1, "removed": 1, "balanced": True}}),
+        ([a_removal(), a_removal(), ContestClosed("contest", 1), a_removal()],
+         {(None, "c-free"): {"ids": 1, "removed": 1, "balanced": True}}),
+        ([ContestClosed("contest", 1), a_removal(), a_cast()],
+         {("a", "c-free"): {"ids": 1, "late": 1, "balanced": True}}),
+        ([ContestClosed("contest", 1), a_removal()], {}),
+        ([ContestClosed("contest", 1), a_removal(), ContestReopened("contest", 1), a_cast()],
+         {(None, "c-free"): {"ids": 1, "removed": 1, "balanced": True}}),
+        ([a_removal(incarnation=7), a_cast()], {("a", "c-free"): {"ids": 1, "counted": 1, "balanced": True}}),
+        ([Fence(7), a_removal(incarnation=7), a_cast()],
+         {(None, "c-free"): {"ids": 1, "removed": 1, "balanced": True}}),
+    ],
+)  # fmt: skip
+def test_an_id_that_was_removed_before_it_was_cast_has_a_row_of_its_own(
+    events: list[Event], rows: dict[tuple[str | None, str], dict[str, Any]]
+) -> None:
+    assert ledger(events) == rows
+
+
+def lose(tally: ContestTally) -> None:
+    del tally.voters[pseudonym("voter")].votes["1"]
+
+
+def double(tally: ContestTally) -> None:
+    votes = tally.voters[pseudonym("voter")].votes
+    votes["again"] = votes["1"]
+
+
+def mistake(tally: ContestTally) -> None:
+    votes = tally.voters[pseudonym("voter")].votes
+    votes["1"].cast = a_cast("b", vote_id="1")
+
+
+@pytest.mark.parametrize("broken", [lose, double, mistake])
+def test_a_fold_that_loses_doubles_or_mistakes_an_id_is_found_at_its_participant(
+    broken: Callable[[ContestTally], None],
+) -> None:
+    fold = folded([a_cast("a", vote_id="1"), a_cast("a", vote_id="2"), a_cast("c", vote_id="3")])
+    broken(fold.tally.contests["contest"])
+    report = report_of(fold)
+    assert not report.balanced
+    wrong = [
+        row["participant"] for row in report.as_json()["contests"]["contest"]["ledger"] if not row["balanced"]
+    ]
+    assert wrong in (["a"], ["a", "b"])
+
+
+def test_what_a_source_reported_last_is_counted_or_held_with_its_reason() -> None:
+    config = SourceConfig(**{**SMS, "mapping": {"x": "a", "y": "a", "z": "b", "gone": "nobody"}})  # type: ignore[arg-type]
+    tally = SourceTally()
+    first = a_report("1", ("x", 5, 0, 0), ("y", 4, 0, 0), ("z", 3, 0, 0), ("gone", 2, 0, 0), ("new", 9, 0, 0))
+    tally.take(first, 1, 1)
+    tally.take(a_report("2", ("y", 1, 0, 0)), 2, 2)
+    latest = {"x": 5, "y": 1, "z": 3, "gone": 2, "new": 9}
+    rows = {name: row.as_json() for name, row in source_rows(config, latest, tally, {"a", "b"}).items()}
+    assert rows == {
+        "": {"reported": 11, "counted": 0, "held": {"unmapped": 11}, "balanced": True},
+        "a": {"reported": 6, "counted": 9, "held": {"decrease": -3}, "balanced": True},
+        "b": {"reported": 3, "counted": 3, "held": {}, "balanced": True},
+    }
+    tally.figures["z"] = Figures(4)
+    assert not source_rows(config, latest, tally, {"a", "b"})["b"].balanced
+
+
+async def test_the_command_shows_the_equations_and_fails_with_one_that_does_not_hold(
+    log: FoldedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await log.append([a_cast("a", vote_id="1"), a_cast("b", vote_id="2"), a_removal("2"), a_removal("first")])
+    await log.append([a_report("1", ("x", 5, 0, 0)), a_cast("a", contest="another")])
+    await log.fold()
+    await log.fold(1)
+    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", log.stack.kafka)
+    monkeypatch.setenv("TALLY_VALKEY_URL", log.stack.valkey)
+    monkeypatch.setenv("TALLY_NAMESPACE", log.stack.namespace)
+    monkeypatch.setenv("TALLY_PARTITIONS", str(log.stack.partitions))
+
+    async def verify(*arguments: str) -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, app, ["verify", "--data-dir", "none", *arguments])
+
+    right = await verify("--contest", "contest")
+    assert right.exit_code == 0, right.output
+    shown = [line.split(": ", 1)[1] for line in right.stdout.splitlines() if line.startswith("contest contest: ")]
+    assert [line.split(" = ")[0] for line in shown] == [
+        "- c-free: 1 vote ids",
+        "a c-free: 1 vote ids",
+        "b c-free: 1 vote ids",
+        "- sms: 5 reported",
+    ]
+    assert shown[-1] == "- sms: 5 reported = 0 counted + 5 held: unmapped"
+    assert (await verify("contest", "--contest", "another")).exit_code == 2
+
+    def broken(self: ContestTally, event: object, offset: int) -> bool:
+        return False
+
+    monkeypatch.setattr(ContestTally, "remove", broken)
+    report = await compare(log.stack, "contest")
+    assert not report.balanced
+    wrong = await verify("contest", "--json")
+    assert wrong.exit_code == 1
+    rows = json.loads(wrong.stdout)["contests"]["contest"]["ledger"]
+    assert [row["participant"] for row in rows if not row["balanced"]] == [None]
