@@ -1,13 +1,13 @@
 """What a contest's record keeps of its closing: by this the contest is counted until it is reopened.
 
-The members `closing` and `reopened` of the stored document belong to the server.
+The members `closing`, `reopened` and `seal` of the stored document belong to the server.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from libs.catalogue.errors import NotClosed
+from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.sources import SourceConfig
@@ -22,13 +22,24 @@ LONG_AGO: Final = 0
 class Closing:
     """The closing number `seq` of a contest, which ended at `end` (us).
 
-    Only the participants in `approved` count, and `sources` are the external sources, as they were then.
+    Only the participants in `approved` count, and `sources` are the external sources, as they were then. Those may
+    report until `sources_until` (us) at the latest; None: for all of their grace.
     """
 
     seq: int
     end: int
     approved: Collection[str]
     sources: Mapping[str, SourceConfig]
+    sources_until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """The closing number `seq` was sealed: its certificate has this `sha256`."""
+
+    seq: int
+    sha256: str
+    sealed_at: int
 
 
 def closing_of(document: Document) -> Closing | None:
@@ -37,7 +48,13 @@ def closing_of(document: Document) -> Closing | None:
     if kept is None:
         return None
     sources = {name: SourceConfig(**source) for name, source in kept["sources"].items()}
-    return Closing(kept["seq"], kept["end"], frozenset(kept["approved"]), sources)
+    return Closing(kept["seq"], kept["end"], frozenset(kept["approved"]), sources, kept.get("sources_until"))
+
+
+def seal_of(document: Document) -> Seal | None:
+    """The seal in force."""
+    kept = document.get("seal")
+    return None if kept is None else Seal(**kept)
 
 
 def reopened_of(document: Document) -> int:
@@ -60,8 +77,10 @@ def closed(document: Document, contest: Contest, sources: Mapping[str, SourceCon
 def reopened(document: Document, end: int) -> Document:
     """The document of a closed contest as it runs on until `end` (us); where it does already, the same.
 
-    Raises `NotClosed`.
+    Raises `NotClosed`, and `ContestFinal` while it is sealed.
     """
+    if "seal" in document:
+        raise ContestFinal("The contest is sealed: unseal it first.")
     config = document.get("contest_config", {}) | {"end": timestamp(end)}
     closing = closing_of(document)
     if closing is not None:
@@ -70,6 +89,36 @@ def reopened(document: Document, end: int) -> Document:
     if reopened_of(document) and document["contest_config"] == config:
         return document
     raise NotClosed("The contest is not closed: its end can be changed as it is.")
+
+
+def without_grace(document: Document, seq: int, now: int) -> Document:
+    """The document of a closed contest whose external sources report no more from `now` (us) on, if not before.
+
+    Raises `NotClosed` unless its closing is number `seq`.
+    """
+    closing = _closing(document, seq)
+    return document if "sources_until" in closing else document | {"closing": closing | {"sources_until": now}}
+
+
+def sealed(document: Document, seal: Seal) -> Document:
+    """The document of a contest whose closing number `seal.seq` is sealed; where it is already, the same.
+
+    Raises `NotClosed` where that closing is not in force, `ContestFinal` where it is sealed as another result.
+    """
+    _closing(document, seal.seq)
+    before = seal_of(document)
+    if before is None:
+        return document | {"seal": asdict(seal)}
+    if before.sha256 != seal.sha256:
+        raise ContestFinal(f"The contest is sealed already, by another certificate: {before.sha256}.")
+    return document
+
+
+def unsealed(document: Document) -> Document:
+    """The document without its seal. Raises `NotSealed`."""
+    if "seal" not in document:
+        raise NotSealed("The contest is not sealed.")
+    return {name: value for name, value in document.items() if name != "seal"}
 
 
 def judge_change(before: Document, after: Document) -> None:
@@ -85,6 +134,13 @@ def due(document: Document) -> int | None:
     record = ContestRecord.model_validate(document)
     moments = record.publish, record.contest_config.start, record.contest_config.end
     return finish(*(None if moment is None else microseconds(moment) for moment in moments))
+
+
+def _closing(document: Document, seq: int) -> Document:
+    closing: Document = document.get("closing") or {}
+    if closing.get("seq") != seq:
+        raise NotClosed(f"Closing {seq} is not in force: the contest was reopened.")
+    return closing
 
 
 def _result(document: Document) -> tuple[Any, ...]:

@@ -32,7 +32,13 @@ class StatusTransition(TallyError):
 
 
 class NotClosed(TallyError):
-    """Only a closed contest can be reopened."""
+    """Only a closed contest can be reopened, or sealed."""
+
+    code = "status_transition"
+
+
+class NotSealed(TallyError):
+    """Only a sealed contest can be unsealed."""
 
     code = "status_transition"
 

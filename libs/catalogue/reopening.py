@@ -39,8 +39,8 @@ class Reopener:
         self._partitions = partitions
 
     async def check(self, account: str, contest: str, end: int) -> Stored:
-        """The contest as it is. Raises `NotFound`, `ValidationFailed` for an `end` (us) that has passed, and
-        `NotClosed`."""
+        """The contest as it is. Raises `NotFound`, `ValidationFailed` for an `end` (us) that has passed,
+        `NotClosed`, and `ContestFinal` while it is sealed."""
         stored = await self._engine.get(CONTESTS, account, contest)
         if any(end <= state.now for state in await self._states(contest)):
             raise ValidationFailed([Problem("/end", "must be in the future")])

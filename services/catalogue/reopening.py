@@ -35,6 +35,7 @@ def reopening_router(auth: Authenticator, reopener: Reopener) -> APIRouter:
             "validation_failed",
             "not_found",
             "status_transition",
+            "contest_final",
             "log_unavailable",
             success={200: record_answer(CONTESTS, "Running again, in every partition.")},
         ),
@@ -44,7 +45,7 @@ def reopening_router(auth: Authenticator, reopener: Reopener) -> APIRouter:
         """Reopen a closed contest.
 
         Voting goes on until the new end; what was late stays late, and removals that waited take effect. Then it
-        closes anew. Sent again with the same end, this answers the same.
+        closes anew. Sent again with the same end, this answers the same. A sealed contest is unsealed first.
         """
         key = await auth.authenticate(headers_of(request.scope))
         require(key, "operations")

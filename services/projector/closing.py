@@ -147,6 +147,8 @@ class ClosingManager:
             partition = self._topic.partition_of(source_log_key(key, name))
             state = states[partition]
             until = closing.end + (0 if source.retired else self._grace_us)
+            if closing.sources_until is not None:
+                until = min(until, closing.sources_until)
             if state.sources.get(name, 0) >= seq:
                 continue
             if state.now < until:
