@@ -1,0 +1,49 @@
+"""Finding in the catalogue's log where a contest was closed, and what by."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from libs.catalogue.closing import Closing, closing_of
+from libs.catalogue.errors import NotClosed
+from libs.contracts.catalogue import ContestClosing, catalogue_codec
+from libs.contracts.codec import Undecodable
+from libs.contracts.log import LogRecord
+from libs.sealing.certificate import Decision
+from libs.tally.events import LogCreated
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A closing, and where it stands."""
+
+    closing: Closing
+    contest_type: str
+    at: Decision
+
+
+async def find_decision(
+    records: AsyncIterator[Sequence[LogRecord]], account: str, contest: str, seq: int
+) -> Decided:
+    """The closing number `seq` in the `records` of the account's partition.
+
+    Judged as the catalogue's fold does: a ContestClosing made from another configuration than the contest's last
+    one was refused. Raises `NotClosed`.
+    """
+    log_id, version = "", -1
+    async for batch in records:
+        events = catalogue_codec.decode_many([record.value for record in batch])
+        for record, event in zip(batch, events, strict=True):
+            if isinstance(event, LogCreated) and record.offset == 0:
+                log_id = event.log_id
+            if isinstance(event, Undecodable) or getattr(event, "contest", None) != contest:
+                continue
+            if isinstance(event, ContestClosing) and (event.account, event.expected_config) == (account, version):
+                document = orjson.loads(event.record)
+                closing = closing_of(document)
+                if closing is not None and closing.seq == seq:
+                    where = Decision(account=account, log_id=log_id, offset=record.offset)
+                    return Decided(closing, document.get("contest_type", "voteonly"), where)
+            version = record.offset
+    raise NotClosed(f"The log holds no closing number {seq} of contest {contest}.")

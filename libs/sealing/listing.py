@@ -1,0 +1,32 @@
+"""Which contests are sealed."""
+
+import asyncio
+from typing import NamedTuple
+
+from libs.catalogue.closing import Seal, seal_of
+from libs.sealing.keeping import FOLDER
+from libs.storage.store import Store
+from libs.views.catalogue import CatalogueViews
+
+
+class Sealed(NamedTuple):
+    contest: str
+    account: str
+    seal: Seal
+
+
+async def sealed_contests(store: Store, views: CatalogueViews) -> list[Sealed]:
+    """The contests of a world that are sealed now, by key: of those that a certificate was ever kept of.
+
+    Raises `StorageUnavailable` and `ViewsUnavailable`.
+    """
+    keys = sorted({name.split("/")[1] for name in await store.names(FOLDER)})
+    found = await asyncio.gather(*(_sealed(views, key) for key in keys))
+    return [one for one in found if one is not None]
+
+
+async def _sealed(views: CatalogueViews, contest: str) -> Sealed | None:
+    account = await views.find_owner("contests", contest)
+    stored = None if account is None else await views.get(account, "contests", contest)
+    seal = None if stored is None else seal_of(stored.document)
+    return None if account is None or seal is None else Sealed(contest, account, seal)

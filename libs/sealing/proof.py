@@ -1,0 +1,77 @@
+"""Proof that the vote of a receipt is in the sealed set, and what became of it there.
+
+It shows the leaf of the vote (see `libs.sealing.certificate`) and the hashes beside its way to the root that the
+certificate names. Of the vote it holds the receipt, which its voter has, and a hash of the record, in which are
+pseudonyms that nobody can guess; of other votes, hashes of such leaves. So it names no voter and no participant,
+and shows nobody's receipt but the one.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from libs.sealing.certificate import FORMAT, Certificate, Part
+from libs.sealing.merkle import path_to, root_by
+from libs.sealing.partition import NO_VOTE, Leaf
+
+
+class Proof(Part):
+    """The leaf at `index` of a partition's tree; `path` is from below. `certificate` is the other's `sha256`."""
+
+    format: Literal[1]
+    contest_key: str
+    seq: int
+    certificate: str
+    partition: int
+    index: int
+    offset: int
+    became: str
+    receipt: str
+    value_sha256: str
+    path: list[str]
+
+
+def proof_of(certificate: Certificate, partition: int, leaves: Sequence[Leaf], receipt: str) -> Proof | None:
+    """None where no vote of these `leaves`, the partition's, has this receipt."""
+    votes = (index for index, leaf in enumerate(leaves) if leaf.became != NO_VOTE and leaf.receipt == receipt)
+    index = next(votes, None)
+    if index is None:
+        return None
+    return Proof(
+        format=FORMAT,
+        contest_key=certificate.contest_key,
+        seq=certificate.seq,
+        certificate=certificate.sha256,
+        partition=partition,
+        index=index,
+        path=[node.hex() for node in path_to([leaf.hash for leaf in leaves], index)],
+        **leaves[index]._asdict(),
+    )
+
+
+def problems(proof: Proof, certificate: Certificate) -> list[str]:
+    """Why the proof does not hold; empty where it does."""
+    found = []
+    if not certificate.is_whole:
+        found.append("the certificate was changed: its sha256 is not that of its contents")
+    if (proof.contest_key, proof.seq) != (certificate.contest_key, certificate.seq):
+        found.append("the proof is of another contest, or of another of its closings")
+    elif proof.certificate != certificate.sha256:
+        found.append("the proof is of another certificate")
+    if proof.became == NO_VOTE:
+        found.append("the record is no vote that was taken")
+    if not _leads_to_root(proof, certificate):
+        found.append(f"the path does not lead to the root of partition {proof.partition}")
+    return found
+
+
+def _leads_to_root(proof: Proof, certificate: Certificate) -> bool:
+    sealed = next((one for one in certificate.partitions if one.partition == proof.partition), None)
+    leaf = Leaf(proof.offset, proof.became, proof.receipt, proof.value_sha256)
+    try:
+        path = [bytes.fromhex(node) for node in proof.path]
+    except ValueError:
+        return False
+    if sealed is None:
+        return False
+    root = root_by(leaf.hash, proof.index, sealed.leaves, path)
+    return root is not None and root.hex() == sealed.root

@@ -1,0 +1,90 @@
+"""Sealing a closed contest: its external sources end, every mark is waited for, the record says so."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from libs.catalogue.closing import Closing, Seal, closing_of, sealed, unsealed, without_grace
+from libs.catalogue.engine import Engine
+from libs.catalogue.errors import NotClosed
+from libs.catalogue.resources import CONTESTS
+from libs.catalogue.schemas.base import microseconds
+from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.contracts.catalogue import Stored
+from libs.tally.errors import ViewsUnavailable, timestamp
+from libs.views.states import ClosingState
+from libs.views.votes import VoteViews
+
+DEADLINE_S: Final = 30.0
+"""For a projector to decide a closing, and to put its marks into the log."""
+POLL_S: Final = 0.1
+
+
+class Sealer:
+    """Seals contests of one account, whose votes lie in `partitions` partitions. Raises `NotFound` where there is
+    none."""
+
+    def __init__(self, engine: Engine, votes: VoteViews, partitions: int, account: str) -> None:
+        self._engine = engine
+        self._votes = votes
+        self._partitions = partitions
+        self._account = account
+
+    async def closing(self, contest: str) -> Closing:
+        """The closing in force, with the contest's marks in all partitions; waited for where the end has come.
+
+        Raises `NotClosed`, and `ViewsUnavailable` where it takes longer than `DEADLINE_S`.
+        """
+        deadline = asyncio.get_running_loop().time() + DEADLINE_S
+        while True:
+            states = await self._states(contest)
+            stored = await self._engine.get(CONTESTS, self._account, contest)
+            closing = closing_of(stored.document)
+            if closing is None:
+                _refuse_running(stored, min(state.now for state in states))
+            elif all(state.closed >= closing.seq for state in states):
+                return closing
+            await _pause(deadline)
+
+    async def reporting(self, contest: str, closing: Closing) -> list[str]:
+        """The external sources that have not come to their end yet."""
+        states = await self._states(contest)
+        ended = {name for state in states for name, seq in state.sources.items() if seq >= closing.seq}
+        return sorted(closing.sources.keys() - ended)
+
+    async def end_sources(self, contest: str, closing: Closing) -> None:
+        """External sources report no more; returns when that shows. Raises as `closing` does."""
+        now = max(state.now for state in await self._states(contest))
+        await self._engine.amend(
+            CONTESTS, self._account, contest, lambda document: without_grace(document, closing.seq, now)
+        )
+        deadline = asyncio.get_running_loop().time() + DEADLINE_S
+        while await self.reporting(contest, closing):
+            await _pause(deadline)
+
+    async def seal(self, contest: str, seal: Seal) -> Stored:
+        """The contest's record, sealed; again, the same. Raises `NotClosed` where it was reopened meanwhile."""
+        return await self._engine.amend(CONTESTS, self._account, contest, lambda document: sealed(document, seal))
+
+    async def unseal(self, contest: str) -> Stored:
+        """Raises `NotSealed`."""
+        return await self._engine.amend(CONTESTS, self._account, contest, unsealed)
+
+    async def _states(self, contest: str) -> Sequence[ClosingState]:
+        return await asyncio.gather(
+            *(self._votes.closing(partition, contest) for partition in range(self._partitions))
+        )
+
+
+def _refuse_running(stored: Stored, now: int) -> None:
+    end = ContestRecord.model_validate(stored.document).contest_config.end
+    if end is None:
+        raise NotClosed("The contest is not closed: it has no end.")
+    if now < microseconds(end):
+        raise NotClosed(f"The contest is not closed: it ends at {timestamp(microseconds(end))}.")
+
+
+async def _pause(deadline: float) -> None:
+    if asyncio.get_running_loop().time() > deadline:
+        raise ViewsUnavailable("The contest has ended, but no projector has closed it yet.", retry_after_s=1)
+    await asyncio.sleep(POLL_S)

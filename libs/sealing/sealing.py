@@ -1,0 +1,140 @@
+"""A certificate from the log alone: who was approved, what was voted up to the marks, what that adds up to."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from typing import Protocol
+
+from libs.catalogue.errors import NotClosed
+from libs.catalogue.sources import SourceConfig
+from libs.contracts.log import LogRecord
+from libs.contracts.topics import source_log_key, votes_topic
+from libs.results.counts import Counts, counts_of
+from libs.results.results import results_of
+from libs.sealing.certificate import (
+    FORMAT,
+    Certificate,
+    RegisteredSource,
+    Result,
+    SealedPartition,
+    SourceMark,
+    stamped,
+)
+from libs.sealing.decision import Decided, find_decision
+from libs.sealing.merkle import root_of
+from libs.sealing.partition import Leaf, PartitionFold
+from libs.sealing.result import certified
+from libs.tally.contest import Contest, ParticipantStatus
+
+Batches = AsyncGenerator[Sequence[LogRecord], None]
+
+
+class Log(Protocol):
+    """All that was recorded, from offset 0 on: on the servers, or as it was exported."""
+
+    @property
+    def partitions(self) -> int:
+        """Of the votes."""
+        ...
+
+    async def size(self) -> int:
+        """Records of the votes, at most."""
+        ...
+
+    def catalogue(self, account: str) -> Batches:
+        """The partition of the catalogue that holds the account's records."""
+        ...
+
+    def votes(self, partition: int) -> Batches: ...
+
+
+class Sealing:
+    """One closing of a contest, read from the log."""
+
+    def __init__(self, log: Log, contest: str, seq: int, decided: Decided) -> None:
+        self._log = log
+        self._contest = contest
+        self._seq = seq
+        self._decided = decided
+
+    @classmethod
+    async def open(cls, log: Log, account: str, contest: str, seq: int) -> "Sealing":
+        """Raises `NotClosed` where the log holds no such closing."""
+        async with aclosing(log.catalogue(account)) as records:
+            return cls(log, contest, seq, await find_decision(records, account, contest, seq))
+
+    async def certify(self, advance: Callable[[int], None] = lambda _: None) -> Certificate:
+        """`advance` hears how many records of the votes were read. Raises `NotClosed` where a mark is missing."""
+        tallies, partitions = [], []
+        for partition in range(self._log.partitions):
+            fold = await self._fold(partition, advance)
+            tallies.append(fold.sums)
+            partitions.append(self._sealed(partition, fold))
+        closing = self._decided.closing
+        return stamped(
+            Certificate(
+                format=FORMAT,
+                contest_key=self._contest,
+                seq=self._seq,
+                end=closing.end,
+                decision=self._decided.at,
+                sources=[_registered(*item) for item in sorted(closing.sources.items())],
+                partitions=partitions,
+                result=self._result(counts_of(tallies, {})),
+                sha256="",
+            )
+        )
+
+    async def leaves(self, partition: int) -> list[Leaf]:
+        """Raises `NotClosed` where a mark is missing."""
+        fold = await self._fold(partition, lambda _: None)
+        return list(fold.leaves(self._decided.closing.approved))
+
+    def _sources_in(self, partition: int) -> list[str]:
+        """The external sources that report in a partition."""
+        topic = votes_topic("", self._log.partitions)
+        names = sorted(self._decided.closing.sources)
+        return [name for name in names if topic.partition_of(source_log_key(self._contest, name)) == partition]
+
+    async def _fold(self, partition: int, advance: Callable[[int], None]) -> PartitionFold:
+        fold = PartitionFold(self._contest, self._seq, self._sources_in(partition))
+        async with aclosing(self._log.votes(partition)) as batches:
+            async for records in batches:
+                fold.take(records)
+                advance(len(records))
+                if fold.is_complete:
+                    return fold
+        raise NotClosed(
+            f"Closing {self._seq} of contest {self._contest} is not final in the log: "
+            f"partition {partition} ends before its marks, or the contest was reopened before them."
+        )
+
+    def _result(self, counts: Counts) -> Result:
+        """Of those who were approved, by the sources as they were registered."""
+        decided, seq = self._decided, self._seq
+        approved: dict[str, ParticipantStatus] = dict.fromkeys(decided.closing.approved, "approved")
+        contest = Contest(self._contest, decided.at.account, decided.at.offset, participants=approved, closed=seq)
+        return certified(decided.contest_type, counts, results_of(contest, decided.closing.sources, counts))
+
+    def _sealed(self, partition: int, fold: PartitionFold) -> SealedPartition:
+        assert fold.mark is not None
+        hashes = [leaf.hash for leaf in fold.leaves(self._decided.closing.approved)]
+        return SealedPartition(
+            partition=partition,
+            log_id=fold.log_id,
+            mark=fold.mark,
+            sources=[SourceMark(source=name, mark=mark) for name, mark in sorted(fold.source_marks.items())],
+            leaves=len(hashes),
+            root=root_of(hashes).hex(),
+        )
+
+
+def _registered(name: str, config: SourceConfig) -> RegisteredSource:
+    return RegisteredSource(
+        source=name,
+        title=config.title,
+        is_in_total=config.is_in_total,
+        mode=config.mode,
+        retired=config.retired,
+        registered=config.registered,
+        mapping=sorted(config.mapping.items()),
+    )

@@ -1,0 +1,121 @@
+"""A log in memory, as certificates are computed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from libs.contracts.catalogue import CatalogueEvent, ContestClosing, RecordChanged, RecordCreated, catalogue_codec
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import LogRecord
+from libs.contracts.topics import source_log_key, votes_topic
+from libs.sealing.certificate import Certificate
+from libs.sealing.sealing import Batches, Sealing
+from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
+
+ACCOUNT = "account"
+PARTITIONS = 2
+END = 1_790_000_000_000_000
+SMS_PARTITION = votes_topic("", PARTITIONS).partition_of(source_log_key("contest", "sms"))
+
+
+class Recorded:
+    """Votes by partition, behind a contest that was closed with these."""
+
+    def __init__(self, catalogue: Sequence[CatalogueEvent], votes: Sequence[Sequence[Event | bytes]]) -> None:
+        self._catalogue = [catalogue_codec.encode(event) for event in (LogCreated("records"), *catalogue)]
+        self._votes = [
+            [vote_codec.encode(LogCreated(f"log {partition}"))]
+            + [event if isinstance(event, bytes) else vote_codec.encode(event) for event in events]
+            for partition, events in enumerate(votes)
+        ]
+        self.batch = 1_000
+
+    @property
+    def partitions(self) -> int:
+        return len(self._votes)
+
+    async def size(self) -> int:
+        return sum(map(len, self._votes))
+
+    def catalogue(self, account: str) -> Batches:
+        return self._records(self._catalogue)
+
+    def votes(self, partition: int) -> Batches:
+        return self._records(self._votes[partition])
+
+    async def _records(self, values: list[bytes]) -> Batches:
+        records = [LogRecord(offset, 1_000 + offset, value) for offset, value in enumerate(values)]
+        for at in range(0, len(records), self.batch):
+            yield records[at : at + self.batch]
+
+    async def sealing(self, seq: int = 1) -> Sealing:
+        return await Sealing.open(self, ACCOUNT, "contest", seq)
+
+    async def certify(self, seq: int = 1) -> Certificate:
+        return await (await self.sealing(seq)).certify()
+
+
+def recorded(*votes: Iterable[Event | bytes], catalogue: Sequence[CatalogueEvent] = ()) -> Recorded:
+    """A log of one iterable a partition; unless `catalogue` differs, a contest of a and b that was closed."""
+    given = [list(events) for events in votes]
+    return Recorded(catalogue or [made(), closing()], given + [[MARK]] * (PARTITIONS - len(given)))
+
+
+def made() -> RecordCreated:
+    return RecordCreated(
+        account=ACCOUNT,
+        command_id="made",
+        at=1,
+        resource="contests",
+        key="contest",
+        record="{}",
+        contest="contest",
+    )
+
+
+def changed(command_id: str) -> RecordChanged:
+    return RecordChanged(
+        account=ACCOUNT,
+        command_id=command_id,
+        at=1,
+        resource="contests",
+        key="contest",
+        record="{}",
+        contest="contest",
+        expected_version=1,
+    )
+
+
+def closing(
+    seq: int = 1, *, expected: int = 1, kind: str = "voteonly", approved: str = "ab", **sources: dict[str, Any]
+) -> ContestClosing:
+    registered = {name: REGISTERED | source for name, source in sources.items()}
+    kept = {"seq": seq, "end": END, "approved": list(approved), "sources": registered}
+    return ContestClosing(
+        account=ACCOUNT,
+        command_id=f"close-{seq}-{expected}",
+        at=1,
+        contest="contest",
+        record=orjson.dumps({"contest_type": kind, "closing": kept}).decode(),
+        expected_config=expected,
+    )
+
+
+REGISTERED: dict[str, Any] = {
+    "title": "Text messages",
+    "is_in_total": True,
+    "mode": "cumulative",
+    "mapping": {"A": "a", "B": "b"},
+    "retired": False,
+    "registered": 7,
+}
+MARK = ContestClosed("contest", 1)
+
+
+def receipted(cast: VoteCast) -> VoteCast:
+    """With a receipt of its own."""
+    return replace(cast, receipt=f"receipt-of-{cast.vote_id}")
