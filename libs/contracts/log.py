@@ -22,6 +22,7 @@ class LogRecord:
     offset: int
     timestamp_ms: int
     value: bytes
+    key: bytes | None = None
 
 
 class Appended(NamedTuple):

@@ -37,7 +37,7 @@ class _HasOffset(Protocol):
 
 
 def as_record(raw: ConsumerRecord[bytes, bytes]) -> LogRecord:
-    return LogRecord(raw.offset, raw.timestamp, raw.value or b"")
+    return LogRecord(raw.offset, raw.timestamp, raw.value or b"", raw.key)
 
 
 class LogReader:

@@ -3,8 +3,9 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -21,6 +22,15 @@ from libs.tally.events import LogCreated
 
 CREATION_TIMEOUT_S = 30.0
 POLL_S = 0.05
+GIVEN_TIMES: Final = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
+"""Records bear the time that their producer gives them, whatever it is."""
+
+
+class FoundTopic(NamedTuple):
+    """A topic that exists, and whether whoever appends to it says when that was."""
+
+    partitions: int
+    takes_given_times: bool
 
 
 def required_settings(replication_factor: int) -> dict[str, str]:
@@ -35,20 +45,39 @@ async def create_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Non
     Repeatable, and safe beside another creator. Raises `WrongTopic` as `check_topics` does, `LogUnavailable` when
     Kafka does not answer.
     """
-    configs = required_settings(settings.kafka_replication_factor)
-    wanted = [
-        NewTopic(topic.name, topic.partitions, settings.kafka_replication_factor, topic_configs=configs)
-        for topic in topics
-    ]
-    async with _admin(settings) as admin:
-        answer = await admin.create_topics(wanted, timeout_ms=int(CREATION_TIMEOUT_S * 1000))
-        for name, code, message in answer.topic_errors:
-            error = for_code(code)
-            if error not in (NoError, TopicAlreadyExistsError):
-                raise WrongTopic(f"topic {name} cannot be created: {message or error.__name__}", topic=name)
-        await _wait_until_known(admin, topics)
+    await _create(settings, topics, {})
     await begin_logs(settings, topics)
     await check_topics(settings, topics)
+
+
+async def create_unbegun(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
+    """Create those of `topics` that are missing, empty, so that whoever appends says when that was.
+
+    Services refuse to serve on them until `take_append_times`. Raises `WrongTopic`, and `LogUnavailable`.
+    """
+    await _create(settings, topics, GIVEN_TIMES)
+
+
+async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
+    """What is appended from now on bears the broker's time, as it must; what is there keeps its own.
+
+    Repeatable. Raises `LogUnavailable`.
+    """
+    wanted = required_settings(settings.kafka_replication_factor)
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic.name, wanted) for topic in topics]
+    async with _admin(settings) as admin:
+        for answer in await admin.alter_configs(resources):
+            for code, message, _, name in answer.resources:
+                if for_code(code) is not NoError:
+                    raise WrongTopic(f"topic {name} cannot be altered: {message}", topic=name)
+
+
+async def find_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
+    """Those of `topics` that exist, by name. Raises `LogUnavailable`."""
+    async with _admin(settings) as admin:
+        partitions = await _partition_counts(admin, topics)
+        found = await _settings_of(admin, list(partitions), GIVEN_TIMES)
+    return {name: FoundTopic(partitions[name], values == GIVEN_TIMES) for name, values in found.items()}
 
 
 async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
@@ -106,19 +135,12 @@ async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> li
             elif found != topic.partitions:
                 problems.append(_wrong(topic.name, "partitions", str(found), str(topic.partitions)))
         there = [topic for topic in topics if topic.name in partitions]
-        resources = [
-            ConfigResource(ConfigResourceType.TOPIC, topic.name, dict.fromkeys(wanted)) for topic in there
-        ]
-        for answer in await admin.describe_configs(resources) if there else ():
-            for code, message, _, name, entries in answer.resources:
-                if for_code(code) is not NoError:
-                    raise WrongTopic(f"topic {name} cannot be examined: {message}", topic=name)
-                values = {entry[0]: entry[1] for entry in entries}
-                problems += [
-                    _wrong(name, setting, str(values.get(setting)), value)
-                    for setting, value in wanted.items()
-                    if values.get(setting) != value
-                ]
+        for name, values in (await _settings_of(admin, [topic.name for topic in there], wanted)).items():
+            problems += [
+                _wrong(name, setting, str(values.get(setting)), value)
+                for setting, value in wanted.items()
+                if values.get(setting) != value
+            ]
     async with LogReader(settings) as reader:
         for topic in there:
             count = partitions[topic.name]
@@ -133,6 +155,21 @@ async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> li
     return problems
 
 
+async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dict[str, str]) -> None:
+    configs = required_settings(settings.kafka_replication_factor) | changes
+    wanted = [
+        NewTopic(topic.name, topic.partitions, settings.kafka_replication_factor, topic_configs=configs)
+        for topic in topics
+    ]
+    async with _admin(settings) as admin:
+        answer = await admin.create_topics(wanted, timeout_ms=int(CREATION_TIMEOUT_S * 1000))
+        for name, code, message in answer.topic_errors:
+            error = for_code(code)
+            if error not in (NoError, TopicAlreadyExistsError):
+                raise WrongTopic(f"topic {name} cannot be created: {message or error.__name__}", topic=name)
+        await _wait_until_known(admin, topics)
+
+
 def _wrong(topic: str, setting: str, found: str, wanted: str) -> WrongTopic:
     return WrongTopic(
         f"topic {topic}: {setting} is {found}, but must be {wanted}",
@@ -141,6 +178,19 @@ def _wrong(topic: str, setting: str, found: str, wanted: str) -> WrongTopic:
         found=found,
         wanted=wanted,
     )
+
+
+async def _settings_of(
+    admin: AIOKafkaAdminClient, names: Sequence[str], wanted: Iterable[str]
+) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(wanted)) for name in names]
+    for answer in await admin.describe_configs(resources) if resources else ():
+        for code, message, _, name, entries in answer.resources:
+            if for_code(code) is not NoError:
+                raise WrongTopic(f"topic {name} cannot be examined: {message}", topic=name)
+            found[name] = {entry[0]: entry[1] for entry in entries}
+    return found
 
 
 async def _partition_counts(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> dict[str, int]:
