@@ -11,6 +11,7 @@ from services.operations.config import app as config
 from services.operations.count import count
 from services.operations.demo import demo
 from services.operations.doctor import doctor
+from services.operations.exporting import export, import_export
 from services.operations.keys import app as keys
 from services.operations.log import log
 from services.operations.purchases import app as purchases
@@ -32,6 +33,8 @@ app = typer.Typer(
 
 for command in (up, demo, status, count, log, verify, reopen, wipe, doctor):
     app.command()(command)
+app.command()(export)
+app.command("import")(import_export)
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(purchases, name="purchases")

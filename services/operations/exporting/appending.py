@@ -1,0 +1,83 @@
+"""Records into a log as they were in another one: the same offsets, keys and append times."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from libs.contracts.log import LogRecord
+from libs.contracts.topics import Topic
+from libs.kafka.settings import KafkaSettings
+from libs.tally.errors import LogUnavailable
+from services.operations.exporting.errors import ImportRefused
+
+SILENCE_S: Final = 30.0
+"""How long a batch may take to be acknowledged."""
+
+
+class Appender:
+    """One batch at a time, so that each has to land where it is to lie."""
+
+    def __init__(self, producer: AIOKafkaProducer) -> None:
+        self._producer = producer
+
+    async def append(
+        self, topic: Topic, partition: int, records: Iterable[LogRecord], advance: Callable[[int], None]
+    ) -> None:
+        """Raises `ImportRefused` where somebody else appends too, `LogUnavailable` where Kafka is away."""
+        batch: list[LogRecord] = []
+        builder = self._producer.create_batch()
+        for record in records:
+            if not _add(builder, record):
+                await self._send(topic, partition, builder, batch[0].offset)
+                advance(len(batch))
+                builder, batch = self._producer.create_batch(), []
+                _add(builder, record)
+            batch.append(record)
+        if batch:
+            await self._send(topic, partition, builder, batch[0].offset)
+            advance(len(batch))
+
+    async def _send(self, topic: Topic, partition: int, builder: Any, offset: int) -> None:
+        try:
+            async with asyncio.timeout(SILENCE_S):
+                landed = await (await self._producer.send_batch(builder, topic.name, partition=partition))
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise LogUnavailable(
+                f"Kafka: {error or type(error).__name__}; run the import again to go on", retry_after_s=1
+            ) from error
+        if landed.offset != offset:
+            raise ImportRefused(
+                f"{topic.name}/{partition}: what belongs at offset {offset} landed at {landed.offset}. Is a "
+                "service or another import at work there? Import into another namespace (--namespace)."
+            )
+
+
+@asynccontextmanager
+async def open_appender(settings: KafkaSettings) -> AsyncIterator[Appender]:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=settings.kafka_bootstrap_servers,
+        request_timeout_ms=settings.kafka_request_timeout_ms,
+        acks="all",
+        enable_idempotence=True,
+        max_batch_size=settings.produce_max_batch_bytes,
+    )
+    try:
+        async with asyncio.timeout(SILENCE_S):
+            await producer.start()
+        yield Appender(producer)
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise LogUnavailable(f"Kafka: {error or type(error).__name__}", retry_after_s=1) from error
+    finally:
+        # An idempotent producer would wait for ever to deliver what it has taken on.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await producer.stop()
+
+
+def _add(builder: Any, record: LogRecord) -> bool:
+    """Whether there was room; there always is for the first."""
+    return builder.append(timestamp=record.timestamp_ms, key=record.key, value=record.value) is not None

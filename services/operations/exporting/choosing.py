@@ -1,0 +1,97 @@
+"""Which records an extract takes."""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any, assert_never
+
+from libs.contracts.catalogue import (
+    CatalogueEvent,
+    ContestClosing,
+    KeyIssued,
+    KeyRevoked,
+    RecordChanged,
+    RecordCreated,
+    RecordDeleted,
+)
+from libs.contracts.codec import Undecodable
+from libs.contracts.log import LogRecord
+from libs.contracts.purchases import (
+    PurchaseCast,
+    PurchaseRecorded,
+    PurchaseRefunded,
+    PurchaseRefused,
+    PurchasesEvent,
+    PurchaseTakenBack,
+)
+from libs.contracts.topics import Topic
+from libs.kafka.log import Extent, LogReader
+from libs.tally.events import (
+    ContestClosed,
+    ContestReopened,
+    Event,
+    Fence,
+    LogCreated,
+    SourceReported,
+    VoteCast,
+    VoteRemoved,
+    VoteRestored,
+    VoteVoided,
+)
+from services.operations.exporting.logs import CODECS
+from services.operations.exporting.manifest import Part, Request
+
+
+class Choice:
+    """Of one partition, by append time and contest; `bought` are the keys of purchases for the contest."""
+
+    def __init__(self, request: Request, kind: str, bought: frozenset[str]) -> None:
+        self._request = request
+        self._codec = CODECS[kind]
+        self._bought = bought
+
+    def of(self, records: Sequence[LogRecord]) -> Sequence[LogRecord]:
+        since, until, contest = self._request.since, self._request.until, self._request.contest
+        if since is not None:
+            records = [record for record in records if record.timestamp_ms * 1000 >= since]
+        if until is not None:
+            records = [record for record in records if record.timestamp_ms * 1000 < until]
+        if contest is None:
+            return records
+        events = self._codec.decode_many([record.value for record in records])
+        pairs = zip(records, events, strict=True)
+        return [record for record, event in pairs if self._is_about(contest, event)]
+
+    def _is_about(self, contest: str, event: Any) -> bool:
+        return not isinstance(event, Undecodable) and is_about(contest, self._bought, event)
+
+
+def is_about(contest: str, bought: frozenset[str], event: Event | CatalogueEvent | PurchasesEvent) -> bool:
+    """Whether the event names the contest, or one of the purchases `bought` for it."""
+    match event:
+        case VoteCast() | VoteRemoved() | VoteVoided() | VoteRestored() | SourceReported():
+            return event.contest == contest
+        case ContestClosed() | ContestReopened() | ContestClosing():
+            return event.contest == contest
+        case RecordCreated() | RecordChanged():
+            named = event.parent, *event.refs, (event.resource, event.key)
+            return event.contest == contest or ("contests", contest) in named
+        case RecordDeleted():
+            return event.contest == contest or (event.resource, event.key) == ("contests", contest)
+        case PurchaseRecorded() | PurchaseRefunded() | PurchaseCast() | PurchaseRefused() | PurchaseTakenBack():
+            return event.key in bought
+        case LogCreated() | Fence() | KeyIssued() | KeyRevoked():
+            return False
+        case _:
+            assert_never(event)
+
+
+async def bought_for(contest: str, reader: LogReader, topic: Topic, part: Part) -> frozenset[str]:
+    """Keys of the purchases of votes for the contest: a refund, which may come first, does not name it."""
+    found: set[str] = set()
+    ranges = {part.partition: Extent(part.start, part.end)}
+    async with aclosing(reader.records(topic.name, ranges)) as batches:
+        async for _, records in batches:
+            for event in CODECS["purchases"].decode_many([record.value for record in records]):
+                if isinstance(event, PurchaseRecorded) and event.vote and event.vote.contest_key == contest:
+                    found.add(event.key)
+    return frozenset(found)

@@ -1,0 +1,84 @@
+"""`tally export`: the logs and secrets of a namespace, or an extract of them, as files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from libs.catalogue.schemas.base import microseconds, parse_timestamp
+from services.operations.connect import DATA_DIR, find_stack
+from services.operations.exporting.errors import ExportRefused
+from services.operations.exporting.exporting import export_logs
+from services.operations.exporting.manifest import Format, Manifest, Request
+from services.operations.progress import ProgressBar
+from services.operations.running import AsJson, DataDir, Ending, print_json, run
+
+
+def export(
+    to: Annotated[Path, typer.Option("--to", help="A directory of its own; one that was begun is gone on with.")],
+    contest: Annotated[str | None, typer.Option("--contest", help="Only what names this contest.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="Only what was appended from then on.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Only what was appended before then.")] = None,
+    format_: Annotated[Format, typer.Option("--format", help="Parquet is for analysts.")] = Format.NDJSON,
+    no_secrets: Annotated[bool, typer.Option("--no-secrets", help="Leave out what tells who voted.")] = False,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Write the logs as they lie there up to now, a file a partition; interrupted, run it again to go on.
+
+    Without filters it is a whole export, with the secrets: `tally import` makes the same namespace of it. Times
+    are like 2026-05-01T18:00:00Z. Uploaded files and images are not in it.
+    """
+
+    async def work() -> Ending:
+        request = Request(
+            format=format_,
+            contest=contest,
+            since=_moment(since, "--from"),
+            until=_moment(until, "--until"),
+            secrets=not no_secrets,
+        )
+        try:
+            with ProgressBar("Exporting", enabled=not as_json) as progress:
+                manifest = await export_logs(find_stack(data_dir), to, request, progress)
+        except ExportRefused as error:
+            raise typer.BadParameter(error.message, param_hint="--to") from None
+        if contest is not None and not manifest.records:
+            raise typer.BadParameter(f"No record names contest {contest}.", param_hint="--contest")
+        if as_json:
+            print_json(as_dict(manifest, to))
+        else:
+            show(manifest, to)
+        return Ending.FINE
+
+    run(work())
+
+
+def as_dict(manifest: Manifest, directory: Path) -> dict[str, object]:
+    return {
+        "directory": str(directory),
+        "importable": manifest.request.is_whole,
+        "records": manifest.records_by_kind,
+        "secrets": len(manifest.secrets) if manifest.request.secrets else 0,
+        "began": manifest.began,
+        "ended": manifest.ended,
+    }
+
+
+def show(manifest: Manifest, directory: Path) -> None:
+    for kind, count in manifest.records_by_kind.items():
+        typer.echo(f"{kind}: {count:,} records")
+    if not manifest.request.is_whole:
+        typer.echo(f"An extract is in {directory}; it cannot be imported.")
+    elif manifest.request.secrets:
+        typer.echo(f"The whole export is in {directory}, with {len(manifest.secrets):,} secrets.")
+        typer.echo("Whoever has those can tell who voted for what: only the files' owner may read them.")
+    else:
+        typer.echo(f"The export is in {directory}, without the secrets: `tally import` will look for them.")
+
+
+def _moment(text: str | None, option: str) -> int | None:
+    try:
+        return None if text is None else microseconds(parse_timestamp(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

@@ -1,0 +1,137 @@
+"""The logs into a directory, up to ends that are fixed when it begins."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing, closing
+from pathlib import Path
+from typing import Protocol
+
+from libs.contracts.log import LogRecord
+from libs.contracts.topics import Topic
+from libs.kafka.log import Extent, LogReader
+from libs.storage.store import open_store
+from libs.tally.errors import timestamp
+from services.operations.connect import Stack
+from services.operations.exporting import secrets
+from services.operations.exporting.choosing import Choice, bought_for
+from services.operations.exporting.errors import ExportRefused
+from services.operations.exporting.files import own_directory
+from services.operations.exporting.logs import topics_by_kind
+from services.operations.exporting.manifest import Format, Manifest, Part, Request, read_manifest
+from services.operations.exporting.ndjson import NdjsonFile
+from services.operations.exporting.parquet import ParquetFile, pyarrow_modules
+from services.operations.progress import Progress
+
+
+class _File(Protocol):
+    next: int
+    records: int
+
+    def write(self, records: Sequence[LogRecord]) -> None: ...
+    def finish(self) -> str: ...
+    def close(self) -> None: ...
+
+
+async def export_logs(stack: Stack, directory: Path, request: Request, progress: Progress) -> Manifest:
+    """Write what `request` asks for, or the rest of it where an earlier call was interrupted.
+
+    Raises `ExportRefused` where the directory holds anything else, `LogChanged` where the log is no longer the one
+    that the export began with, `LogUnavailable` and `StorageUnavailable` where a server is away.
+    """
+    if request.format is Format.PARQUET:
+        pyarrow_modules()
+    topics = topics_by_kind(stack.namespace, stack.partitions)
+    with own_directory(directory):
+        async with LogReader(stack.kafka_settings) as reader:
+            manifest = _begun(directory, stack, request)
+            if manifest is None:
+                manifest = await _plan(stack, topics, reader, request)
+                manifest.write(directory)
+            elif manifest.complete:
+                return manifest
+            else:
+                await _check_same_logs(manifest, topics, reader)
+            if request.secrets and manifest.secrets and not (directory / secrets.FILE).exists():
+                await secrets.write_secrets(open_store(stack.storage_url), directory, manifest.secrets)
+            progress.begin(sum(part.end - part.start for part in manifest.parts))
+            for part in manifest.parts:
+                await _write(part, topics[part.kind], reader, directory, request, progress)
+        manifest.ended, manifest.complete = _now(), True
+        manifest.write(directory)
+    return manifest
+
+
+def _begun(directory: Path, stack: Stack, request: Request) -> Manifest | None:
+    try:
+        found = read_manifest(directory)
+    except ValueError as error:
+        raise ExportRefused(str(error)) from None
+    if found is None:
+        if any(each.name != "manifest.json.part" for each in directory.iterdir()):
+            raise ExportRefused(f"{directory} is not empty, and holds no export that could be gone on with.")
+        return None
+    if (found.namespace, found.partitions, found.request) != (stack.namespace, stack.partitions, request):
+        raise ExportRefused(
+            f"{directory} holds an export of {found.namespace} with other arguments ({_told(found.request)}): "
+            "give the same ones to go on with it, or another directory."
+        )
+    return found
+
+
+async def _plan(stack: Stack, topics: dict[str, Topic], reader: LogReader, request: Request) -> Manifest:
+    parts = []
+    for kind, topic in topics.items():
+        ids = await reader.log_ids(topic.name, range(topic.partitions))
+        for partition, end in sorted((await reader.end_offsets(topic.name, range(topic.partitions))).items()):
+            file = f"{kind}-{partition:05d}.{request.format}"
+            parts.append(Part(kind=kind, partition=partition, log_id=ids.get(partition), end=end, file=file))
+    return Manifest(
+        namespace=stack.namespace,
+        partitions=stack.partitions,
+        request=request,
+        began=_now(),
+        parts=parts,
+        secrets=await secrets.hashes_of_all(open_store(stack.storage_url)) if request.is_whole else {},
+    )
+
+
+async def _check_same_logs(manifest: Manifest, topics: dict[str, Topic], reader: LogReader) -> None:
+    for kind, topic in topics.items():
+        ids = await reader.log_ids(topic.name, range(topic.partitions))
+        if any(ids.get(part.partition) != part.log_id for part in manifest.parts if part.kind == kind):
+            raise ExportRefused(f"{topic.name} is not the log that this export began with: it was made anew.")
+
+
+async def _write(
+    part: Part, topic: Topic, reader: LogReader, directory: Path, request: Request, progress: Progress
+) -> None:
+    bought: frozenset[str] = frozenset()
+    if request.contest is not None and part.kind == "purchases":
+        bought = await bought_for(request.contest, reader, topic, part)
+    choice = Choice(request, part.kind, bought)
+    open_file: Callable[[Path, Part], _File] = NdjsonFile if request.format is Format.NDJSON else ParquetFile
+    with closing(open_file(directory, part)) as file:
+        progress.advance(file.next - part.start)
+        ranges = {part.partition: Extent(file.next, part.end)}
+        async with aclosing(reader.records(topic.name, ranges)) as batches:
+            async for _, records in batches:
+                file.write(choice.of(records))
+                progress.advance(len(records))
+        part.sha256, part.records = file.finish(), file.records
+
+
+def _told(request: Request) -> str:
+    given = {
+        "format": request.format,
+        "contest": request.contest,
+        "from": timestamp(request.since),
+        "until": timestamp(request.until),
+        "secrets": "yes" if request.secrets else "no",
+    }
+    return ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+
+
+def _now() -> str:
+    text = timestamp(time.time_ns() // 1000)
+    assert text is not None
+    return text

@@ -1,0 +1,89 @@
+"""An export into a namespace of its own, where every record lies where it lay."""
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from libs.contracts.topics import Topic
+from libs.kafka.log import LogReader
+from libs.kafka.topics import check_topics, create_unbegun, find_topics, take_append_times
+from libs.storage.store import open_store
+from libs.views.functions import load_functions, open_valkey
+from services.operations.connect import Stack
+from services.operations.exporting import secrets
+from services.operations.exporting.appending import open_appender
+from services.operations.exporting.errors import ImportRefused
+from services.operations.exporting.logs import topics_by_kind
+from services.operations.exporting.manifest import Manifest
+from services.operations.exporting.target import check_views, find_present
+from services.operations.exporting.whole import open_export, records_of
+from services.operations.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """`present` records, and `secrets_present`, were there before; the rest was put there, or would be."""
+
+    manifest: Manifest
+    present: int
+    secrets_present: int
+
+
+async def import_logs(stack: Stack, directory: Path, execute: bool, progress: Progress) -> Imported:
+    """Check everything and, with `execute`, do what is left to be done; it may be interrupted and called again.
+
+    Raises `ImportRefused` before anything is changed, but where somebody else appends to the logs meanwhile;
+    `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable` where a server is away.
+    """
+    manifest = open_export(directory)
+    topics = topics_by_kind(stack.namespace, stack.partitions)
+    store = open_store(stack.storage_url)
+    missing = await secrets.missing_secrets(store, manifest.secrets)
+    exported = secrets.read_secrets(directory, manifest.secrets) if manifest.request.secrets else {}
+    if missing and not exported:
+        raise ImportRefused(
+            f"The export has no secrets, and the object store lacks {len(missing)} of them ({missing[0]}, ...): "
+            "put them there first, or nobody could tell who has voted."
+        )
+    progress.begin(manifest.records)
+    present = await find_present(stack, topics, directory, manifest, progress)
+    if sum(present.values()) < manifest.records:
+        await _check_views(stack, topics, manifest)
+    if execute:
+        await secrets.put_secrets(store, exported)
+        await _append(stack, topics, directory, manifest, present, progress)
+    return Imported(manifest, sum(present.values()), len(manifest.secrets) - len(missing))
+
+
+async def _check_views(stack: Stack, topics: dict[str, Topic], manifest: Manifest) -> None:
+    valkey = open_valkey(stack.valkey)
+    try:
+        await load_functions(valkey)
+        await check_views(stack, topics, manifest, valkey)
+    finally:
+        await valkey.close()
+
+
+async def _append(
+    stack: Stack,
+    topics: dict[str, Topic],
+    directory: Path,
+    manifest: Manifest,
+    present: dict[str, int],
+    progress: Progress,
+) -> None:
+    """Until all is there the topics are set so that services refuse to serve on them."""
+    settings, all_topics = stack.kafka_settings, list(topics.values())
+    await create_unbegun(settings, all_topics)
+    async with open_appender(settings) as appender:
+        for part in manifest.parts:
+            left = islice(records_of(directory, part), present[part.file], None)
+            await appender.append(topics[part.kind], part.partition, left, progress.advance)
+    async with LogReader(settings) as reader:
+        for part in manifest.parts:
+            ends = await reader.end_offsets(topics[part.kind].name, [part.partition])
+            if ends[part.partition] != part.end:
+                raise ImportRefused(f"Somebody else appends to {topics[part.kind].name}: run the import again.")
+    found = await find_topics(settings, all_topics)
+    await take_append_times(settings, [topic for topic in all_topics if found[topic.name].takes_given_times])
+    await check_topics(settings, all_topics)

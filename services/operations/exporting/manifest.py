@@ -1,0 +1,92 @@
+"""What an export is of, and whether it is complete: `manifest.json`, written before and after its records."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from services.operations.exporting.files import write_own
+
+MANIFEST: Final = "manifest.json"
+
+
+class Format(StrEnum):
+    NDJSON = "ndjson"
+    PARQUET = "parquet"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Request(_Model):
+    """What was asked for. Times are microseconds since 1970 UTC, of records' append times, half-open."""
+
+    format: Format = Format.NDJSON
+    contest: str | None = None
+    since: int | None = None
+    until: int | None = None
+    secrets: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is asked for, in the form that can be imported."""
+        filters = self.contest, self.since, self.until
+        return self.format is Format.NDJSON and all(each is None for each in filters)
+
+
+class Part(_Model):
+    """One partition: the records from `start` up to but not including `end`, or those of them asked for.
+
+    `records` and `sha256` of its file are known when the export is complete.
+    """
+
+    kind: str
+    partition: int
+    log_id: str | None
+    start: int = 0
+    end: int
+    file: str
+    records: int | None = None
+    sha256: str | None = None
+
+
+class Manifest(_Model):
+    """`secrets` has the SHA-256 of each secret that belongs to the logs, by its name in the object store."""
+
+    version: Literal[1] = 1
+    namespace: str
+    partitions: int
+    request: Request
+    began: str
+    ended: str | None = None
+    complete: bool = False
+    parts: list[Part]
+    secrets: dict[str, str]
+
+    @property
+    def records(self) -> int:
+        return sum(part.records or 0 for part in self.parts)
+
+    @property
+    def records_by_kind(self) -> dict[str, int]:
+        found = dict.fromkeys((part.kind for part in self.parts), 0)
+        for part in self.parts:
+            found[part.kind] += part.records or 0
+        return found
+
+    def write(self, directory: Path) -> None:
+        write_own(directory / MANIFEST, self.model_dump_json(indent=1).encode() + b"\n")
+
+
+def read_manifest(directory: Path) -> Manifest | None:
+    """None where there is none. Raises ValueError where it is not of this version."""
+    try:
+        return Manifest.model_validate_json((directory / MANIFEST).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = "/".join(map(str, first["loc"]))
+        raise ValueError(f"{directory / MANIFEST}: {where or 'manifest'}: {first['msg']}") from None

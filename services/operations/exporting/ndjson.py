@@ -1,0 +1,48 @@
+"""Records into a file of NDJSON, going on where an interrupted export ended."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from libs.contracts.log import LogRecord
+from services.operations.exporting.files import flush, open_own
+from services.operations.exporting.lines import from_line, to_line
+from services.operations.exporting.manifest import Part
+
+
+class NdjsonFile:
+    """One partition's lines. `next` is the first offset that is not in the file, as far as the file tells.
+
+    Opening it takes off a last line that a crash tore.
+    """
+
+    def __init__(self, directory: Path, part: Part) -> None:
+        self.next = part.start
+        self.records = 0
+        self._part = part
+        self._hash = sha256()
+        self._file = open_own(directory / part.file)
+        whole = 0
+        for line in self._file:
+            if not line.endswith(b"\n"):
+                break
+            self.next = from_line(line).offset + 1
+            self.records += 1
+            self._hash.update(line)
+            whole += len(line)
+        self._file.truncate(whole)
+        self._file.seek(whole)
+
+    def write(self, records: Sequence[LogRecord]) -> None:
+        lines = b"".join(to_line(self._part.kind, self._part.partition, record) for record in records)
+        self._file.write(lines)
+        self._hash.update(lines)
+        self.records += len(records)
+
+    def finish(self) -> str:
+        """The SHA-256 of the file, which now is on the disk."""
+        flush(self._file)
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,86 @@
+"""What is to be imported into: nothing, or what an interrupted import of the same export left."""
+
+from contextlib import aclosing
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from libs.contracts.topics import Topic, test_world
+from libs.kafka.log import Extent, LogReader
+from libs.kafka.topics import find_topics
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Valkey
+from libs.views.purchases import PurchaseViews
+from libs.views.votes import VoteViews
+from services.operations.connect import Stack
+from services.operations.exporting.errors import ImportRefused
+from services.operations.exporting.manifest import Manifest, Part
+from services.operations.exporting.whole import records_of
+from services.operations.progress import Progress
+
+ELSEWHERE: Final = "Import into another namespace (--namespace)."
+
+
+async def find_present(
+    stack: Stack, topics: dict[str, Topic], directory: Path, manifest: Manifest, progress: Progress
+) -> dict[str, int]:
+    """How many records of each file are in their log already.
+
+    Raises `ImportRefused` where a log has anything else, or was not made by an import and is not all there.
+    """
+    if manifest.partitions != stack.partitions:
+        raise ImportRefused(
+            f"The export has {manifest.partitions} partitions of votes, the target is set to {stack.partitions}: "
+            f"set TALLY_PARTITIONS={manifest.partitions}."
+        )
+    found = await find_topics(stack.kafka_settings, list(topics.values()))
+    present: dict[str, int] = {}
+    async with LogReader(stack.kafka_settings) as reader:
+        for part in manifest.parts:
+            topic = topics[part.kind]
+            present[part.file] = 0
+            if topic.name not in found:
+                continue
+            if found[topic.name].partitions != topic.partitions:
+                raise ImportRefused(f"{topic.name} exists, with another number of partitions. {ELSEWHERE}")
+            extents = await reader.extents(topic.name, [part.partition])
+            await _compare(reader, topic, directory, part, extents[part.partition], progress)
+            present[part.file] = extents[part.partition].end
+            if present[part.file] < part.end and not found[topic.name].takes_given_times:
+                raise ImportRefused(f"{topic.name} exists, and was not made by an import. {ELSEWHERE}")
+    return present
+
+
+async def _compare(
+    reader: LogReader, topic: Topic, directory: Path, part: Part, extent: Extent, progress: Progress
+) -> None:
+    name = f"{topic.name}/{part.partition}"
+    if extent.beginning > 0 or extent.end > part.end:
+        raise ImportRefused(f"{name} has records that the export has not. {ELSEWHERE}")
+    exported = records_of(directory, part)
+    async with aclosing(reader.records(topic.name, {part.partition: extent})) as batches:
+        async for _, records in batches:
+            for record, wanted in zip(records, islice(exported, len(records)), strict=True):
+                if record != wanted:
+                    raise ImportRefused(f"{name} has another record at offset {record.offset}. {ELSEWHERE}")
+            progress.advance(len(records))
+
+
+async def check_views(stack: Stack, topics: dict[str, Topic], manifest: Manifest, valkey: Valkey) -> None:
+    """Raise `ImportRefused` where a view has folded what the export has not: it would take new records for those.
+
+    A view that is behind, as after the loss of Kafka alone, goes on from where it is.
+    """
+    views: dict[str, Any] = {
+        "votes": VoteViews(valkey, stack.namespace),
+        "purchases": PurchaseViews(valkey, stack.namespace, topics["purchases"]),
+        "catalogue": CatalogueViews(valkey, stack.namespace),
+        "test-catalogue": CatalogueViews(valkey, test_world(stack.namespace)),
+    }
+    for part in manifest.parts:
+        position = await views[part.kind].position(part.partition)
+        if position is not None and (position.log_id != part.log_id or position.offset > part.end):
+            raise ImportRefused(
+                f"Valkey holds a view of {topics[part.kind].name}/{part.partition} that was folded from another "
+                f"log, or further than the export goes. {ELSEWHERE} Or empty that Valkey first."
+            )

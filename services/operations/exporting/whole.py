@@ -1,0 +1,39 @@
+"""An export to import from: whole, and unchanged since it was written."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from libs.contracts.log import LogRecord
+from services.operations.exporting.errors import ImportRefused
+from services.operations.exporting.files import sha256_of
+from services.operations.exporting.lines import from_line
+from services.operations.exporting.manifest import MANIFEST, Manifest, Part, read_manifest
+
+
+def open_export(directory: Path) -> Manifest:
+    """Raises `ImportRefused` unless it is complete, nothing was left out of it, and each file has its SHA-256."""
+    try:
+        manifest = read_manifest(directory)
+    except ValueError as error:
+        raise ImportRefused(str(error)) from None
+    if manifest is None:
+        raise ImportRefused(f"{directory} is no export: it has no {MANIFEST}.")
+    if not manifest.complete:
+        raise ImportRefused(f"The export in {directory} was interrupted: run `tally export` on it again first.")
+    if not manifest.request.is_whole:
+        raise ImportRefused(
+            f"{directory} holds an extract, or Parquet: only an NDJSON export without filters can be imported."
+        )
+    for part in manifest.parts:
+        try:
+            found = sha256_of(directory / part.file)
+        except OSError as error:
+            raise ImportRefused(f"{directory / part.file} cannot be read: {error.strerror}.") from None
+        if found != part.sha256:
+            raise ImportRefused(f"{directory / part.file} is damaged: its SHA-256 is not that of the manifest.")
+    return manifest
+
+
+def records_of(directory: Path, part: Part) -> Iterator[LogRecord]:
+    with (directory / part.file).open("rb") as lines:
+        yield from map(from_line, lines)

@@ -1,0 +1,48 @@
+"""Deployments to export, and a place to import into."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from libs.contracts.topics import topics_of
+from libs.kafka.topics import create_topics
+from services.operations.connect import Stack
+from services.operations.stack.servers import Servers
+from tests.services.operations.exporting.world import PARTITIONS, Deployment
+
+
+@asynccontextmanager
+async def a_deployment(servers: Servers, objects: Path) -> AsyncIterator[Deployment]:
+    kafka, namespace = servers.addresses.kafka, f"t{uuid.uuid4().hex[:8]}"
+    stack = Stack(kafka, servers.addresses.valkey, namespace, PARTITIONS, str(objects), {})
+    await create_topics(stack.kafka_settings, topics_of(namespace, PARTITIONS))
+    async with AIOKafkaProducer(bootstrap_servers=kafka, acks="all") as producer:
+        yield Deployment(stack, producer)
+
+
+@pytest.fixture(scope="module")
+async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deployment]:
+    """One that nobody writes to any more."""
+    async with a_deployment(servers, tmp_path_factory.mktemp("objects")) as deployment:
+        await deployment.fill()
+        yield deployment
+
+
+@pytest.fixture
+async def growing(servers: Servers, tmp_path: Path) -> AsyncIterator[Deployment]:
+    """One of the test's own, with a few records."""
+    async with a_deployment(servers, tmp_path / "objects") as deployment:
+        await deployment.fill()
+        yield deployment
+
+
+@pytest.fixture
+def target(filled: Deployment, tmp_path: Path) -> Deployment:
+    """A namespace without topics on the same servers, with an object store of its own."""
+    return filled.beside(namespace=f"t{uuid.uuid4().hex[:8]}", storage_url=str(tmp_path / "objects of the target"))

@@ -1,0 +1,148 @@
+"""`tally export`: everything as it lies there, up to fixed ends, however often it is interrupted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import LogRecord
+from libs.tally.errors import timestamp
+from services.operations.exporting.lines import from_line, to_line
+from services.operations.exporting.whole import open_export
+from tests.services.operations.exporting.world import ODD, Deployment, complaint, files_of
+from tests.support.builders import a_cast
+
+
+def records_in(directory: Path) -> dict[str, list[LogRecord]]:
+    found = {name: list(map(from_line, data.splitlines(True))) for name, data in files_of(directory).items()}
+    return {name.removesuffix(".ndjson"): records for name, records in found.items()}
+
+
+def events_in(directory: Path, kind: str) -> list[str]:
+    """What the events of one topic are called, with their ids."""
+    events = [json.loads(record.value) for name, records in records_in(directory).items() for record in records
+              if name.startswith(kind)]  # fmt: skip
+    return [" ".join([event["type"], event.get("vote_id") or event.get("key") or ""]).strip() for event in events]
+
+
+@pytest.mark.parametrize(
+    "value", [*ODD, b'{"type":"Fence","event":{"event":1}}', b"1e400", b"[]", b'",\\"event\\":"']
+)
+@pytest.mark.parametrize("key", [None, b"", b"voter", b'",\xc3\xa9"event":', b"\xff"])
+def test_a_line_gives_the_record_back_to_the_byte(key: bytes | None, value: bytes) -> None:
+    record = LogRecord(2**40, 1_790_000_000_123, value, key)
+    line = to_line("votes", 3, record)
+    assert from_line(line) == record
+    assert line.index(b"\n") == len(line) - 1
+    assert json.loads(line)["offset"] == 2**40
+
+
+async def test_nothing_is_lost_not_even_what_is_no_event(filled: Deployment, tmp_path: Path) -> None:
+    summary = await filled.export(tmp_path / "out")
+    assert records_in(tmp_path / "out") == await filled.records()
+    assert summary["importable"]
+    assert summary["records"] == {"purchases": 5, "votes": 16, "catalogue": 10, "test-catalogue": 4}
+    values = [record.value for record in records_in(tmp_path / "out")["votes-00000"]]
+    assert values[4:10] == ODD
+
+
+async def test_secrets_come_along_and_only_the_owner_reads_any_of_it(filled: Deployment, tmp_path: Path) -> None:
+    result = await filled.tally("export", "--to", tmp_path / "out")
+    assert result.exit_code == 0
+    assert "with 3 secrets" in result.stdout
+    secrets = json.loads((tmp_path / "out" / "secrets.json").read_text())
+    assert sorted(secrets) == ["secrets/accounts/a1", "secrets/contests/final", "secrets/server/receipts"]
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").iterdir()} == {0o600}
+
+
+async def test_a_killed_export_goes_on_to_the_same_bytes_though_votes_come_in(
+    growing: Deployment, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    await growing.export(out)
+    whole = files_of(out)
+    as_if_killed(out, "votes-00000.ndjson", "votes-00001.ndjson")
+    await growing.append("votes", [vote_codec.encode(a_cast(vote_id="too late"))])
+    told = await growing.export(out)
+    assert files_of(out) == whole
+    assert open_export(out).complete
+    assert await growing.export(out) == told
+
+
+def as_if_killed(out: Path, torn: str, unbegun: str) -> None:
+    """In the middle of a line, by a loss of power, with a file still to come and the manifest of the beginning."""
+    (out / torn).write_bytes((out / torn).read_bytes()[:-100] + bytes(4096))
+    (out / unbegun).unlink()
+    manifest = json.loads((out / "manifest.json").read_text()) | {"complete": False, "ended": None}
+    for part in manifest["parts"]:
+        part["records"] = part["sha256"] = None
+    (out / "manifest.json").write_text(json.dumps(manifest))
+
+
+async def test_other_arguments_are_not_taken_for_the_same_export(filled: Deployment, tmp_path: Path) -> None:
+    await filled.export(tmp_path / "out", "--contest", "final")
+    result = await filled.tally("export", "--to", tmp_path / "out", "--contest", "other")
+    assert result.exit_code == 2
+    assert "other arguments" in complaint(result)
+
+
+async def test_a_directory_of_other_things_is_left_alone(filled: Deployment, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("two years of work")
+    result = await filled.tally("export", "--to", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "is not empty" in complaint(result)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
+
+
+async def test_an_extract_of_a_contest_has_what_names_it(filled: Deployment, tmp_path: Path) -> None:
+    summary = await filled.export(tmp_path / "out", "--contest", "final")
+    assert (summary["importable"], summary["secrets"]) == (False, 0)
+    assert not (tmp_path / "out" / "secrets.json").exists()
+    cast = [
+        "VoteCast vote",
+        "VoteCast more",
+        "VoteRemoved vote",
+        "SourceReported",
+        "ContestClosed",
+        "VoteCast vote",
+    ]
+    assert events_in(tmp_path / "out", "votes") == cast
+    assert events_in(tmp_path / "out", "catalogue") == [f"RecordCreated {key}" for key in ("final", "p", "x")]
+    assert events_in(tmp_path / "out", "purchases") == []
+
+
+async def test_an_extract_has_the_refund_that_came_before_its_purchase(filled: Deployment, tmp_path: Path) -> None:
+    await filled.export(tmp_path / "out", "--contest", "c1")
+    named = [name.split()[0] for name in events_in(tmp_path / "out", "purchases")]
+    assert named == ["PurchaseRefunded", "PurchaseRecorded"]
+
+
+async def test_an_extract_of_a_time_is_half_open(filled: Deployment, tmp_path: Path) -> None:
+    log = (await filled.records())["votes-00000"]
+    at, end = log[1].timestamp_ms, log[-1].timestamp_ms
+    await filled.export(tmp_path / "until", "--until", moment(at))
+    await filled.export(tmp_path / "between", "--from", moment(at), "--until", moment(end))
+    until, between = (records_in(tmp_path / name)["votes-00000"] for name in ("until", "between"))
+    assert until == [record for record in log if record.timestamp_ms < at]
+    assert between == [record for record in log if at <= record.timestamp_ms < end]
+
+
+def moment(ms: int) -> str:
+    return str(timestamp(ms * 1000))
+
+
+async def test_a_contest_that_nothing_names_is_bad_usage(filled: Deployment, tmp_path: Path) -> None:
+    result = await filled.tally("export", "--to", tmp_path / "out", "--contest", "nobody's")
+    assert result.exit_code == 2
+    assert "nobody's" in complaint(result)
+
+
+async def test_a_time_that_is_none_is_bad_usage(filled: Deployment, tmp_path: Path) -> None:
+    result = await filled.tally("export", "--to", tmp_path / "out", "--from", "yesterday")
+    assert result.exit_code == 2
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,232 @@
+"""`tally import`: the same logs in another place, or a refusal before anything is changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from libs.catalogue.keys import list_keys
+from libs.contracts.codec import vote_codec
+from libs.kafka.topics import find_topics
+from libs.storage.secrets import contest_secret
+from libs.tally.events import ContestClosed, Event, Fence
+from libs.tally.standing import VoteStatus
+from services.operations.exporting.importing import import_logs
+from services.operations.exporting.logs import topics_by_kind
+from services.operations.progress import Progress
+from services.operations.verification.comparison import compare
+from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
+from tests.libs.views.simulation.comparison import Table, described_view
+from tests.services.operations.exporting.world import PARTITIONS, Deployment, complaint
+from tests.support.builders import a_cast, a_removal, a_report
+from tests.support.catalogue import open_catalogue
+from tests.support.eventually import eventually
+from tests.support.folded_log import folded_log
+
+
+@pytest.fixture(scope="module")
+async def out(filled: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole export of `filled`; nobody changes it."""
+    directory = tmp_path_factory.mktemp("exports") / "out"
+    await filled.export(directory)
+    return directory
+
+
+@pytest.fixture
+def copy(out: Path, tmp_path: Path) -> Path:
+    """The same, to be spoilt."""
+    return Path(shutil.copytree(out, tmp_path / "copy"))
+
+
+ALL_BUT_VOIDED = set(VoteStatus) - {VoteStatus.VOIDED}
+
+
+async def exists(target: Deployment) -> bool:
+    """Whether anything of the target does."""
+    topics = topics_by_kind(target.stack.namespace, PARTITIONS).values()
+    return bool(
+        await find_topics(target.stack.kafka_settings, list(topics)) or await target.store.names("secrets")
+    )
+
+
+async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers_time(
+    filled: Deployment, target: Deployment, out: Path
+) -> None:
+    result = await target.tally("import", "--from", out, "--execute", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told == {
+        "executed": True,
+        "namespace": target.stack.namespace,
+        "records": 35,
+        "present": 0,
+        "secrets": 3,
+        "secrets_present": 0,
+    }
+    assert await target.records() == await filled.records()
+    assert await contest_secret(target.store, "final") == await contest_secret(filled.store, "final")
+    again = json.loads((await target.tally("import", "--from", out, "--json")).stdout)
+    assert (again["present"], again["secrets_present"]) == (35, 3)
+    where = target.stack.kafka, target.stack.valkey, target.stack.namespace
+    async with open_catalogue(*where) as catalogue, catalogue.folding():
+        assert await eventually(lambda: catalogue.views.find_owner("contests", "final")) == "a1"
+        assert [key.key_id for key in await list_keys(catalogue.views)] == ["k"]
+    await target.append("votes", [vote_codec.encode(a_cast(vote_id="new"))])
+    (*_, before, new) = (await target.records())["votes-00000"]
+    assert new.timestamp_ms >= before.timestamp_ms
+
+
+async def test_a_preview_changes_nothing(target: Deployment, out: Path) -> None:
+    result = await target.tally("import", "--from", out)
+    assert result.exit_code == 0, result.output
+    assert "Run again with --execute to import 35 records and 3 secrets" in result.stdout
+    assert not await exists(target)
+
+
+async def test_the_same_log_gives_the_same_view(growing: Deployment, target: Deployment, tmp_path: Path) -> None:
+    """Votes of all kinds, what they end as, and all that a fold may trip over."""
+    votes: list[Event | bytes] = [a_cast(voter=f"v{n % 6}") for n in range(60)]
+    others: list[Event | bytes] = [a_removal(), a_removal(voter="v1"), a_report(), Fence(1), Fence(2, after=1)]
+    log = [record.value for record in a_log([*votes, *others, *POISON, *UNFOLDABLE], 500, seed=4)]
+    late: list[Event] = [Fence(50), ContestClosed("contest", 1), a_cast(vote_id="late", incarnation=50)]
+    log += [vote_codec.encode(event) for event in late]
+    await growing.append("votes", log, partition=1)
+    await growing.export(tmp_path / "out")
+    assert (await target.tally("import", "--from", tmp_path / "out", "--execute")).exit_code == 0
+    one, other = await view_of(growing), await view_of(target)
+    assert one == other
+    assert {status for status, count in one["ids", "contest"].items() if count} == ALL_BUT_VOIDED
+
+
+async def view_of(deployment: Deployment) -> Table:
+    """Folded here and now, and compared with `tally verify`'s own fold."""
+    stack = deployment.stack
+    async with folded_log(stack.kafka, stack.valkey, stack.namespace) as log:
+        for partition in range(PARTITIONS):
+            await log.fold(partition)
+        report = await compare(log.stack)
+        assert report.equal
+        assert report.quarantined
+        table = await described_view(log.views, 1, set(report.contests))
+        table["verified",] = report.outcomes, report.positions, report.as_json()["contests"]
+        return table
+
+
+class Killed(Exception):
+    pass
+
+
+class UntilKilled(Progress):
+    """Dies when so many steps are done."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def advance(self, steps: int) -> None:
+        self._left -= steps
+        if self._left <= 0:
+            raise Killed
+
+
+async def test_an_interrupted_import_goes_on_and_nobody_serves_it_meanwhile(
+    filled: Deployment, target: Deployment, out: Path
+) -> None:
+    for steps in (3, 20):
+        with pytest.raises(Killed):
+            await import_logs(target.stack, out, True, UntilKilled(steps))
+    check = await target.tally("topics", "check")
+    assert check.exit_code == 1
+    assert "message.timestamp.type is CreateTime" in check.output
+    preview = json.loads((await target.tally("import", "--from", out, "--json")).stdout)
+    assert 0 < preview["present"] < 35
+    assert (await target.tally("import", "--from", out, "--execute")).exit_code == 0
+    assert await target.records() == await filled.records()
+    assert (await target.tally("topics", "check")).exit_code == 0
+
+
+async def refused(target: Deployment, directory: Path) -> str:
+    """Why, with and without --execute."""
+    before = await exists(target)
+    preview, execution = [await target.tally("import", "--from", directory, *more) for more in ([], ["--execute"])]
+    assert preview.exit_code == execution.exit_code == 1
+    assert complaint(preview) == complaint(execution)
+    assert await exists(target) == before
+    return complaint(execution)
+
+
+@pytest.mark.parametrize("file", ["votes-00000.ndjson", "secrets.json"])
+async def test_one_changed_byte_is_refused(target: Deployment, copy: Path, file: str) -> None:
+    content = bytearray((copy / file).read_bytes())
+    content[-20] ^= 1
+    (copy / file).write_bytes(content)
+    assert file in await refused(target, copy)
+
+
+async def test_a_missing_file_is_refused(target: Deployment, copy: Path) -> None:
+    (copy / "purchases-00001.ndjson").unlink()
+    assert "purchases-00001.ndjson cannot be read" in await refused(target, copy)
+
+
+async def test_an_export_that_was_interrupted_is_refused(target: Deployment, copy: Path) -> None:
+    manifest = json.loads((copy / "manifest.json").read_text()) | {"complete": False}
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert "was interrupted" in await refused(target, copy)
+
+
+@pytest.mark.parametrize("changes", [{"contest": "final"}, {"since": 1}, {"until": 1}, {"format": "parquet"}])
+async def test_an_extract_is_refused(target: Deployment, copy: Path, changes: dict[str, object]) -> None:
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["request"] |= changes
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert "only an NDJSON export without filters" in await refused(target, copy)
+
+
+async def test_what_is_no_export_is_refused(target: Deployment, tmp_path: Path) -> None:
+    assert "is no export" in await refused(target, tmp_path)
+
+
+async def test_another_number_of_partitions_is_refused(target: Deployment, out: Path) -> None:
+    assert "set TALLY_PARTITIONS=2" in await refused(target.beside(partitions=5), out)
+
+
+async def test_a_namespace_that_has_logs_is_left_alone(growing: Deployment, out: Path, tmp_path: Path) -> None:
+    await growing.export(tmp_path / "former")
+    await growing.append("votes", [b"more"])
+    before = await growing.records()
+    assert "another record at offset 0" in await refused(growing.beside(storage_url=str(tmp_path)), out)
+    assert "has records that the export has not" in await refused(growing, tmp_path / "former")
+    assert await growing.records() == before
+
+
+async def test_another_secret_of_the_same_name_is_never_replaced(target: Deployment, out: Path) -> None:
+    secret = await contest_secret(target.store, "final")
+    assert "holds another secrets/contests/final" in await refused(target, out)
+    assert await contest_secret(target.store, "final") == secret
+
+
+async def test_without_secrets_it_needs_those_of_the_object_store(
+    filled: Deployment, target: Deployment, tmp_path: Path
+) -> None:
+    await filled.export(tmp_path / "bare", "--no-secrets")
+    assert "The export has no secrets" in await refused(target, tmp_path / "bare")
+    beside = filled.beside(namespace=target.stack.namespace)
+    assert (await beside.tally("import", "--from", tmp_path / "bare")).exit_code == 0
+
+
+async def test_a_view_of_another_log_is_in_the_way(target: Deployment, growing: Deployment, out: Path) -> None:
+    """Its log is gone, as after the loss of a Kafka; what it has folded would be taken for the import's."""
+    stack = growing.stack
+    async with folded_log(stack.kafka, stack.valkey, stack.namespace) as log:
+        await log.fold()
+        keys = await log.valkey.call("KEYS", f"{stack.namespace}:*")
+        for key in keys:
+            moved = key.replace(stack.namespace.encode(), target.stack.namespace.encode())
+            await log.valkey.call("RENAME", key, moved)
+    assert "Valkey holds a view" in await refused(target, out)
+
+
+async def test_a_kafka_that_is_away_is_another_matter(target: Deployment, out: Path) -> None:
+    assert (await target.beside(kafka="127.0.0.1:1").tally("import", "--from", out)).exit_code == 3

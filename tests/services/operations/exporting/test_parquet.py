@@ -1,0 +1,83 @@
+"""`tally export --format parquet`: what an analyst opens."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from services.operations.exporting import parquet
+from tests.services.operations.exporting.test_export import as_if_killed
+from tests.services.operations.exporting.world import ODD, Deployment, complaint, files_of
+from tests.support.builders import pseudonym
+
+
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pyarrow.parquet.read_table(file).to_pylist()
+    return rows
+
+
+def value_of(row: dict[str, Any]) -> bytes:
+    value: bytes = row["value"] if row["event"] is None else row["event"].encode()
+    return value
+
+
+async def test_it_reads_back_as_the_log(filled: Deployment, tmp_path: Path) -> None:
+    await filled.export(tmp_path / "out", "--format", "parquet")
+    for name, records in (await filled.records()).items():
+        rows = rows_of(tmp_path / "out" / f"{name}.parquet")
+        assert [row["offset"] for row in rows] == [record.offset for record in records]
+        times = [datetime.fromtimestamp(record.timestamp_ms / 1000, UTC) for record in records]
+        assert [row["time"] for row in rows] == times
+        assert [value_of(row) for row in rows] == [record.value for record in records]
+    rows = rows_of(tmp_path / "out" / "votes-00000.parquet")
+    assert [row["type"] for row in rows[4:10]] == [None] * len(ODD)
+    expected = {
+        "topic": "votes",
+        "partition": 0,
+        "type": "VoteCast",
+        "contest": "final",
+        "voter": pseudonym("voter"),
+        "vote_id": "more",
+        "source": "c-paid",
+        "participants": ["b"],
+        "counts": [3],
+    }
+    assert {name: rows[2][name] for name in expected} == expected
+    assert (rows[-2]["source"], rows[-2]["participants"], rows[-2]["counts"]) == ("sms", ["x"], [4])
+    (bought,) = [
+        row
+        for number in range(2)
+        for row in rows_of(tmp_path / "out" / f"purchases-0000{number}.parquet")
+        if row["type"] == "PurchaseRecorded" and row["contest"]
+    ]
+    assert (bought["contest"], bought["participants"], bought["counts"]) == ("c1", ["p1"], [3])
+
+
+async def test_a_killed_export_goes_on_to_the_same_bytes(
+    filled: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "ROW_GROUP", 3)
+    out = tmp_path / "out"
+    await filled.export(out, "--format", "parquet", "--contest", "final")
+    whole = files_of(out)
+    assert pyarrow.parquet.read_metadata(out / "votes-00000.parquet").num_row_groups == 2
+    as_if_killed(out, "votes-00000.parquet", "votes-00001.parquet")
+    (out / "votes-00000.parquet").rename(out / "votes-00000.parquet.part")
+    told = await filled.export(out, "--format", "parquet", "--contest", "final")
+    assert files_of(out) == whole
+    assert told["records"]["votes"] == 6
+
+
+async def test_without_pyarrow_it_says_what_to_install(
+    filled: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = await filled.tally("export", "--to", tmp_path / "out", "--format", "parquet")
+    assert result.exit_code == 2
+    assert "pip install 'tallykeeper[parquet]'" in complaint(result)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,133 @@
+"""A deployment with something in each of its logs, and the two commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from libs.contracts.catalogue import CatalogueEvent, KeyIssued, RecordCreated, catalogue_codec
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import LogRecord
+from libs.contracts.purchases import PurchaseEvent, PurchaseRefunded, purchases_codec
+from libs.contracts.topics import catalogue_topic
+from libs.kafka.log import LogReader
+from libs.storage.secrets import account_secret, contest_secret, server_secret
+from libs.storage.store import Store, open_store
+from libs.tally.events import ContestClosed, Event, Fence
+from services.operations.__main__ import app
+from services.operations.connect import Stack
+from services.operations.exporting.logs import topics_by_kind
+from tests.support.builders import NOW, a_cast, a_removal, a_report
+from tests.support.purchases import a_purchase, purchase_key
+
+PARTITIONS = 2
+ODD = [b"poison", b'{"two":\n"lines"}', b"\xff\xfe", b"", b'{"type": "Unheard", "n": 1.50, "n": 2}', b" null "]
+"""Records that are no events, of each sort that a line could spoil."""
+
+
+@dataclass
+class Deployment:
+    """One namespace."""
+
+    stack: Stack
+    producer: AIOKafkaProducer
+
+    def beside(self, **changes: Any) -> Deployment:
+        """Another one on the same servers."""
+        return replace(self, stack=replace(self.stack, **changes))
+
+    @property
+    def store(self) -> Store:
+        return open_store(self.stack.storage_url)
+
+    async def append(
+        self, kind: str, values: Sequence[bytes], partition: int = 0, key: bytes | None = None
+    ) -> None:
+        topic = topics_by_kind(self.stack.namespace, PARTITIONS)[kind].name
+        for value in values:
+            await self.producer.send(topic, value, key, partition=partition)
+        await self.producer.flush()
+
+    async def fill(self) -> None:
+        """Votes of two contests, what is no event, purchases, records; and secrets."""
+        votes: list[Event] = [
+            a_cast(contest="final"),
+            a_cast("b", 3, contest="final", vote_id="more", source="c-paid"),
+            a_removal(contest="final"),
+            a_cast(contest="other"),
+            Fence(7),
+            a_report("r", ("x", 4, 1, 0), contest="final"),
+            ContestClosed("final", 1),
+        ]
+        values = [vote_codec.encode(event) for event in votes]
+        await self.append("votes", [*values[:3], *ODD, *values[3:]], key=b"\xff a key")
+        await self.append("votes", [vote_codec.encode(a_cast(contest="final", voter="w"))], 1, key="é".encode())
+        refunded = PurchaseRefunded(account="a1", key=purchase_key("p"), at=NOW)
+        bought: list[PurchaseEvent] = [refunded, a_purchase("p"), a_purchase("q", vote=None)]
+        await self.append("purchases", [purchases_codec.encode(event) for event in bought])
+        records = [catalogue_codec.encode(event) for event in records_of_two_contests()]
+        await self.append("catalogue", records, catalogue_topic(self.stack.namespace).partition_of("a1"))
+        for secret in (contest_secret(self.store, "final"), account_secret(self.store, "a1")):
+            await secret
+        await server_secret(self.store, "receipts")
+
+    async def records(self) -> dict[str, list[LogRecord]]:
+        """By topic and partition, all of them."""
+        found: dict[str, list[LogRecord]] = {}
+        async with LogReader(self.stack.kafka_settings) as reader:
+            for kind, topic in topics_by_kind(self.stack.namespace, PARTITIONS).items():
+                extents = await reader.extents(topic.name, range(topic.partitions))
+                async with aclosing(reader.records(topic.name, extents)) as batches:
+                    async for partition, records in batches:
+                        found.setdefault(f"{kind}-{partition:05d}", []).extend(records)
+        return found
+
+    async def tally(self, *arguments: str | Path) -> Result:
+        """The command, as a process of its own would: not on this test's event loop."""
+        env = {
+            "TALLY_KAFKA_BOOTSTRAP_SERVERS": self.stack.kafka,
+            "TALLY_VALKEY_URL": self.stack.valkey,
+            "TALLY_NAMESPACE": self.stack.namespace,
+            "TALLY_PARTITIONS": str(self.stack.partitions),
+            "TALLY_STORAGE_URL": self.stack.storage_url,
+        }
+        return await asyncio.to_thread(CliRunner().invoke, app, [str(each) for each in arguments], env=env)
+
+    async def export(self, directory: Path, *arguments: str) -> dict[str, Any]:
+        """What the command says of it."""
+        result = await self.tally("export", "--to", directory, *arguments, "--json")
+        assert result.exit_code == 0, result.output
+        found: dict[str, Any] = json.loads(result.stdout)
+        return found
+
+
+def records_of_two_contests() -> list[CatalogueEvent]:
+    given: dict[str, Any] = {"account": "a1", "at": NOW, "record": "{}"}
+    final = ("contests", "final")
+    return [
+        RecordCreated(command_id="1", resource="contests", key="final", contest="final", **given),
+        RecordCreated(command_id="2", resource="contests", key="other", contest="other", **given),
+        RecordCreated(command_id="3", resource="participants", key="p", contest="final", parent=final, **given),
+        RecordCreated(command_id="4", resource="articles", key="x", refs=(final,), **given),
+        RecordCreated(command_id="5", resource="articles", key="y", **given),
+        KeyIssued(account="a1", at=NOW, command_id="6", key_id="k", sha256="0" * 64, permissions=()),
+    ]
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    """The files of records, by name."""
+    return {path.name: path.read_bytes() for path in directory.glob("*-*.*")}
+
+
+def complaint(result: Result) -> str:
+    """What it says on standard error, without the frame."""
+    return " ".join(result.stderr.replace("│", " ").split())
