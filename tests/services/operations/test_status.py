@@ -41,12 +41,12 @@ def test_a_process_that_is_gone_is_not_alive() -> None:
     assert not part.alive
 
 
-@pytest.mark.parametrize("command", ["status", "verify"])
+@pytest.mark.parametrize("command", ["status", "verify", "count --contest c", "log --contest c"])
 def test_without_a_stack_it_says_how_to_start_one(
     command: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", raising=False)
     monkeypatch.delenv("TALLY_VALKEY_URL", raising=False)
-    result = CliRunner().invoke(app, [command, "--data-dir", str(tmp_path)])
+    result = CliRunner().invoke(app, [*command.split(), "--data-dir", str(tmp_path)])
     assert result.exit_code == 3
     assert "tally up" in result.stderr
