@@ -40,10 +40,14 @@ async def assemble(
     async def load(account: str, key: str) -> Contest | None:
         return await load_contest(catalogue, account, key)
 
+    async def load_version(account: str, key: str) -> int | None:
+        stored = await catalogue.get(account, "contests", key)
+        return None if stored is None else stored.version
+
     async def load_secret(contest: str) -> bytes:
         return await contest_secret(store, contest)
 
-    contests = Contests(load, load_secret)
+    contests = Contests(load, load_version, load_secret)
     addresses, confirmer = AddressCounters(valkey, namespace), Confirmer(views)
     recorder = Recorder(topic, views, addresses, log, confirmer, await server_secret(store, "receipts"))
     return Casting(

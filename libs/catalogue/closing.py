@@ -1,6 +1,6 @@
 """What a contest's record keeps of its closing: by this the contest is counted until it is reopened.
 
-The members `closing`, `reopened` and `seal` of the stored document belong to the server.
+The members `closing`, `reopened`, `seal` and `secret_erased` of the stored document belong to the server.
 """
 
 from collections.abc import Collection, Mapping
@@ -77,9 +77,11 @@ def closed(document: Document, contest: Contest, sources: Mapping[str, SourceCon
 def reopened(document: Document, end: int) -> Document:
     """The document of a closed contest as it runs on until `end` (us); where it does already, the same.
 
-    Raises `NotClosed`, and `ContestFinal` while it is sealed.
+    Raises `NotClosed`, and `ContestFinal` while it is sealed, and for good where its secret was destroyed.
     """
-    if "seal" in document:
+    if is_erased(document):
+        raise ContestFinal("The contest's secret was destroyed: it can never be reopened.")
+    if is_sealed(document):
         raise ContestFinal("The contest is sealed: unseal it first.")
     config = document.get("contest_config", {}) | {"end": timestamp(end)}
     closing = closing_of(document)
@@ -119,6 +121,25 @@ def unsealed(document: Document) -> Document:
     if "seal" not in document:
         raise NotSealed("The contest is not sealed.")
     return {name: value for name, value in document.items() if name != "seal"}
+
+
+def is_sealed(document: Document) -> bool:
+    return "seal" in document
+
+
+def is_erased(document: Document) -> bool:
+    """Whether the contest's secret is destroyed, or about to be."""
+    return "secret_erased" in document
+
+
+def erased(document: Document, now: int) -> Document:
+    """The document of a sealed contest whose secret is destroyed from `now` (us) on; where it is, the same.
+
+    Raises `NotSealed`.
+    """
+    if not is_erased(document) and not is_sealed(document):
+        raise NotSealed("The contest is not sealed: its secret is needed until `tally seal` has been run.")
+    return {"secret_erased": now} | document
 
 
 def judge_change(before: Document, after: Document) -> None:

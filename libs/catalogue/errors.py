@@ -38,7 +38,7 @@ class NotClosed(TallyError):
 
 
 class NotSealed(TallyError):
-    """Only a sealed contest can be unsealed."""
+    """Only a sealed contest can be unsealed, or lose its secret."""
 
     code = "status_transition"
 

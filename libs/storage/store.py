@@ -24,7 +24,7 @@ class StorageUnavailable(TallyError):
 
 
 class Store:
-    """Small objects, written once."""
+    """Small objects, written once; `replace` is for those that are to be gone."""
 
     def __init__(self, backend: ObjectStore) -> None:
         self._backend = backend
@@ -37,6 +37,14 @@ class Store:
                 return bytes(await found.bytes_async())
         except (NotFoundError, FileNotFoundError):
             return None
+        except (BaseError, OSError, TimeoutError) as error:
+            raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
+
+    async def replace(self, name: str, value: bytes) -> None:
+        """In one step, whatever was there. Raises `StorageUnavailable`."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                await obstore.put_async(self._backend, name, value)
         except (BaseError, OSError, TimeoutError) as error:
             raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
 

@@ -91,6 +91,8 @@ class Contest:
     """Number of the closing that is in force; 0 while there is none."""
     reopened: int = 0
     """Number of the last closing that was reopened."""
+    is_erased: bool = False
+    """Whether its secret was destroyed, so that its voters cannot be named any more."""
 
     def phase(self, now: int) -> Phase:
         """Half-open: a vote at exactly `end` is late. Without `end` the contest runs on. Closed is finished."""

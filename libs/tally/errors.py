@@ -108,6 +108,15 @@ class MobileOnly(TallyError):
     code = "mobile_only"
 
 
+class SecretErased(TallyError):
+    """The contest's secret was destroyed: which votes are whose cannot be told any more, for good."""
+
+    code = "gone"
+
+    def __init__(self, contest: str) -> None:
+        super().__init__(f"The secret of contest {contest} was destroyed: nobody can tell whose votes are whose.")
+
+
 class LimitScope(StrEnum):
     """What a limit bounds: the votes of one voter for a participant, in the contest, or of one address."""
 

@@ -99,7 +99,7 @@ def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> AP
     Key = Annotated[ApiKey, Depends(votes_key)]
     VoterId = Annotated[str | None, Query(description=VOTER)]
     AnonymousId = Annotated[str | None, Query(description=ANONYMOUS)]
-    router = APIRouter(tags=[TAG])
+    router = APIRouter(tags=[TAG], responses={410: {"description": "The contest's secret was destroyed."}})
 
     @router.get("/contests/{contest_key}/votes/{vote_id}")
     async def read_vote_status(

@@ -46,7 +46,10 @@ def voter_pseudonym(secret: bytes, voter_id: str | None, anonymous_id: str | Non
 async def find_voter(
     contests: Contests, account: str, contest: str, voter_id: str | None, anonymous_id: str | None
 ) -> str:
-    """The voter that query parameters name. Raises `ValidationFailed`, and `NotFound` for the contest."""
+    """The voter that query parameters name.
+
+    Raises `ValidationFailed`, `NotFound` for the contest, and `SecretErased`.
+    """
     form = {"participant_key": "p", "voter_id": voter_id, "anonymous_id": anonymous_id}
     if isinstance(check_vote(form), TallyError):
         message = "give voter_id or anonymous_id, exactly one, of 1 to 256 bytes without control characters"

@@ -11,6 +11,7 @@ from services.operations.config import app as config
 from services.operations.count import count
 from services.operations.demo import demo
 from services.operations.doctor import doctor
+from services.operations.erase_secret import erase_secret
 from services.operations.exporting import export, import_export
 from services.operations.keys import app as keys
 from services.operations.log import log
@@ -35,6 +36,7 @@ for command in (up, demo, status, count, log, verify, reopen, wipe, doctor):
     app.command()(command)
 app.command()(export)
 app.command("import")(import_export)
+app.command("erase-contest-secret")(erase_secret)
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(purchases, name="purchases")

@@ -18,12 +18,12 @@ from libs.contracts.purchases import (
 from libs.purchases.vault import Vaults
 from libs.purchases.votes import paid_vote
 from libs.tally.commands import CastVote
-from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
+from libs.tally.errors import NotFound, SecretErased, TallyError, ViewsUnavailable
 
 UNDECIDED: Final = frozenset(
     {"log_unavailable", "views_unavailable", "ledger_catching_up", "overloaded", "gone", "internal_error"}
 )
-"""Codes that decide nothing about a purchase. A secret that is gone may be a wrong setting."""
+"""Codes that decide nothing about a purchase. An account's secret that is gone may be a wrong setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class Steps:
                     raise ViewsUnavailable("The catalogue's views are behind.", retry_after_s=1) from None
                 return await step(purchase)
         except TallyError as error:
-            if error.code in UNDECIDED:
+            if error.code in UNDECIDED and not isinstance(error, SecretErased):
                 raise
             if casts:
                 return PurchaseRefused(**_of(purchase), code=error.code, reason=error.message)
-            # the contest is no more, and its votes with it
+            # the contest is no more, or nobody can tell which votes of it these are
             return PurchaseTakenBack(**_of(purchase))
 
     async def _cast(self, purchase: Purchase) -> PurchaseEvent:

@@ -147,7 +147,7 @@ class ContestConfig(Members):
 class Contest(Record):
     """A contest collects votes for participants."""
 
-    owned: ClassVar[frozenset[str]] = frozenset({"closing", "reopened", "seal"})
+    owned: ClassVar[frozenset[str]] = frozenset({"closing", "reopened", "seal", "secret_erased"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned
 
     title: str | None = None

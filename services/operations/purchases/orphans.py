@@ -17,6 +17,7 @@ from libs.purchases.vault import Vaults
 from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret
 from libs.storage.store import Store, open_store
+from libs.tally.errors import SecretErased
 from services.operations.connect import Stack
 from services.operations.progress import Progress
 from services.operations.purchases.logs import PurchasesLog, VoteName, VoteOrphan, read_paid_votes
@@ -40,7 +41,8 @@ class Reconciliation:
     although their purchase was refunded or refused.
 
     `waiting` purchases came so lately that they may still be on their way; the removals of `held` ones wait,
-    behind the contest's close, for a reopening. Neither is an orphan.
+    behind the contest's close, for a reopening. Neither is an orphan. Whose votes `erased` purchases are cannot be
+    told any more: their contests' secrets were destroyed.
     """
 
     purchases: int = 0
@@ -48,6 +50,7 @@ class Reconciliation:
     quarantined: int = 0
     waiting: int = 0
     held: int = 0
+    erased: int = 0
     uncast: list[PurchaseOrphan] = field(default_factory=list)
     unpaid: list[VoteOrphan] = field(default_factory=list)
     not_taken_back: list[PurchaseOrphan] = field(default_factory=list)
@@ -78,7 +81,11 @@ async def reconcile_logs(stack: Stack, waiting_s: float, progress: Progress) -> 
     for purchase in purchases.values():
         if purchase.recorded is None or purchase.recorded.vote is None:
             continue
-        name = await names.of(purchase.account, purchase.recorded, purchase.recorded.vote)
+        try:
+            name = await names.of(purchase.account, purchase.recorded, purchase.recorded.vote)
+        except SecretErased:
+            result.erased += 1
+            continue
         counts = name is not None and paid.counted.pop(name, None) is not None
         if counts == (purchase.status in (PurchaseStatus.RECORDED, PurchaseStatus.CAST)):
             continue
@@ -91,7 +98,7 @@ async def reconcile_logs(stack: Stack, waiting_s: float, progress: Progress) -> 
             result.held += 1
         else:
             result.not_taken_back.append(orphan)
-    result.unpaid = list(paid.counted.values())
+    result.unpaid = [vote for name, vote in paid.counted.items() if name.contest not in names.erased]
     return result
 
 
@@ -103,13 +110,19 @@ class _Names:
         self._contests = contests
         self._vaults = Vaults(partial(account_secret, store))
         self._secrets: dict[str, bytes] = {}
+        self.erased: set[str] = set()
 
     async def of(self, account: str, recorded: PurchaseRecorded, votes: PurchasedVotes) -> VoteName | None:
+        """Raises `SecretErased`, and notes the contest in `erased`."""
         contest = votes.contest_key
         if contest not in self._contests:
             return None
         if contest not in self._secrets:
-            self._secrets[contest] = await contest_secret(self._store, contest)
+            try:
+                self._secrets[contest] = await contest_secret(self._store, contest)
+            except SecretErased:
+                self.erased.add(contest)
+                raise
         vote = paid_vote(recorded, votes, await self._vaults.of(account), self._secrets[contest])
         return VoteName(contest, vote.voter, vote.vote_id)
 

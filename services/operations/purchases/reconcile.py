@@ -44,6 +44,7 @@ def show(found: Reconciliation) -> None:
         (found.quarantined, "records of the purchases log cannot be read"),
         (found.waiting, "purchases are still on their way"),
         (found.held, "refunded after their contest's close: their votes count until it is reopened"),
+        (found.erased, "cannot be told from others: the secrets of their contests were destroyed"),
     ):
         if number:
             typer.echo(f"{number:,} {what}.")

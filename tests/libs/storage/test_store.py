@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from libs.storage.secrets import account_secret, contest_secret, server_secret
+from libs.storage.secrets import (
+    account_secret,
+    contest_secret,
+    erase_contest_secret,
+    find_contest_secret,
+    server_secret,
+)
 from libs.storage.store import StorageUnavailable, Store, open_store
+from libs.tally.errors import SecretErased
 
 
 @pytest.fixture
@@ -46,3 +53,14 @@ async def test_a_store_that_cannot_be_reached_says_so(tmp_path: Path) -> None:
     (tmp_path / "objects" / "secrets").write_text("in the way")
     with pytest.raises(StorageUnavailable):
         await contest_secret(store, "c")
+
+
+async def test_a_destroyed_secret_is_gone_for_everybody_and_never_made_anew(store: Store) -> None:
+    await contest_secret(store, "voted")
+    for contest in ("voted", "not needed yet"):
+        await asyncio.gather(erase_contest_secret(store, contest), erase_contest_secret(store, contest))
+        with pytest.raises(SecretErased):
+            await contest_secret(store, contest)
+        with pytest.raises(SecretErased):
+            await find_contest_secret(store, contest)
+    assert await contest_secret(store, "another")

@@ -27,7 +27,7 @@ from libs.kafka.topics import create_topics
 from libs.purchases.form import parse_purchase
 from libs.purchases.vault import Vault
 from libs.purchases.votes import paid_vote
-from libs.storage.secrets import account_secret, contest_secret
+from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret
 from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved
 from services.operations.purchases import app
@@ -248,6 +248,14 @@ async def test_a_removal_behind_the_close_is_no_orphan(world: World) -> None:
     await world.append(PurchaseRefunded(account=ACCOUNT, key=recorded.key, at=1), removal_of(cast))
     code, found = await reconciled()
     assert (code, found["held"], found["votes"]) == (0, 1, 1)
+
+
+async def test_what_was_bought_in_a_contest_without_its_secret_is_told_apart(world: World) -> None:
+    recorded, cast = await world.bought("t1")
+    await world.append(recorded, cast)
+    await erase_contest_secret(world.store, CONTEST)
+    code, found = await reconciled()
+    assert (code, found["fits"], found["erased"], found["votes"]) == (0, True, 1, 1)
 
 
 def removal_of(cast: VoteCast) -> VoteRemoved:

@@ -1,0 +1,143 @@
+"""`tally erase-contest-secret`: nobody can look a voter up any more, and the counts are what they were."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from libs.catalogue.closing import erased
+from libs.catalogue.resources import CONTESTS
+from libs.catalogue.table import Document
+from libs.storage.secrets import contest_secret
+from libs.storage.store import open_store
+from libs.tally.errors import SecretErased
+from services.operations.__main__ import app
+from services.operations.connect import find_stack
+from services.operations.erase_secret import open_desk
+from services.operations.stack.supervisor import Supervisor
+from tests.support.eventually import eventually
+from tests.support.purchasing import becomes, purchase, refund, send
+from tests.support.voting import Api, Contest, code, hours_from_now
+
+GONE = (410, "gone")
+
+
+async def run(stack: Supervisor, *arguments: str) -> Result:
+    """As a process of its own would: not on this test's event loop."""
+    words = [*arguments, "--data-dir", str(stack.data_dir)]
+    return await asyncio.to_thread(CliRunner().invoke, app, words)
+
+
+async def a_voted_contest(api: Api) -> tuple[Contest, httpx.Response]:
+    """Closed, with one vote."""
+    contest = await api.contest()
+    vote = await contest.vote(0, vote_id="v")
+    await contest.counts(vote.headers["tally-position"])
+    await contest.change(end=(datetime.now(UTC) - timedelta(seconds=1)).isoformat())
+
+    async def is_final() -> bool:
+        answer = await contest.client.get(f"{contest.path}/vote_updates/")
+        return answer.headers["tally-final"] == "final"
+
+    await eventually(is_final)
+    return contest, vote
+
+
+async def seal(stack: Supervisor, contest: Contest) -> None:
+    def change(document: Document) -> Document:
+        return document | {"seal": {"seq": 1, "sha256": "0" * 64, "sealed_at": 1}}
+
+    async with open_desk(find_stack(stack.data_dir), contest.key) as desk:
+        await desk.engine.amend(CONTESTS, desk.account, contest.key, change)
+
+
+async def look_ups(contest: Contest, vote: httpx.Response) -> list[tuple[int, str | None]]:
+    """What asks for a voter: a status, an allowance, a removal."""
+    voter = {"voter_id": "v1"}
+    answers = [
+        await contest.client.get(f"{contest.path}/votes/{vote.json()['vote_id']}", params=voter),
+        await contest.client.get(f"{contest.path}/allowance", params=voter),
+        await contest.remove(vote),
+    ]
+    return [code(answer) for answer in answers]
+
+
+async def test_only_a_sealed_contest_loses_its_secret_and_a_preview_destroys_nothing(
+    api: Api, stack: Supervisor
+) -> None:
+    contest, vote = await a_voted_contest(api)
+    refused = await run(stack, "erase-contest-secret", contest.key, "--execute")
+    assert (refused.exit_code, "tally seal" in refused.stderr) == (1, True)
+    await seal(stack, contest)
+    preview = await run(stack, "erase-contest-secret", contest.key)
+    assert preview.exit_code == 0
+    assert "can never be reopened" in preview.stdout
+    assert "--execute" in preview.stdout
+    assert (await contest.status(vote))["status"] == "counted"
+    assert (await run(stack, "erase-contest-secret", "none")).exit_code == 2
+
+
+async def test_every_look_up_by_voter_is_gone_and_the_counts_stay(api: Api, stack: Supervisor) -> None:
+    contest, vote = await a_voted_contest(api)
+    before = await contest.counts()
+    await seal(stack, contest)
+    assert (await contest.status(vote))["status"] == "counted"
+    done = await run(stack, "erase-contest-secret", contest.key, "--execute", "--json")
+    assert done.exit_code == 0, done.output
+    erased_at = json.loads(done.stdout)["erased_at"]
+
+    async def is_gone() -> bool:
+        return code(await contest.vote(0, vote_id="v")) == GONE
+
+    await eventually(is_gone, deadline_s=5)
+    assert await look_ups(contest, vote) == [GONE] * 3
+    assert await contest.counts() == before
+    with pytest.raises(SecretErased):
+        await contest_secret(open_store(find_stack(stack.data_dir).storage_url), contest.key)
+    assert (await run(stack, "verify", contest.key)).exit_code == 0
+    again = await run(stack, "erase-contest-secret", contest.key, "--execute", "--json")
+    assert json.loads(again.stdout)["erased_at"] == erased_at
+    shown = (await contest.client.get(contest.path)).json()
+    assert "secret_erased" not in shown
+
+
+async def test_an_erased_contest_is_never_reopened(api: Api, stack: Supervisor) -> None:
+    """Nor where the command was stopped before it had destroyed the secret; it goes on where it was."""
+    contest, vote = await a_voted_contest(api)
+    await seal(stack, contest)
+    assert (await contest.status(vote))["status"] == "counted"
+    async with open_desk(find_stack(stack.data_dir), contest.key) as desk:
+        await desk.engine.amend(CONTESTS, desk.account, contest.key, partial(erased, now=1))
+    end = hours_from_now(1)
+    answer = await api.client.post(f"/operations/contests/{contest.key}/reopen", json={"end": end})
+    assert code(answer) == (409, "contest_final")
+    command = await run(stack, "reopen", contest.key, "--end", end, "--execute")
+    assert (command.exit_code, "can never be reopened" in command.stderr) == (1, True)
+    store = open_store(find_stack(stack.data_dir).storage_url)
+    assert await contest_secret(store, contest.key)
+
+    async def is_gone() -> bool:
+        return code(await contest.client.get(f"{contest.path}/votes/v", params={"voter_id": "v1"})) == GONE
+
+    await eventually(is_gone, deadline_s=5)
+    assert await look_ups(contest, vote) == [GONE] * 3
+    assert (await run(stack, "erase-contest-secret", contest.key, "--execute")).exit_code == 0
+    with pytest.raises(SecretErased):
+        await contest_secret(store, contest.key)
+
+
+async def test_what_is_bought_later_is_refused_and_what_was_bought_stays(api: Api, stack: Supervisor) -> None:
+    contest, _ = await a_voted_contest(api)
+    await seal(stack, contest)
+    assert (await run(stack, "erase-contest-secret", contest.key, "--execute")).exit_code == 0
+    record = await send(api.client, purchase(contest))
+    refused = await becomes(api.client, record, "refused")
+    assert refused["refusal"]["code"] == "gone"
+    await refund(api.client, record)
+    await becomes(api.client, record, "refunded")
