@@ -81,7 +81,7 @@ async def _topics(stack: Stack) -> Finding:
     try:
         await check_topics(stack.kafka_settings, topics)
     except TallyError as error:
-        way_out = "`tally up` makes what is missing; a wrong setting is to be changed with Kafka's own tools"
+        way_out = "`tally topics check` says how to mend each"
         return problem("topics", error.message, way_out, away=error.retry_after_s is not None)
     return fine("topics", f"{len(topics)} with the settings that keep the truth")
 
