@@ -9,17 +9,24 @@ from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.exporting.errors import ExportRefused
 from services.operations.exporting.exporting import export_logs
+from services.operations.exporting.joining import PARTS, join
 from services.operations.exporting.manifest import Format, Manifest, Request
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 
 
 def export(
-    to: Annotated[Path, typer.Option("--to", help="A directory of its own; one that was begun is gone on with.")],
+    to: Annotated[
+        Path,
+        typer.Option("--to", help="A directory of its own, or one file (x.ndjson, x.parquet) to look into."),
+    ],
     contest: Annotated[str | None, typer.Option("--contest", help="Only what names this contest.")] = None,
     since: Annotated[str | None, typer.Option("--from", help="Only what was appended from then on.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="Only what was appended before then.")] = None,
-    format_: Annotated[Format, typer.Option("--format", help="Parquet is for analysts.")] = Format.NDJSON,
+    format_: Annotated[
+        Format | None,
+        typer.Option("--format", help="Parquet is for analysts; absent: by the file's name."),
+    ] = None,
     no_secrets: Annotated[bool, typer.Option("--no-secrets", help="Leave out what tells who voted.")] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
@@ -31,33 +38,42 @@ def export(
     """
 
     async def work() -> Ending:
+        named = {f".{each}": each for each in Format}.get(to.suffix)
+        if named and format_ not in (None, named):
+            raise typer.BadParameter(f"is not the format of {to.name}.", param_hint="--format")
+        directory = to.with_name(to.name + PARTS) if named else to
         request = Request(
-            format=format_,
+            format=format_ or named or Format.NDJSON,
             contest=contest,
             since=_moment(since, "--from"),
             until=_moment(until, "--until"),
-            secrets=not no_secrets,
+            secrets=not no_secrets and not named,
         )
         try:
+            if named and to.exists():
+                raise ExportRefused(f"{to} exists already.")
             with ProgressBar("Exporting", enabled=not as_json) as progress:
-                manifest = await export_logs(find_stack(data_dir), to, request, progress)
+                manifest = await export_logs(find_stack(data_dir), directory, request, progress)
+            if named:
+                join(directory, manifest, to)
         except ExportRefused as error:
             raise typer.BadParameter(error.message, param_hint="--to") from None
         if contest is not None and not manifest.records:
             raise typer.BadParameter(f"No record names contest {contest}.", param_hint="--contest")
+        importable = request.is_whole and not named
         if as_json:
-            print_json(as_dict(manifest, to))
+            print_json(as_dict(manifest, to, importable))
         else:
-            show(manifest, to)
+            show(manifest, to, importable)
         return Ending.FINE
 
     run(work())
 
 
-def as_dict(manifest: Manifest, directory: Path) -> dict[str, object]:
+def as_dict(manifest: Manifest, to: Path, importable: bool) -> dict[str, object]:
     return {
-        "directory": str(directory),
-        "importable": manifest.request.is_whole,
+        "to": str(to),
+        "importable": importable,
         "records": manifest.records_by_kind,
         "secrets": len(manifest.secrets) if manifest.request.secrets else 0,
         "began": manifest.began,
@@ -65,16 +81,16 @@ def as_dict(manifest: Manifest, directory: Path) -> dict[str, object]:
     }
 
 
-def show(manifest: Manifest, directory: Path) -> None:
+def show(manifest: Manifest, to: Path, importable: bool) -> None:
     for kind, count in manifest.records_by_kind.items():
         typer.echo(f"{kind}: {count:,} records")
-    if not manifest.request.is_whole:
-        typer.echo(f"An extract is in {directory}; it cannot be imported.")
+    if not importable:
+        typer.echo(f"They are in {to}, which cannot be imported.")
     elif manifest.request.secrets:
-        typer.echo(f"The whole export is in {directory}, with {len(manifest.secrets):,} secrets.")
+        typer.echo(f"The whole export is in {to}, with {len(manifest.secrets):,} secrets.")
         typer.echo("Whoever has those can tell who voted for what: only the files' owner may read them.")
     else:
-        typer.echo(f"The export is in {directory}, without the secrets: `tally import` will look for them.")
+        typer.echo(f"The export is in {to}, without the secrets: `tally import` will look for them.")
 
 
 def _moment(text: str | None, option: str) -> int | None:

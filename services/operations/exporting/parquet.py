@@ -37,7 +37,7 @@ class ParquetFile:
         self._coming = self._path.with_name(self._path.name + ".part")
         self._file = open_own(self._coming)
         self._file.truncate()
-        self._writer = self._parquet.ParquetWriter(self._file, _schema(self._arrow), compression="zstd")
+        self._writer = self._parquet.ParquetWriter(self._file, schema(self._arrow), compression="zstd")
 
     def write(self, records: Sequence[LogRecord]) -> None:
         events = CODECS[self._part.kind].decode_many([record.value for record in records])
@@ -63,7 +63,7 @@ class ParquetFile:
 
     def _write_group(self, rows: list[dict[str, Any]]) -> None:
         if rows:
-            self._writer.write_table(self._arrow.Table.from_pylist(rows, _schema(self._arrow)), ROW_GROUP)
+            self._writer.write_table(self._arrow.Table.from_pylist(rows, schema(self._arrow)), ROW_GROUP)
 
     def _row(self, record: LogRecord, event: Any) -> dict[str, Any]:
         is_json = is_one_line_of_json(record.value)
@@ -94,7 +94,7 @@ def _columns(event: Any) -> dict[str, Any]:
     }
 
 
-def _schema(arrow: ModuleType) -> Any:
+def schema(arrow: ModuleType) -> Any:
     text = arrow.string()
     return arrow.schema(
         {

@@ -10,9 +10,10 @@ import pytest
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
 from libs.tally.errors import timestamp
+from services.operations.exporting.files import own_directory
 from services.operations.exporting.lines import from_line, to_line
 from services.operations.exporting.whole import open_export
-from tests.services.operations.exporting.world import ODD, Deployment, complaint, files_of
+from tests.services.operations.exporting.world import ODD, Deployment, complaint, files_of, modes_of
 from tests.support.builders import a_cast
 
 
@@ -56,7 +57,7 @@ async def test_secrets_come_along_and_only_the_owner_reads_any_of_it(filled: Dep
     secrets = json.loads((tmp_path / "out" / "secrets.json").read_text())
     assert sorted(secrets) == ["secrets/accounts/a1", "secrets/contests/final", "secrets/server/receipts"]
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").iterdir()} == {0o600}
+    assert set(modes_of(tmp_path / "out").values()) == {0o600}
 
 
 async def test_a_killed_export_goes_on_to_the_same_bytes_though_votes_come_in(
@@ -88,6 +89,24 @@ async def test_other_arguments_are_not_taken_for_the_same_export(filled: Deploym
     result = await filled.tally("export", "--to", tmp_path / "out", "--contest", "other")
     assert result.exit_code == 2
     assert "other arguments" in complaint(result)
+
+
+async def test_an_export_of_a_log_since_made_anew_is_not_gone_on_with(
+    filled: Deployment, tmp_path: Path
+) -> None:
+    await filled.export(tmp_path / "out")
+    as_if_killed(tmp_path / "out", "votes-00000.ndjson", "votes-00001.ndjson")
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    manifest["parts"][0]["log_id"] = "of the former log"
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest))
+    result = await filled.tally("export", "--to", tmp_path / "out")
+    assert (result.exit_code, "was made anew" in complaint(result)) == (2, True)
+
+
+async def test_two_exports_at_once_do_not_share_a_directory(filled: Deployment, tmp_path: Path) -> None:
+    with own_directory(tmp_path / "out"):
+        result = await filled.tally("export", "--to", tmp_path / "out")
+    assert (result.exit_code, "Another export" in complaint(result)) == (2, True)
 
 
 async def test_a_directory_of_other_things_is_left_alone(filled: Deployment, tmp_path: Path) -> None:

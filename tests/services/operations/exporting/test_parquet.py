@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from services.operations.exporting import parquet
 from tests.services.operations.exporting.test_export import as_if_killed
-from tests.services.operations.exporting.world import ODD, Deployment, complaint, files_of
+from tests.services.operations.exporting.world import ODD, Deployment, complaint, files_of, modes_of
 from tests.support.builders import pseudonym
 
 
@@ -81,3 +82,17 @@ async def test_without_pyarrow_it_says_what_to_install(
     assert result.exit_code == 2
     assert "pip install 'tallykeeper[parquet]'" in complaint(result)
     assert not (tmp_path / "out").exists()
+
+
+async def test_one_file_has_all_parts_and_is_no_secret_keeper(filled: Deployment, tmp_path: Path) -> None:
+    contest = "--contest", "final"
+    told = await filled.export(tmp_path / "all.parquet", *contest)
+    assert (told["importable"], told["secrets"]) == (False, 0)
+    await filled.export(tmp_path / "all.ndjson", *contest)
+    rows, lines = rows_of(tmp_path / "all.parquet"), (tmp_path / "all.ndjson").read_bytes().splitlines()
+    places = [(row["topic"], row["partition"], row["offset"]) for row in rows]
+    assert [tuple(json.loads(line)[name] for name in ("topic", "partition", "offset")) for line in lines] == places
+    assert len(places) == 9
+    assert modes_of(tmp_path) == {"all.ndjson": 0o600, "all.parquet": 0o600}
+    again = await filled.tally("export", "--to", tmp_path / "all.ndjson", *contest)
+    assert (again.exit_code, "exists already" in complaint(again)) == (2, True)

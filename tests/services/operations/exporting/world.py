@@ -128,6 +128,11 @@ def files_of(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.glob("*-*.*")}
 
 
+def modes_of(directory: Path) -> dict[str, int]:
+    """Who may do what with which file."""
+    return {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
+
+
 def complaint(result: Result) -> str:
     """What it says on standard error, without the frame."""
     return " ".join(result.stderr.replace("│", " ").split())

@@ -1,0 +1,37 @@
+"""An export's files as one, for whoever wants just that."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from services.operations.exporting.errors import ExportRefused
+from services.operations.exporting.files import flush, open_own
+from services.operations.exporting.manifest import Format, Manifest
+from services.operations.exporting.parquet import pyarrow_modules, schema
+
+PARTS: Final = ".parts"
+"""What the directory of its parts is called until it is whole, behind the file's own name."""
+
+
+def join(directory: Path, manifest: Manifest, file: Path) -> None:
+    """All records in `file`, topic by topic, and the directory gone. Raises `ExportRefused`."""
+    coming = directory / "all.part"
+    try:
+        with open_own(coming) as out:
+            out.truncate()
+            if manifest.request.format is Format.NDJSON:
+                for part in manifest.parts:
+                    with (directory / part.file).open("rb") as lines:
+                        shutil.copyfileobj(lines, out)
+            else:
+                arrow, parquet = pyarrow_modules()
+                with parquet.ParquetWriter(out, schema(arrow), compression="zstd") as writer:
+                    for part in manifest.parts:
+                        rows = parquet.ParquetFile(directory / part.file)
+                        for group in range(rows.num_row_groups):
+                            writer.write_table(rows.read_row_group(group))
+            flush(out)
+        coming.replace(file)
+        shutil.rmtree(directory)
+    except OSError as error:
+        raise ExportRefused(f"{error.filename or file}: {error.strerror}") from error
