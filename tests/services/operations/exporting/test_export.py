@@ -91,9 +91,7 @@ async def test_other_arguments_are_not_taken_for_the_same_export(filled: Deploym
     assert "other arguments" in complaint(result)
 
 
-async def test_an_export_of_a_log_since_made_anew_is_not_gone_on_with(
-    filled: Deployment, tmp_path: Path
-) -> None:
+async def test_an_export_of_a_log_since_made_anew_is_not_gone_on_with(filled: Deployment, tmp_path: Path) -> None:
     await filled.export(tmp_path / "out")
     as_if_killed(tmp_path / "out", "votes-00000.ndjson", "votes-00001.ndjson")
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
