@@ -99,6 +99,8 @@ class Engine:
             above = await self.get(self.table[row.parent], account, parent)
             if row.complete is not None:
                 row.complete(document, above.document)
+        if row.arrange is not None:
+            row.arrange(None, document, self._writer.now())
         key = key or secrets.token_hex(KEY_BYTES)
         refs = self.table.references(row, document, parent)
         event = RecordCreated(
@@ -187,6 +189,8 @@ class Engine:
         before = stored.document
         owned = {name: before[name] for name in row.schema.owned if name in before}
         document = self._validated(row, body) | owned
+        if row.arrange is not None:
+            row.arrange(before, document, self._writer.now())
         if row.judge is not None and document != before:
             row.judge(before, document)
         return await self._write(row, account, stored, document)

@@ -5,12 +5,18 @@ Routes, documentation, lists, references and cascades derive from the row; `tabl
 
 from typing import Final
 
-from libs.catalogue import closing
+from libs.catalogue import closing, inner
 from libs.catalogue.errors import StatusTransition
+from libs.catalogue.examples import EXAMPLES
+from libs.catalogue.schemas.app import App
+from libs.catalogue.schemas.content import Article, Feed, Survey
 from libs.catalogue.schemas.contest import Contest
+from libs.catalogue.schemas.convention import Convention, Timeslot
+from libs.catalogue.schemas.media import File, Image
 from libs.catalogue.schemas.participant import Participant
+from libs.catalogue.schemas.shop import Shop
 from libs.catalogue.schemas.vote_source import StoredVoteSource
-from libs.catalogue.table import Document, Reference, Resource, Table
+from libs.catalogue.table import OPERATIONS, Document, Offer, Reference, Resource, Table
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
 
@@ -41,24 +47,53 @@ def _computed_of_participant(stored: Stored) -> Document:
     }
 
 
+IMAGE: Final = Reference("/image/key", "images")
+
+
+def _shop(name: str, singular: str) -> Resource:
+    return Resource(
+        name=name,
+        singular=singular,
+        schema=Shop,
+        example=EXAMPLES["shops"],
+        references=(Reference("/article", "articles"), IMAGE),
+        arrange=inner.keyed("packages"),
+    )
+
+
+SHOPS: Final = _shop("shops", "shop")
+MASTER_SHOPS: Final = _shop("master_shops", "master_shop")
+
+CONVENTIONS: Final = Resource(
+    name="conventions",
+    singular="convention",
+    schema=Convention,
+    example=EXAMPLES["conventions"],
+    offers=(Offer("/days/*/id", "conventions/days"), Offer("/venues/*/id", "conventions/venues")),
+)
+
+TIMESLOTS: Final = Resource(
+    name="timeslots",
+    singular="timeslot",
+    schema=Timeslot,
+    example=EXAMPLES["timeslots"],
+    parent="conventions",
+    references=(
+        Reference("/article", "articles"),
+        Reference("/image", "images"),
+        Reference("/day_id", "conventions/days", within_parent=True),
+        Reference("/venue_id", "conventions/venues", within_parent=True),
+    ),
+)
+
 CONTESTS: Final = Resource(
     name="contests",
     singular="contest",
     schema=Contest,
-    example={
-        "title": "Song of the year",
-        "contest_type": "voteonly",
-        "publish": "2026-05-01T18:00:00.000000Z",
-        "contest_config": {
-            "start": "2026-05-01T18:00:00.000000Z",
-            "end": "2026-05-01T20:00:00.000000Z",
-            "free": {"max_contest": 3, "max_participant": 1},
-            "vote_visibility": "hidden_until_end",
-        },
-    },
+    example=EXAMPLES["contests"],
     contest="self",
     due=closing.due,
-    references=(Reference("/shop/key", "shops"), Reference("/image/key", "images")),
+    references=(Reference("/shop/key", "shops"), IMAGE),
     judge=closing.judge_change,
     refusals={"PATCH": ("contest_final",)},
 )
@@ -67,7 +102,7 @@ PARTICIPANTS: Final = Resource(
     name="participants",
     singular="participant",
     schema=Participant,
-    example={"title": "The Examples", "story": "Four friends from Berlin.", "number_string": "A1"},
+    example=EXAMPLES["participants"],
     parent="contests",
     contest="parent",
     references=(Reference("/image_key", "images"),),
@@ -95,11 +130,72 @@ VOTE_SOURCES: Final = Resource(
     name="vote_sources",
     singular="vote_source",
     schema=StoredVoteSource,
-    example={"title": "Text messages", "mode": "cumulative", "mapping": {"A": "5f0c7d1e2b3a49586776a5b4"}},
+    example=EXAMPLES["vote_sources"],
     parent="contests",
     contest="parent",
-    has_routes=False,
+    operations=frozenset(),
 )
 
 
-RESOURCES: Final = Table(CONTESTS, PARTICIPANTS, VOTE_SOURCES)
+APPS: Final = Resource(
+    name="apps",
+    singular="app",
+    schema=App,
+    example=EXAMPLES["apps"],
+    references=(Reference("/master_shop_key", "master_shops"), IMAGE),
+    arrange=inner.stamped("config", "cloud_settings"),
+)
+
+SURVEYS: Final = Resource(
+    name="surveys",
+    singular="survey",
+    schema=Survey,
+    example=EXAMPLES["surveys"],
+    references=(IMAGE,),
+    operations=OPERATIONS - {"create"},
+)
+
+FEEDS: Final = Resource(name="feeds", singular="feed", schema=Feed, example=EXAMPLES["feeds"])
+
+ARTICLES: Final = Resource(
+    name="articles",
+    singular="article",
+    schema=Article,
+    example=EXAMPLES["articles"],
+    references=(Reference("/origin_template", "articles"), IMAGE),
+)
+
+FILES: Final = Resource(
+    name="files",
+    singular="file",
+    schema=File,
+    example=EXAMPLES["files"],
+    arrange=inner.stamped("access", default={"access": "private"}),
+    operations=OPERATIONS - {"list"},
+)
+
+IMAGES: Final = Resource(
+    name="images",
+    singular="image",
+    schema=Image,
+    example=EXAMPLES["images"],
+    arrange=inner.stamped("access", default={"access": "public"}),
+    operations=frozenset({"get", "delete"}),
+)
+
+
+RESOURCES: Final = Table(
+    SHOPS,
+    MASTER_SHOPS,
+    CONVENTIONS,
+    TIMESLOTS,
+    CONTESTS,
+    PARTICIPANTS,
+    VOTE_SOURCES,
+    APPS,
+    SURVEYS,
+    FEEDS,
+    ARTICLES,
+    FILES,
+    IMAGES,
+)

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
+from libs.catalogue.inner import Arrange
 from libs.catalogue.schemas.base import Record
 from libs.contracts.catalogue import Ref, Stored
 from libs.tally.errors import timestamp
 
 Document = dict[str, Any]
+Operation = Literal["create", "list", "get", "patch", "delete"]
+OPERATIONS: Final[frozenset[Operation]] = frozenset(get_args(Operation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,13 @@ class Resource:
     """What the legacy generation calls one, where that differs."""
     complete: Callable[[Document, Document], None] | None = None
     judge: Callable[[Document, Document], None] | None = None
+    arrange: Arrange | None = None
+    """Gives the parts of a document what is the server's: `inner.py`."""
     computed: Callable[[Stored], Document] | None = None
     computed_members: Mapping[str, Document] = field(default_factory=dict)
     """The JSON schemas of what `computed` gives, for the documentation."""
-    has_routes: bool = True
-    """Whether the routes of all rows serve it; one without has a router of its own."""
+    operations: frozenset[Operation] = OPERATIONS
+    """What the routes of all rows serve of it; the rest it has a router of its own for, or not at all."""
 
     def show(self, stored: Stored) -> Document:
         """The record as a read of the current API answers it."""

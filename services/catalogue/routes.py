@@ -25,6 +25,8 @@ from libs.web.requests import idempotency_key, integer_parameter, read_object
 from libs.web.service import Complete
 from services.catalogue import openapi
 
+OPERATION_OF: Final = {"create": "create", "page": "list", "get": "get", "patch": "patch", "delete": "delete"}
+"""By the name of the handler."""
 MOST_LISTED: Final = 100
 LISTED: Final = 20
 
@@ -36,7 +38,7 @@ def build_router(engine: Engine, auth: Authenticator, completes: Mapping[str, Co
     """All routes of all rows that have them; `completes` by resource name."""
     router = APIRouter(dependencies=[Depends(openapi.BEARER)])
     for row in engine.table.values():
-        if row.has_routes:
+        if row.operations:
             _Routes(row, engine, auth, completes.get(row.name)).add_to(router)
     return router
 
@@ -64,6 +66,8 @@ class _Routes:
         gone: dict[int | str, dict[str, Any]] = {204: {"description": "Deleted, with all that belongs to it."}}
 
         def add(path: str, method: str, handler: Any, summary: str, responses: Any, **extra: Any) -> None:
+            if OPERATION_OF[handler.__name__] not in row.operations:
+                return
             router.add_api_route(
                 path,
                 handler,

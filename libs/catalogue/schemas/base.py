@@ -1,7 +1,7 @@
 """What the schemas of all resources share: strictness, cleared members, and the types of the specification."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Final
 
@@ -60,13 +60,25 @@ FreeForm = dict[str, Any]
 Items = list[Any]
 
 
+def refuse_doubles(name: str, values: Sequence[str]) -> None:
+    """Raises ValueError where one of `values` is there twice."""
+    if len(set(values)) < len(values):
+        raise ValueError(f"every {name} must be there once only")
+
+
+def refuse_disorder(start: datetime | None, end: datetime | None) -> None:
+    """Raises ValueError where the end comes before the start."""
+    if start is not None and end is not None and end < start:
+        raise ValueError("end must not be before start")
+
+
 class Members(BaseModel):
     """A typed object of a record. Unknown members are refused; `null` clears a member, which then has its default.
 
     What the server gives (`ignored`) is left out of a body, so that a record that was read can be sent back.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, serialize_by_alias=True)
     ignored: ClassVar[frozenset[str]] = frozenset({"key", "created", "updated"})
 
     @model_validator(mode="before")

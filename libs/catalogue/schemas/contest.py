@@ -4,7 +4,16 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from libs.catalogue.schemas.base import FreeForm, Items, Limit, Members, Record, Timestamp
+from libs.catalogue.schemas.base import (
+    FreeForm,
+    Items,
+    Limit,
+    Members,
+    Record,
+    Timestamp,
+    refuse_disorder,
+    refuse_doubles,
+)
 
 VoteVisibility = Literal["shown", "hidden_until_vote", "hidden_until_end", "hidden"]
 ParticipantVisibility = Literal["shown", "owner_only"]
@@ -75,7 +84,7 @@ class Rating(Members):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        _refuse_doubles("sub_rating_id", [item.sub_rating_id for item in self.sub_rating_configs])
+        refuse_doubles("sub_rating_id", [item.sub_rating_id for item in self.sub_rating_configs])
         return self
 
 
@@ -98,7 +107,7 @@ class Ordering(Members):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        _refuse_doubles("id", [item.id for item in self.positions])
+        refuse_doubles("id", [item.id for item in self.positions])
         return self
 
 
@@ -139,8 +148,7 @@ class ContestConfig(Members):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        if self.start is not None and self.end is not None and self.end < self.start:
-            raise ValueError("end must not be before start")
+        refuse_disorder(self.start, self.end)
         return self
 
 
@@ -166,8 +174,3 @@ class Contest(Record):
     countries: list[str] = Field([], description="Legacy.")
     categories: list[FreeForm] = Field([], description="Legacy.")
     update_widget: bool = Field(False, description="Legacy.")
-
-
-def _refuse_doubles(name: str, values: list[str]) -> None:
-    if len(set(values)) < len(values):
-        raise ValueError(f"every {name} must be there once only")
