@@ -18,6 +18,8 @@ from services.operations.log import log
 from services.operations.purchases import app as purchases
 from services.operations.reopen import reopen
 from services.operations.replay import app as replay
+from services.operations.sealing.certificate import app as certificate
+from services.operations.sealing.seal import seal, unseal
 from services.operations.sources import app as sources
 from services.operations.status import status
 from services.operations.topics import app as topics
@@ -32,11 +34,12 @@ app = typer.Typer(
     help="Tallykeeper: event-sourced vote tallying.",
 )
 
-for command in (up, demo, status, count, log, verify, reopen, wipe, doctor):
+for command in (up, demo, status, count, log, verify, reopen, seal, unseal, wipe, doctor):
     app.command()(command)
 app.command()(export)
 app.command("import")(import_export)
 app.command("erase-contest-secret")(erase_secret)
+app.add_typer(certificate, name="certificate")
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(purchases, name="purchases")
