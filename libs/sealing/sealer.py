@@ -47,17 +47,20 @@ class Sealer:
             await _pause(deadline)
 
     async def reporting(self, contest: str, closing: Closing) -> list[str]:
-        """The external sources that have not come to their end yet."""
+        """The external sources that have not come to their end yet; retired ones come to it at once."""
         states = await self._states(contest)
         ended = {name for state in states for name, seq in state.sources.items() if seq >= closing.seq}
         return sorted(closing.sources.keys() - ended)
 
-    async def end_sources(self, contest: str, closing: Closing) -> None:
-        """External sources report no more; returns when that shows. Raises as `closing` does."""
+    async def end_grace(self, contest: str, closing: Closing) -> None:
+        """External sources report no more. Raises `NotClosed` where the contest was reopened meanwhile."""
         now = max(state.now for state in await self._states(contest))
         await self._engine.amend(
             CONTESTS, self._account, contest, lambda document: without_grace(document, closing.seq, now)
         )
+
+    async def final(self, contest: str, closing: Closing) -> None:
+        """Returns when every external source has come to its end. Raises `ViewsUnavailable` as `closing` does."""
         deadline = asyncio.get_running_loop().time() + DEADLINE_S
         while await self.reporting(contest, closing):
             await _pause(deadline)

@@ -98,7 +98,7 @@ def prove(
             with ProgressBar("Reading the log", enabled=not as_json and out is not None) as progress:
                 proof = await _prove(desk, certificate, receipt, progress)
         if out is not None:
-            out.write_text(proof.model_dump_json() + "\n")
+            _write(out, proof)
         if out is None or as_json:
             print_json(proof.model_dump())
         else:
@@ -187,6 +187,13 @@ def _exported(directory: Path) -> ExportedLog:
         return ExportedLog(directory)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--export") from None
+
+
+def _write(file: Path, proof: Proof) -> None:
+    try:
+        file.write_text(proof.model_dump_json() + "\n")
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="--out") from None
 
 
 def _read(file: Path, model: type[M], hint: str) -> M:

@@ -1,11 +1,9 @@
 """The log that certificates are computed from: on the servers, or as `tally export` wrote it."""
 
-from collections.abc import Sequence
 from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
 
-from libs.contracts.log import LogRecord
 from libs.contracts.topics import Topic, catalogue_topic, votes_topic
 from libs.kafka.log import LogReader
 from libs.sealing.sealing import Batches
@@ -71,19 +69,15 @@ class ExportedLog:
         return self._records("votes", partition)
 
     async def _records(self, kind: str, partition: int) -> Batches:
-        """Raises `BrokenExport` where a line is none of an export."""
+        """Raises `BrokenExport`."""
         part = next(part for part in self._manifest.parts if (part.kind, part.partition) == (kind, partition))
-        with (self._directory / part.file).open("rb") as lines:
-            while records := _read(part.file, islice(lines, SLICE)):
-                yield records
+        try:
+            with (self._directory / part.file).open("rb") as lines:
+                while records := [from_line(line) for line in islice(lines, SLICE)]:
+                    yield records
+        except (ValueError, KeyError, OSError) as error:
+            raise BrokenExport(f"{part.file} is not as `tally export` wrote it: {error}") from None
 
 
 class BrokenExport(TallyError):
-    """A file of an export is not as it was written."""
-
-
-def _read(file: str, lines: "islice[bytes]") -> Sequence[LogRecord]:
-    try:
-        return [from_line(line) for line in lines]
-    except (ValueError, KeyError) as error:
-        raise BrokenExport(f"{file}: a line is not as `tally export` wrote it: {error}") from None
+    """A file of an export is missing, or has a line that is none."""

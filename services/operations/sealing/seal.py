@@ -32,11 +32,12 @@ def seal(
         async with open_desk(find_stack(data_dir), contest) as desk:
             closing = await desk.sealer.closing(contest)
             reporting = await desk.sealer.reporting(contest, closing)
-            if reporting and not execute:
+            if reporting and execute:
+                await desk.sealer.end_grace(contest, closing)
+            elif any(not closing.sources[name].retired for name in reporting):
                 _say_who_reports(contest, reporting, as_json)
                 return Ending.FINE
-            if reporting:
-                await desk.sealer.end_sources(contest, closing)
+            await desk.sealer.final(contest, closing)
             with ProgressBar("Reading the log", enabled=not as_json) as progress:
                 progress.begin(await desk.log.size())
                 sealing = await Sealing.open(desk.log, desk.account, contest, closing.seq)

@@ -17,12 +17,12 @@ from libs.contracts.log import LogRecord
 from libs.sealing.certificate import Certificate, differences
 from libs.sealing.partition import PartitionFold
 from libs.sealing.sealing import Sealing
-from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
+from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteVoided
 from libs.tally.figures import Figures
 from libs.tally.standing import VoteStatus
 from tests.libs.sealing.recorded import MARK, SMS_PARTITION, changed, closing, made, receipted, recorded
 from tests.libs.views.random_logs import folded, logs
-from tests.support.builders import a_cast, a_removal, a_report
+from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 
 
 def votes(certificate: Certificate) -> dict[str, int]:
@@ -109,12 +109,14 @@ async def test_a_leaf_says_what_became_of_its_vote_and_nothing_of_other_records(
             a_cast("a", voter="bob"),
             a_removal(voter="bob"),
             a_cast("c", voter="cid"),
+            a_cast("a", voter="dan"),
+            VoteVoided("contest", pseudonym("dan"), "vote", "void", NOW),
             b"poison",
             Fence(1),
             MARK,
         ]
     )
-    names = ["counted", "-", "-", "overruled", "removed", "-", "unapproved"]
+    names = ["counted", "-", "-", "overruled", "removed", "-", "unapproved", "voided", "-"]
     assert await became(await log.sealing()) == names
 
 

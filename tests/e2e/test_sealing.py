@@ -1,0 +1,264 @@
+"""Closed contests sealed, checked from the log or an export alone, and proved to voters by their receipts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from libs.sealing.listing import sealed_contests
+from libs.storage.store import open_store
+from libs.views.catalogue import CatalogueViews
+from libs.views.functions import open_valkey
+from services.operations.__main__ import app
+from services.operations.connect import find_stack
+from services.operations.exporting.exporting import export_logs
+from services.operations.exporting.manifest import Request
+from services.operations.progress import Progress
+from services.operations.stack.supervisor import Supervisor
+from tests.support.eventually import eventually
+from tests.support.sources import a_source
+from tests.support.voting import Api, Contest, code, hours_from_now, running
+
+FIGURES = ("count", "unique_voter_count", "anonymous_voter_count")
+Tally = Callable[..., Awaitable[Result]]
+
+
+@pytest.fixture
+def tally(stack: Supervisor) -> Tally:
+    """The command, on the stack."""
+
+    async def run(*arguments: str | Path) -> Result:
+        given = [*map(str, arguments), "--data-dir", str(stack.data_dir)]
+        return await asyncio.to_thread(CliRunner().invoke, app, given)
+
+    return run
+
+
+def in_seconds(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+async def ended(contest: Contest) -> None:
+    answer = await contest.change(end=in_seconds(-1))
+    assert answer.status_code == 200, answer.text
+
+
+async def sealed(tally: Tally, contest: Contest) -> dict[str, Any]:
+    """The certificate of a contest that has ended."""
+    done = await tally("seal", contest.key, "--execute", "--json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.output)["certificate"]
+    return found
+
+
+async def kept(tally: Tally, contest: Contest, into: Path, seq: int = 1) -> Path:
+    """The certificate as a file."""
+    shown = await tally("certificate", "show", contest.key, "--seq", str(seq), "--json")
+    assert shown.exit_code == 0, shown.output
+    file = into / f"{contest.key}-{seq}.json"
+    file.write_text(shown.output)
+    return file
+
+
+async def all_kinds(api: Api) -> Contest:
+    """A rating contest with a replaced, a removed and an anonymous rating, a rejected participant, a source."""
+    body = running(is_anonymous_voting_enabled=True) | {"contest_type": "rating"}
+    contest = await api.contest(participants=3, body=body)
+    mapping = {"A": contest.participants[0], "C": contest.participants[2]}
+    source = f"{contest.path}/vote_sources/sms"
+    assert (await api.client.put(source, json={"mapping": mapping})).status_code == 201
+    await contest.rate(0, 5)
+    await contest.rate(0, 3)
+    removed = await contest.rate(1, 2)
+    await contest.rate(1, 4, anonymous_id="guest")
+    await contest.rate(2, 1, voter="v2")
+    assert (await contest.remove(removed)).status_code == 204
+    counts = [{"mapped_id": "A", "count": 7, "unique_voter_count": 5, "anonymous_voter_count": 1}]
+    counts.append({"mapped_id": "C", "count": 70, "unique_voter_count": 50, "anonymous_voter_count": 10})
+    assert (
+        await api.client.post(f"{source}/counts", json={"report_id": "r", "counts": counts})
+    ).status_code == 202
+    rejected = await api.client.patch(f"/participants/{contest.participants[2]}", json={"status": "rejected"})
+    assert rejected.status_code == 200
+    return contest
+
+
+async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_anew(
+    api: Api, tally: Tally, tmp_path: Path
+) -> None:
+    contest = await api.contest()
+    await contest.vote(0)
+    assert (await tally("seal", contest.key)).exit_code == 1
+    await ended(contest)
+    preview = await tally("seal", contest.key)
+    assert (preview.exit_code, "--execute" in preview.output) == (0, True), preview.output
+    assert (await tally("certificate", "show", contest.key)).exit_code == 2
+    assert (await tally("unseal", contest.key, "--execute")).exit_code == 1
+    first = await sealed(tally, contest)
+    assert (first["seq"], first["result"]["count"], first["sha256"] in preview.output) == (1, 1, True)
+    assert await sealed(tally, contest) == first
+    reopening = f"/operations/contests/{contest.key}/reopen"
+    assert code(await api.client.post(reopening, json={"end": hours_from_now(1)})) == (409, "contest_final")
+    refused = await tally("reopen", contest.key, "--end", hours_from_now(1), "--execute")
+    assert (refused.exit_code, "unseal it first" in refused.output) == (1, True)
+    record = (await api.client.get(contest.path)).json()
+    assert {"seal", "closing"}.isdisjoint(record)
+    assert code(await api.client.patch(contest.path, json={"seal": None})) == (422, "validation_failed")
+    assert (await api.client.patch(contest.path, json={"title": "Over"})).status_code == 200
+    assert "sealed by it" in (await tally("certificate", "show", contest.key)).output
+    assert "--execute" in (await tally("unseal", contest.key)).output
+    assert code(await api.client.post(reopening, json={"end": hours_from_now(1)})) == (409, "contest_final")
+    assert (await tally("unseal", contest.key, "--execute")).exit_code == 0
+    assert "unsealed since" in (await tally("certificate", "show", contest.key)).output
+    assert (await api.client.post(reopening, json={"end": in_seconds(2)})).status_code == 200
+    assert (await contest.vote(1, voter="v2")).status_code == 201
+
+    async def closes_again() -> dict[str, Any]:
+        return await sealed(tally, contest)
+
+    second = await eventually(closes_again, deadline_s=20, every_s=0.5)
+    assert (second["seq"], second["result"]["count"]) == (2, 2)
+    for seq, certificate in ((1, first), (2, second)):
+        file = await kept(tally, contest, tmp_path, seq)
+        assert json.loads(file.read_text()) == certificate
+        checked = await tally("certificate", "verify", file)
+        assert checked.exit_code == 0, checked.output
+
+
+async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
+    api: Api, stack: Supervisor, tally: Tally, tmp_path: Path
+) -> None:
+    contest = await all_kinds(api)
+    await ended(contest)
+    certificate = await sealed(tally, contest)
+    shown, result = await contest.counts(), certificate["result"]
+    assert [result[name] for name in FIGURES] == [shown[name] for name in FIGURES]
+    assert {one["participant_key"] for one in result["participants"]} == set(contest.participants[:2])
+    for one in result["participants"]:
+        read = shown["participants"][one["participant_key"]]
+        assert [one[name] for name in FIGURES] == [read[name] for name in FIGURES]
+        assert one["rating"]["total"] == read["rating"]["sum"] * 1_000_000
+        assert [(of["source"], of["count"]) for of in one["sources"]] == [
+            (of["source"], of["count"]) for of in read["vote_sources"]
+        ]
+    file, export = await kept(tally, contest, tmp_path), tmp_path / "export"
+    await export_logs(find_stack(stack.data_dir), export, Request(secrets=False), Progress())
+    confirmed = await asyncio.to_thread(_verify, file, export)
+    assert confirmed.exit_code == 0, confirmed.output
+    one_vote_changed(export, contest)
+    denied = await asyncio.to_thread(_verify, file, export)
+    assert (denied.exit_code, "/root: certificate says" in denied.output) == (1, True), denied.output
+    assert "/result/rating/total: certificate says" in denied.output
+    forged = tmp_path / "forged.json"
+    forged.write_text(file.read_text().replace('"rank":1', '"rank":2'))
+    found = await tally("certificate", "verify", forged)
+    assert (found.exit_code, "it was changed" in found.output, "/rank: certificate says 2" in found.output) == (
+        1,
+        True,
+        True,
+    )
+    forged.write_text("{}")
+    assert (await tally("certificate", "verify", forged)).exit_code == 2
+
+
+def _verify(file: Path, export: Path) -> Result:
+    """With nothing but the files."""
+    return CliRunner().invoke(app, ["certificate", "verify", str(file), "--export", str(export)])
+
+
+def one_vote_changed(export: Path, contest: Contest) -> None:
+    """The rating of three stars has four."""
+    for file in export.glob("votes-*.ndjson"):
+        text = file.read_text()
+        lines = [line for line in text.splitlines() if contest.key in line and '"rating":{"value":3000000' in line]
+        for line in lines:
+            file.write_text(text.replace(line, line.replace('"value":3000000', '"value":4000000')))
+            return
+    raise AssertionError("there is no such rating")
+
+
+async def test_sealing_ends_the_grace_of_external_sources(api: Api, tally: Tally) -> None:
+    sms = await a_source(api, "A")
+    await ended(sms.contest)
+    preview = await tally("seal", sms.contest.key, "--json")
+    assert json.loads(preview.output) == {
+        "contest_key": sms.contest.key,
+        "executed": False,
+        "reporting": ["sms"],
+        "certificate": None,
+    }
+    assert await sms.counted(await sms.report(A=4)) == [4, 0]
+    certificate = await sealed(tally, sms.contest)
+    assert certificate["result"]["count"] == 4
+    answer = await sms.contest.client.get(f"{sms.contest.path}/vote_updates/")
+    assert (answer.headers["tally-final"], answer.json()["count"]) == ("final", 4)
+    assert code(await sms.send(counts=[{"mapped_id": "A", "count": 9}])) == (409, "contest_final")
+    assert (await sealed(tally, sms.contest))["sha256"] == certificate["sha256"]
+
+
+async def test_a_receipt_proves_its_vote_to_anybody(api: Api, tally: Tally, tmp_path: Path) -> None:
+    contest = await api.contest()
+    votes = [await contest.vote(at % 2, voter=f"v{at}") for at in range(7)]
+    await contest.remove(votes[5], voter="v5")
+    await ended(contest)
+    await sealed(tally, contest)
+    certificate, file = await kept(tally, contest, tmp_path), tmp_path / "proof.json"
+    for at, said in ((4, "counted"), (5, "as removed")):
+        made = await tally("certificate", "prove", contest.key, votes[at].json()["receipt"], "--out", file)
+        assert (made.exit_code, said in made.output) == (0, True), made.output
+        checked = await asyncio.to_thread(_check, file, certificate)
+        assert (checked.exit_code, said in checked.output) == (0, True), checked.output
+    proof = json.loads(file.read_text())
+    assert all(key not in file.read_text() for key in contest.participants)
+    for changed in ({"became": "counted"}, {"receipt": votes[4].json()["receipt"]}):
+        file.write_text(json.dumps(proof | changed))
+        assert (await asyncio.to_thread(_check, file, certificate)).exit_code == 1
+    for receipt in (votes[0].json()["receipt"][:-1], "-"):
+        assert (await tally("certificate", "prove", contest.key, receipt)).exit_code == 1
+
+
+def _check(proof: Path, certificate: Path) -> Result:
+    return CliRunner().invoke(app, ["certificate", "check", str(proof), str(certificate)])
+
+
+async def test_a_certificate_that_was_changed_where_it_is_kept_is_not_sealed_over(
+    api: Api, stack: Supervisor, tally: Tally
+) -> None:
+    contest = await api.contest(participants=1)
+    await ended(contest)
+    await sealed(tally, contest)
+    forge_what_is_kept(find_stack(stack.data_dir).storage_url, contest)
+    for command in (["seal", contest.key, "--execute"], ["certificate", "show", contest.key]):
+        loud = await tally(*command)
+        assert (loud.exit_code, "was changed" in loud.output) == (1, True), loud.output
+
+
+def forge_what_is_kept(storage_url: str, contest: Contest) -> None:
+    [file] = Path(storage_url.removeprefix("file://")).glob(f"certificates/{contest.key}/*")
+    file.write_text(file.read_text().replace('"count":0', '"count":1'))
+
+
+async def test_sealed_contests_are_listed(api: Api, stack: Supervisor, tally: Tally) -> None:
+    one, other = await api.contest(participants=1), await api.contest(participants=1)
+    for contest in (one, other):
+        await ended(contest)
+        await sealed(tally, contest)
+    await tally("unseal", other.key, "--execute")
+    description = find_stack(stack.data_dir)
+    valkey = open_valkey(description.valkey)
+    try:
+        views = CatalogueViews(valkey, description.namespace)
+        found = {
+            each.contest: each.seal.seq
+            for each in await sealed_contests(open_store(description.storage_url), views)
+        }
+    finally:
+        await valkey.close()
+    assert (found.get(one.key), other.key in found) == (1, False)
