@@ -55,16 +55,23 @@ async def test_the_result_is_the_fold_up_to_the_marks() -> None:
     assert (b.rank, b.count, b.unique_voter_count, b.anonymous_voter_count) == (2, 2, 1, 1)
     assert [(one.source, one.count) for one in b.sources] == [("c-free", 1), ("c-paid", 1)]
     assert [(one.source, one.count) for one in result.sources] == [("c-free", 5), ("c-paid", 1)]
-    assert result.rating is None
+    assert (result.rating, a.rating) == (None, None)
 
 
 async def test_ratings_are_exact_sums_of_millionths() -> None:
     def rated(who: str, value: int, **changes: Any) -> Any:
         rating = Rating(value, (("style", value // 2),))
-        return a_cast("a", voter=who, form="rating", rating=rating, max_participant=1, **changes)
+        return a_cast("a", voter=who, form="rating", max_participant=1, **{"rating": rating, **changes})
 
     log = recorded(
-        [rated("ann", 4_500_000), rated("bob", 1_000_000), rated("bob", 3_333_334, vote_id="v2"), MARK],
+        [
+            rated("ann", 4_500_000),
+            rated("bob", 1_000_000),
+            rated("bob", 3_333_334, vote_id="v2"),
+            rated("cid", 1_000_000, rating=Rating(5, (("removed", 5),))),
+            a_removal(voter="cid"),
+            MARK,
+        ],
         catalogue=[made(), closing(kind="rating")],
     )
     result = (await log.certify()).result
@@ -74,7 +81,7 @@ async def test_ratings_are_exact_sums_of_millionths() -> None:
         ("style", 2, 3_916_667)
     ]
     assert result.participants[0].rating == result.rating
-    assert await became(await log.sealing()) == ["counted", "replaced", "counted"]
+    assert await became(await log.sealing()) == ["counted", "replaced", "counted", "removed", "-"]
 
 
 async def test_external_sources_count_up_to_marks_of_their_own() -> None:
@@ -85,7 +92,7 @@ async def test_external_sources_count_up_to_marks_of_their_own() -> None:
         ContestClosed("contest", 1, "sms"),
         a_report("late", ("A", 70, 5, 1)),
     ]
-    others: list[Event | bytes] = [a_cast("a", voter="ann"), MARK]
+    others: list[Event | bytes] = [a_report("astray", ("A", 99, 9, 9)), a_cast("a", voter="ann"), MARK]
     partitions = [reports, others] if SMS_PARTITION == 0 else [others, reports]
     for is_in_total in (True, False):
         log = recorded(*partitions, catalogue=[made(), closing(sms={"is_in_total": is_in_total})])
