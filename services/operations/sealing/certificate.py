@@ -19,6 +19,7 @@ from services.operations.running import AsJson, DataDir, Ending, print_json, run
 from services.operations.sealing.desk import Desk, open_desk
 from services.operations.sealing.logs import ExportedLog, ServedLog
 from services.operations.sealing.showing import show as show_certificate
+from services.operations.verification.fold import without_gc
 
 M = TypeVar("M", bound=BaseModel)
 MOST_SHOWN = 30
@@ -63,7 +64,7 @@ def verify(
 
     async def work() -> Ending:
         given = _read(file, Certificate, "FILE")
-        with ProgressBar("Reading the log", enabled=not as_json) as progress:
+        with ProgressBar("Reading the log", enabled=not as_json) as progress, without_gc():
             if export is not None:
                 found = await _misfits(given, _exported(export), progress)
             else:
@@ -95,7 +96,7 @@ def prove(
     async def work() -> Ending:
         async with open_desk(find_stack(data_dir), contest) as desk:
             certificate = await desk.certificate(seq)
-            with ProgressBar("Reading the log", enabled=not as_json and out is not None) as progress:
+            with ProgressBar("Reading the log", enabled=not as_json and out is not None) as progress, without_gc():
                 proof = await _prove(desk, certificate, receipt, progress)
         if out is not None:
             _write(out, proof)

@@ -15,6 +15,7 @@ from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 from services.operations.sealing.desk import Desk, open_desk
 from services.operations.sealing.showing import show
+from services.operations.verification.fold import without_gc
 
 ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
 Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
@@ -38,7 +39,7 @@ def seal(
                 _say_who_reports(contest, reporting, as_json)
                 return Ending.FINE
             await desk.sealer.final(contest, closing)
-            with ProgressBar("Reading the log", enabled=not as_json) as progress:
+            with ProgressBar("Reading the log", enabled=not as_json) as progress, without_gc():
                 progress.begin(await desk.log.size())
                 sealing = await Sealing.open(desk.log, desk.account, contest, closing.seq)
                 certificate = await sealing.certify(progress.advance)
