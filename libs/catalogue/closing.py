@@ -82,7 +82,7 @@ def reopened(document: Document, end: int) -> Document:
     if is_erased(document):
         raise ContestFinal("The contest's secret was destroyed: it can never be reopened.")
     if is_sealed(document):
-        raise ContestFinal("The contest is sealed: unseal it first.")
+        raise ContestFinal("The contest is sealed: unseal it first (`tally unseal`).")
     config = document.get("contest_config", {}) | {"end": timestamp(end)}
     closing = closing_of(document)
     if closing is not None:
@@ -118,7 +118,7 @@ def sealed(document: Document, seal: Seal) -> Document:
 
 def unsealed(document: Document) -> Document:
     """The document without its seal. Raises `NotSealed`."""
-    if "seal" not in document:
+    if not is_sealed(document):
         raise NotSealed("The contest is not sealed.")
     return {name: value for name, value in document.items() if name != "seal"}
 

@@ -7,8 +7,9 @@ other members. To check a certificate without this program:
 1. Take `sha256` out, write the rest in canonical form, and hash it.
 2. In the catalogue's log, in the partition of `decision`, the record at its offset is the ContestClosing that says
    who was approved, and how the external sources were registered.
-3. In each partition of the votes' log, take the records of the contest before `mark`; those that name an external
-   source of the closing, before the source's own mark instead. A leaf is SHA-256(0x00, text) with the text
+3. In each partition of the votes' log, take the records of the contest before `mark`, and those of an external
+   source that is listed there before the source's own mark instead; what cannot be folded (the quarantine) is left
+   out. Each is a leaf: SHA-256(0x00, text) with the text
 
        <offset> <became> <receipt> <SHA-256 of the record, in hex>
 

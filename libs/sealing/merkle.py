@@ -1,7 +1,7 @@
 """Merkle trees as in RFC 6962, over leaf hashes: SHA-256, 0x00 before a leaf, 0x01 before two nodes.
 
-The tree of no leaves has the hash of nothing. A node without a sibling moves up as it is. Written out here, since the
-one library for it that is kept up on PyPI (pymerkle) is under the GPL, and is about storing trees.
+The tree of no leaves has the hash of nothing. A node without a sibling moves up as it is. Written out here, since
+the one library for it on PyPI that is kept up (pymerkle) is under the GPL, and mostly about storing trees.
 """
 
 from collections.abc import Sequence

@@ -11,7 +11,6 @@ import orjson
 from libs.contracts.catalogue import CatalogueEvent, ContestClosing, RecordChanged, RecordCreated, catalogue_codec
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
-from libs.contracts.topics import source_log_key, votes_topic
 from libs.sealing.certificate import Certificate
 from libs.sealing.sealing import Batches, Sealing
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
@@ -19,7 +18,8 @@ from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 ACCOUNT = "account"
 PARTITIONS = 2
 END = 1_790_000_000_000_000
-SMS_PARTITION = votes_topic("", PARTITIONS).partition_of(source_log_key("contest", "sms"))
+TV = "tv"
+"""An external source of the contest, which reports in partition 0."""
 
 
 class Recorded:

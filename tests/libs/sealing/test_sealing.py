@@ -20,7 +20,7 @@ from libs.sealing.sealing import Sealing
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteVoided
 from libs.tally.figures import Figures
 from libs.tally.standing import VoteStatus
-from tests.libs.sealing.recorded import MARK, SMS_PARTITION, changed, closing, made, receipted, recorded
+from tests.libs.sealing.recorded import MARK, TV, changed, closing, made, receipted, recorded
 from tests.libs.views.random_logs import folded, logs
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 
@@ -86,24 +86,23 @@ async def test_ratings_are_exact_sums_of_millionths() -> None:
 
 async def test_external_sources_count_up_to_marks_of_their_own() -> None:
     reports: list[Event | bytes] = [
-        a_report("first", ("A", 5, 4, 1), ("?", 9, 9, 0)),
+        a_report("first", ("A", 5, 4, 1), ("?", 9, 9, 0), source=TV),
         MARK,
-        a_report("in the grace", ("A", 7, 5, 1)),
-        ContestClosed("contest", 1, "sms"),
-        a_report("late", ("A", 70, 5, 1)),
+        a_report("in the grace", ("A", 7, 5, 1), source=TV),
+        ContestClosed("contest", 1, TV),
+        a_report("late", ("A", 70, 5, 1), source=TV),
     ]
-    others: list[Event | bytes] = [a_report("astray", ("A", 99, 9, 9)), a_cast("a", voter="ann"), MARK]
-    partitions = [reports, others] if SMS_PARTITION == 0 else [others, reports]
+    others: list[Event | bytes] = [a_report("astray", ("A", 99, 9, 9), source=TV), a_cast("a", voter="ann"), MARK]
     for is_in_total in (True, False):
-        log = recorded(*partitions, catalogue=[made(), closing(sms={"is_in_total": is_in_total})])
+        log = recorded(reports, others, catalogue=[made(), closing(tv={"is_in_total": is_in_total})])
         certificate = await log.certify()
         assert votes(certificate) == ({"a": 8, "b": 0} if is_in_total else {"a": 1, "b": 0})
         source = certificate.result.sources[-1]
-        assert (source.source, source.count, source.is_in_total) == ("sms", 7, is_in_total)
+        assert (source.source, source.count, source.is_in_total) == (TV, 7, is_in_total)
         assert certificate.sources[0].mapping == [("A", "a"), ("B", "b")]
-        sealed = certificate.partitions[SMS_PARTITION]
+        sealed = certificate.partitions[0]
         assert (sealed.mark, sealed.leaves) == (2, 2)
-        assert [(one.source, one.mark) for one in sealed.sources] == [("sms", 4)]
+        assert [(one.source, one.mark) for one in sealed.sources] == [(TV, 4)]
 
 
 async def test_a_leaf_says_what_became_of_its_vote_and_nothing_of_other_records() -> None:
@@ -151,7 +150,7 @@ async def test_what_was_never_final_has_no_certificate() -> None:
     for log, said in (
         (recorded([a_cast("a")]), "partition 0"),
         (recorded([ContestReopened("contest", 1), MARK]), "partition 0"),
-        (recorded([MARK], catalogue=[made(), closing(sms={})]), f"partition {SMS_PARTITION}"),
+        (recorded([MARK], catalogue=[made(), closing(tv={})]), "partition 0"),
         (recorded([MARK], catalogue=[made()]), "no closing number 1"),
         (recorded([MARK], catalogue=[made(), changed("meanwhile"), closing(expected=1)]), "no closing number 1"),
     ):
