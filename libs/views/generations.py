@@ -167,11 +167,14 @@ class Generations:
         await self._call("drop", partition, number)
 
     async def sweep(self) -> int:
-        """Delete what generations hold that are not open any more; how many keys that were."""
-        kept = [{one.live.number, *one.others} for one in await self.read_all()]
+        """Delete what generations hold that are not open any more; how many keys that were.
+
+        One that is opened meanwhile has a number that was not given before.
+        """
+        known = await self.read_all()
         swept = 0
         for partition, number, key in await self._keys():
-            if number not in kept[partition]:
+            if number <= known[partition].last and known[partition].get(number) is None:
                 swept += await self._valkey.call("UNLINK", key)
         return swept
 
