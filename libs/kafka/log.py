@@ -118,13 +118,17 @@ class LogReader:
 
     async def record(self, topic: str, partition: int, offset: int) -> LogRecord:
         """The one record at `offset`, which must be in the log; one such call at a time is under way."""
+        return as_record(await self.whole_record(topic, partition, offset))
+
+    async def whole_record(self, topic: str, partition: int, offset: int) -> ConsumerRecord[bytes, bytes]:
+        """As `record`, with its key and headers."""
         tp = TopicPartition(topic, partition)
 
-        async def fetch(consumer: AIOKafkaConsumer) -> LogRecord:
+        async def fetch(consumer: AIOKafkaConsumer) -> ConsumerRecord[bytes, bytes]:
             consumer.assign([tp])
             consumer.seek(tp, offset)
             try:
-                return as_record(await consumer.getone(tp))
+                return await consumer.getone(tp)
             finally:
                 consumer.unsubscribe()
 

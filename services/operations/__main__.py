@@ -16,6 +16,7 @@ from services.operations.exporting import export, import_export
 from services.operations.keys import app as keys
 from services.operations.log import log
 from services.operations.purchases import app as purchases
+from services.operations.quarantine import app as quarantine
 from services.operations.reopen import reopen
 from services.operations.replay import app as replay
 from services.operations.sealing.certificate import app as certificate
@@ -43,6 +44,7 @@ app.add_typer(certificate, name="certificate")
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(purchases, name="purchases")
+app.add_typer(quarantine, name="quarantine")
 app.add_typer(replay, name="replay")
 app.add_typer(sources, name="sources")
 app.add_typer(topics, name="topics")

@@ -1,0 +1,70 @@
+"""Decisions never to fold a record: kept in the object store, so that they outlive every view.
+
+With the log and the secrets they belong to what a backup takes.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import orjson
+
+from libs.contracts.log import Position
+from libs.storage.store import Store
+from libs.tally.errors import TallyError
+
+PREFIX: Final = "quarantine"
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """One decision, made at `dropped_at` (RFC 3339); `log_id` and `sha256` (of its bytes) say of which record."""
+
+    topic: str
+    partition: int
+    offset: int
+    log_id: str
+    sha256: str
+    quarantined_for: str
+    dropped_at: str
+    reason: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Of its object."""
+        return name_of(self.topic, self.partition, self.offset)
+
+
+def name_of(topic: str, partition: int, offset: int) -> str:
+    return f"{PREFIX}/{topic}/{partition}/{offset}.json"
+
+
+class DroppedAnother(TallyError):
+    """A record of an earlier log was dropped under the same name."""
+
+    code = "conflict"
+
+
+async def keep(store: Store, drop: Drop) -> Drop:
+    """The decision that holds: this one, or an earlier one. Raises `DroppedAnother` and `StorageUnavailable`."""
+    held = Drop(**orjson.loads(await store.get_or_put(drop.name, lambda: orjson.dumps(asdict(drop)))))
+    if (held.log_id, held.sha256) != (drop.log_id, drop.sha256):
+        raise DroppedAnother(
+            f"A record of another log was dropped under this name. Delete {drop.name} from the object store, and "
+            "drop this one again."
+        )
+    return held
+
+
+async def dropped(store: Store, topic: str, partition: int, position: Position | None) -> dict[int, Drop]:
+    """By offset, what was dropped of the log that the view at `position` was folded from.
+
+    Raises `StorageUnavailable`.
+    """
+    if position is None:
+        return {}
+    found = {}
+    for name in await store.names(f"{PREFIX}/{topic}/{partition}"):
+        value = await store.get(name)
+        if value is not None and (drop := Drop(**orjson.loads(value))).log_id == position.log_id:
+            found[drop.offset] = drop
+    return found
