@@ -8,11 +8,13 @@ from typing import Any, Final
 import httpx
 
 from libs.contracts.tokens import encode_positions
+from libs.contracts.topics import votes_topic
 from libs.kafka.log import LogReader
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
+from libs.views.states import PartitionState
+from libs.views.votes import VoteViews
 from services.operations.connect import Stack
-from services.operations.standing import VotesPartition, votes_status
 
 EVERY_S: Final = 0.4
 STALE_S: Final = 2.5
@@ -29,11 +31,12 @@ class Gauge:
         """The vote count record, as last read."""
         self._client = client
         self._path = f"/contests/{contest}/vote_updates/"
-        self._stack = stack
+        self._topic = votes_topic(stack.namespace, stack.partitions)
         self._reader = reader
-        self._valkey = valkey
+        self._views = VoteViews(valkey, stack.namespace)
         self._etag = ""
-        self._votes: list[VotesPartition] = []
+        self._states: list[PartitionState] = []
+        self._ends: dict[int, int] = {}
         self._measured = 0.0
 
     @property
@@ -41,17 +44,17 @@ class Gauge:
         """Records in the log that the views do not have yet; None when that cannot be told."""
         if time.monotonic() - self._measured > STALE_S:
             return None
-        return sum(row.lag for row in self._votes)
+        return sum(self._ends.values()) - sum(state.position.offset for state in self._states)
 
     @property
     def shut(self) -> int:
         """Partitions that take no votes at the moment."""
-        return sum(not row.open for row in self._votes)
+        return sum(not state.open for state in self._states)
 
     @property
     def pending(self) -> int:
         """Votes reserved and not folded yet."""
-        return sum(row.pending for row in self._votes)
+        return sum(state.pending for state in self._states)
 
     async def watch(self) -> None:
         async def often(read: Any) -> None:
@@ -73,7 +76,7 @@ class Gauge:
 
     async def read_final_counts(self) -> None:
         """Once the fold is at the log's end: an answer may be a moment old, so that moment is waited for."""
-        positions = {row.partition: row.position for row in self._votes}
+        positions = {partition: state.position.offset for partition, state in enumerate(self._states)}
         answer = await self._client.get(
             self._path, params={"sources": "true", "min_position": encode_positions(positions)}
         )
@@ -82,7 +85,9 @@ class Gauge:
 
     async def read_lag(self) -> None:
         """Raises `LogUnavailable` and `ViewsUnavailable`."""
-        self._votes = await votes_status(self._reader, self._valkey, self._stack)
+        partitions = range(self._topic.partitions)
+        self._states = await asyncio.gather(*map(self._views.state, partitions))
+        self._ends = await self._reader.end_offsets(self._topic.name, partitions)
         self._measured = time.monotonic()
 
     async def wait_until_folded(self, timeout_s: float) -> bool:

@@ -1,7 +1,7 @@
 """Checks of a running stack: its servers, what lies in them, and whether everything keeps up."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -15,12 +15,11 @@ from services.operations.connect import Stack
 from services.operations.diagnosis.finding import Finding, fine, problem
 from services.operations.diagnosis.functions import outdated_libraries
 from services.operations.stack import kafka, valkey
-from services.operations.standing import Status, parts_of, read_status
+from services.operations.standing.problems import problems_of
+from services.operations.standing.reading import parts_of, read_status
+from services.operations.standing.status import Status
 
 MOST_SKEW_S = 1.0
-MOST_LAG = 1_000
-"""Records; a projector that keeps up is a few behind at most."""
-OLDEST_PENDING_S = 10.0
 
 
 async def check_servers(stack: Stack) -> AsyncIterator[Finding]:
@@ -53,8 +52,8 @@ async def check_servers(stack: Stack) -> AsyncIterator[Finding]:
         except TallyError as error:
             yield problem("views", error.message, "see the problems above", away=error.retry_after_s is not None)
         else:
-            for check in (_gates, _lag, _set_aside):
-                yield check(found)
+            for finding in _folds(found):
+                yield finding
 
 
 def _answers(server: str, address: str, answers: bool, setting: str) -> Finding:
@@ -105,26 +104,9 @@ async def _clock(connection: Valkey) -> Finding:
     return fine("clock", f"Valkey's is off by {skew_s * 1000:+.1f} ms")
 
 
-def _gates(found: Status) -> Finding:
-    shut = [str(row.partition) for row in found.votes if not row.open]
-    if shut:
-        way_out = "a running projector opens them within seconds; see that it runs"
-        return problem("gates", f"shut in partitions {', '.join(shut)}: no votes are taken there", way_out)
-    return fine("gates", f"all {len(found.votes)} open")
-
-
-def _lag(found: Status) -> Finding:
-    oldest = max((row.oldest_pending_s or 0 for row in found.votes), default=0)
-    detail = f"{found.lag:,} records, oldest pending vote {oldest:.1f} s"
-    if found.lag > MOST_LAG or oldest > OLDEST_PENDING_S:
-        return problem("lag", detail, "see that a projector runs; add another where one is not enough")
-    return fine("lag", detail)
-
-
-def _set_aside(found: Status) -> Finding:
-    count: Callable[[str], int] = lambda name: sum(getattr(row, name) for row in found.votes)  # noqa: E731
-    quarantined, overruled = count("quarantined"), count("overruled")
-    detail = f"{quarantined} quarantined, {overruled} overruled"
-    if quarantined or overruled:
-        return problem("set aside", detail, "neither should happen: `tally verify --json` and the log say more")
-    return fine("set aside", detail)
+def _folds(found: Status) -> Iterator[Finding]:
+    """What is wrong with the views, in the words of `tally status`; parts were looked at before."""
+    wrong = [one for one in problems_of(found) if one.kind != "part"]
+    yield from (problem(one.kind, f"{one.where}: {one.detail}", one.way_out) for one in wrong)
+    if not wrong:
+        yield fine("views", f"{len(found.rows)} partitions, {found.lag:,} records behind")

@@ -85,7 +85,7 @@ async def test_it_sees_shut_gates_and_missing_functions(log: FoldedLog) -> None:
     assert found["topics"].ok
     assert found["functions"].ok
     assert found["clock"].ok
-    assert not found["gates"].ok
+    assert not found["gate"].ok
     await log.valkey.call("FUNCTION", "DELETE", "tally_purchases")
     found = await by_name(log)
     assert "tally_purchases" in found["functions"].detail

@@ -1,24 +1,65 @@
-"""`tally status`: the log's own ends against the views' positions."""
+"""`tally status`: the log's own ends and times against the views' positions."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from libs.views.generations import State
 from services.operations.__main__ import app
-from services.operations.standing import parts_of, read_status
+from services.operations.connect import Stack
+from services.operations.folds import Fold, folds_of
+from services.operations.standing import reading
+from services.operations.standing.problems import problems_of
+from services.operations.standing.reading import open_lookout, parts_of, read_status
+from services.operations.standing.showing import duration, rendered
+from services.operations.standing.status import Row, Status
 from tests.support.builders import a_cast
+from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-async def log(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
+async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -> AsyncIterator[FoldedLog]:
     pids = {"gateway": os.getpid(), "projector": 2**22}
     async with folded_log(kafka, valkey_address, namespace, pids=pids) as log:
+        log.stack = replace(log.stack, storage_url=str(tmp_path))
         yield log
+
+
+def environment(stack: Stack) -> dict[str, str]:
+    """What makes a command find it."""
+    return {
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
+        "TALLY_VALKEY_URL": stack.valkey,
+        "TALLY_NAMESPACE": stack.namespace,
+        "TALLY_PARTITIONS": str(stack.partitions),
+        "TALLY_STORAGE_URL": stack.storage_url,
+    }
+
+
+def votes(status: Status) -> list[Row]:
+    return status.of(Fold.VOTES)
+
+
+def problems(status: Status) -> set[tuple[str, str]]:
+    return {(problem.kind, problem.where) for problem in problems_of(status)}
 
 
 async def test_lag_is_what_the_log_has_and_the_view_has_not(log: FoldedLog) -> None:
@@ -26,14 +67,169 @@ async def test_lag_is_what_the_log_has_and_the_view_has_not(log: FoldedLog) -> N
     await log.fold()
     await log.append([a_cast(vote_id="more"), a_cast(vote_id="yet more")])
     status = await read_status(log.stack)
-    first, second = status.votes
+    first, second = votes(status)
     assert (first.position, first.end, first.lag) == (5, 7, 2)
-    assert (first.fenced, first.duplicates, first.quarantined, first.overruled) == (1, 1, 1, 0)
-    assert not first.open
+    assert (first.quarantined, first.dropped, first.generation) == (1, 0, 1)
+    assert first.ledger is not None
+    assert (first.ledger.fenced, first.ledger.duplicates, first.ledger.overruled) == (1, 1, 0)
+    assert not first.ledger.open
     assert (second.position, second.end, second.lag) == (0, 1, 1)
-    totals = status.as_json()["totals"]
-    assert (totals["lag"], totals["catalogue_lag"], totals["shut"]) == (3, 8, 2)
+    totals = status.totals(Fold.VOTES)
+    assert (totals["lag"], totals["shut"], totals["quarantined"]) == (3, 2, 1)
+    assert [status.totals(fold)["lag"] for fold in Fold] == [3, 2, 4, 4]
     assert {part.name: part.alive for part in status.parts} == {"gateway": True, "projector": False}
+    assert problems(status) == {("part", "projector"), ("gate", "votes all"), ("quarantine", "votes 0")}
+
+
+async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(log: FoldedLog) -> None:
+    await log.append([a_cast()])
+    before = time.time()
+    await log.fold()
+    await log.append([a_cast(vote_id="more")])
+    appended = time.time()
+    async with open_lookout(log.stack) as lookout:
+
+        async def two_seconds_behind() -> Row | None:
+            row = votes(await lookout.look({}))[0]
+            await log.append([a_cast(vote_id="always more")])
+            return row if row.lag_s > 1.5 else None
+
+        row = await eventually(two_seconds_behind)
+    assert row is not None
+    assert before - 1 < time.time() - row.lag_s < appended + 0.1
+    assert row.last_event is not None
+    assert row.last_event / 1000 < time.time() - row.lag_s
+    assert row.stalled_since is None
+    await log.fold()
+    folded = votes(await read_status(log.stack))[0]
+    assert (folded.lag, folded.lag_s) == (0, 0)
+
+
+async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
+    log: FoldedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "STALLED_MS", 300)
+    await log.append([a_cast()])
+
+    async def all_stand() -> bool:
+        return ("stalled", "votes all") in problems(await read_status(log.stack))
+
+    await eventually(all_stand)
+    async with open_lookout(log.stack) as lookout:
+        await lookout.look({})
+        await log.fold()
+        await log.append([a_cast(vote_id="more")])
+        moved, stands = votes(await lookout.look({}))
+        assert (moved.stalled_since, moved.folded_per_s) != (None, 0)
+        assert moved.stalled_since is None
+        assert stands.stalled_since is not None
+
+        async def stalled_again() -> bool:
+            row = votes(await lookout.look({}))[0]
+            return row.stalled_since is not None and row.folded_per_s == 0
+
+        await eventually(stalled_again)
+
+
+async def test_other_generations_are_seen_and_a_broken_one_is_a_problem(log: FoldedLog) -> None:
+    await log.append([a_cast()])
+    await log.fold()
+    generations = folds_of(log.stack, log.valkey)[Fold.VOTES]
+    assert await generations.open(0, 2, "")
+    status = await read_status(log.stack)
+    (other,) = votes(status)[0].generations
+    assert (other.number, other.state, other.position, other.behind) == (2, State.BUILDING, 0, 2)
+    assert ("generation", "votes 0") not in problems(status)
+    key = f"{generations.base(0)}:generations"
+    row = await log.valkey.call("HGET", key, "2")
+    await log.valkey.call("HSET", key, "2", row.replace(b"\xa8building", b"\xa6broken"))
+    assert ("generation", "votes 0") in problems(await read_status(log.stack))
+
+
+async def test_a_view_past_the_logs_end_is_of_another_log(log: FoldedLog) -> None:
+    await log.append([a_cast()])
+    await log.fold()
+    await log.valkey.call("HSET", log.key("g1:position"), "offset", 99)
+    assert ("log", "votes 0") in problems(await read_status(log.stack))
+
+
+async def test_it_fits_80_columns_and_shows_totals_and_what_is_remarkable(log: FoldedLog) -> None:
+    await log.append([a_cast(vote_id=str(n)) for n in range(20)])
+    await log.fold()
+    status = await read_status(log.stack)
+    file = StringIO()
+    console = Console(width=80, force_terminal=True, color_system=None, file=file)
+    console.print(rendered(status, console, everything=False))
+    shown = file.getvalue()
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[:2] for line in lines if " all " in line and ":" not in line.split()[1]] == [
+        [fold.value, "all"] for fold in Fold
+    ]
+    for wanted in ("position", "behind", "gate", "2 shut", "last event", "projector: process"):
+        assert wanted in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (3.25, "3.2s"), (61, "1m01s"), (3_660, "1h01m"), (90_000, "1d01h")]
+)
+def test_durations_are_short(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+async def test_the_command_says_what_is_wrong_and_ends_with_1(
+    log: FoldedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(log.stack).items():
+        monkeypatch.setenv(name, value)
+
+    async def status(*arguments: str) -> Any:
+        return await asyncio.to_thread(CliRunner().invoke, app, ["status", "--data-dir", "none", *arguments])
+
+    plain = await status()
+    assert plain.exit_code == 1
+    lines = plain.stdout.splitlines()
+    assert lines[1].startswith("fold: fold=votes partition=all position=0 lag=2 behind=")
+    assert lines[-1].startswith("problem: votes all: shut")
+    assert not any("partition=1" in line for line in lines if "purchases" in line)
+    found = json.loads((await status("--json")).stdout)
+    assert set(found) == {"at", "folds", "totals", "parts", "sealed", "problems"}
+    assert {fold: len(rows) for fold, rows in found["folds"].items()} == {
+        "votes": 2,
+        "purchases": 2,
+        "catalogue": 4,
+        "test": 4,
+    }
+    assert set(found["folds"]["votes"][0]) == {
+        "partition", "generation", "position", "end", "lag", "lag_s", "last_event", "stalled_since", "quarantined",
+        "dropped", "generations", "folded_per_s", "open", "incarnation", "pending", "oldest_pending_s", "fenced",
+        "duplicates", "overruled",
+    }  # fmt: skip
+    assert [problem["kind"] for problem in found["problems"]] == ["gate"]
+
+
+async def test_it_is_watched_until_ctrl_c(log: FoldedLog) -> None:
+    command = [sys.executable, "-m", "services.operations", "status", "--watch", "--json", "--data-dir", "none"]
+    watching = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=ROOT,
+        env={**os.environ, **environment(log.stack), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert watching.stdout is not None
+    async with asyncio.timeout(30):
+        first = json.loads(await watching.stdout.readline())
+        assert first["totals"]["votes"]["folded_per_s"] is None
+        await log.append([a_cast(vote_id=str(n)) for n in range(50)])
+        await log.fold()
+        second = json.loads(await watching.stdout.readline())
+        third = json.loads(await watching.stdout.readline())
+    watching.send_signal(signal.SIGINT)
+    _, errors = await watching.communicate()
+    assert (watching.returncode, errors) == (0, b"")
+    assert third["totals"]["votes"]["position"] == 51
+    assert second["totals"]["votes"]["folded_per_s"] + third["totals"]["votes"]["folded_per_s"] > 10
 
 
 def test_a_process_that_is_gone_is_not_alive() -> None:

@@ -1,0 +1,121 @@
+"""What of a status somebody has to see to."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from libs.views.generations import State
+from services.operations.folds import Fold
+from services.operations.standing.status import Row, Status, moment
+
+BEHIND_S: Final = 1.0
+"""A view that keeps up is less behind."""
+OLDEST_PENDING_S: Final = 10.0
+"""A vote whose sending is in doubt is settled in less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`where` is a part, or a fold and its partitions; `way_out` says what to do."""
+
+    kind: str
+    where: str
+    detail: str
+    way_out: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.detail}; {self.way_out}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """What is wrong with a partition, in words for all partitions of a fold of which it holds."""
+
+    kind: str
+    holds: Callable[[Row], bool]
+    detail: Callable[[Sequence[Row]], str]
+    way_out: str
+
+
+def problems_of(status: Status) -> list[Problem]:
+    """The parts first, then the folds."""
+    return [*_parts(status), *_folds(status)]
+
+
+def is_noteworthy(row: Row) -> bool:
+    """Whether there is something to say of it that its fold's totals do not."""
+    return row.lag_s > BEHIND_S or any(check.holds(row) for check in CHECKS)
+
+
+def _parts(status: Status) -> Iterator[Problem]:
+    way_out = "`tally up` starts it again by itself; if it does not, look into its log and start anew"
+    for part in status.parts:
+        if not part.alive:
+            yield Problem("part", part.name, f"process {part.pid} is gone", way_out)
+
+
+def _folds(status: Status) -> Iterator[Problem]:
+    for fold in Fold:
+        for check in CHECKS:
+            rows = [row for row in status.of(fold) if check.holds(row)]
+            if rows:
+                which = (
+                    "all" if len(rows) == len(status.of(fold)) else ", ".join(str(row.partition) for row in rows)
+                )
+                yield Problem(check.kind, f"{fold} {which}", check.detail(rows), check.way_out)
+
+
+def _stalled(rows: Sequence[Row]) -> str:
+    since = moment(min(row.stalled_since or 0 for row in rows))
+    return f"stalled since {since}, {sum(row.lag for row in rows):,} records behind"
+
+
+def _pending_too_long(row: Row) -> bool:
+    return row.ledger is not None and (row.ledger.oldest_pending_s or 0) > OLDEST_PENDING_S
+
+
+def _oldest(rows: Sequence[Row]) -> str:
+    oldest = max(row.ledger.oldest_pending_s or 0 for row in rows if row.ledger is not None)
+    return f"a vote is pending for {oldest:.0f} s"
+
+
+def _broken(row: Row) -> list[int]:
+    return [one.number for one in row.generations if one.state is State.BROKEN]
+
+
+CHECKS: Final = (
+    _Check(
+        "log",
+        lambda row: row.position > row.end,
+        lambda _: "the view stands past the log's end: that is another log, or it was shortened",
+        "find the log, or build the views anew from this one with `tally replay run`",
+    ),
+    _Check(
+        "stalled", lambda row: row.stalled_since is not None, _stalled, "see that a projector runs and keeps up"
+    ),
+    _Check(
+        "gate",
+        lambda row: row.ledger is not None and not row.ledger.open,
+        lambda _: "shut: no votes are taken there",
+        "a running projector opens it within seconds; see that it runs",
+    ),
+    _Check("pending", _pending_too_long, _oldest, "a running projector settles it; see that it runs"),
+    _Check(
+        "overruled",
+        lambda row: row.ledger is not None and row.ledger.overruled > 0,
+        lambda rows: f"{sum(row.ledger.overruled for row in rows if row.ledger):,} accepted votes do not count",
+        "it should never happen: `tally log` names them",
+    ),
+    _Check(
+        "quarantine",
+        lambda row: row.quarantined > 0,
+        lambda rows: f"{sum(row.quarantined for row in rows):,} records could not be folded",
+        "`tally quarantine list` names them",
+    ),
+    _Check(
+        "generation",
+        lambda row: bool(_broken(row)),
+        lambda rows: f"generation {rows and _broken(rows[0])[0]} is broken: it could not be folded further",
+        "`tally replay drop` gives it up, `tally replay run` builds another",
+    ),
+)

@@ -1,0 +1,46 @@
+"""`tally status` of a service that is well: votes are taken and folded, and what is sealed is named."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from typer.testing import CliRunner
+
+from services.operations.__main__ import app
+from services.operations.stack.supervisor import Supervisor
+from tests.support.eventually import eventually
+from tests.support.voting import Api
+
+
+async def run(stack: Supervisor, *arguments: str) -> tuple[int, str]:
+    words = [*arguments, "--data-dir", str(stack.data_dir)]
+    result = await asyncio.to_thread(CliRunner().invoke, app, words)
+    return result.exit_code, result.stdout
+
+
+async def test_a_service_that_keeps_up_has_no_problem_and_its_sealed_contests_are_named(
+    api: Api, stack: Supervisor
+) -> None:
+    contest = await api.contest()
+    await contest.vote(0)
+    await contest.change(end=(datetime.now(UTC) - timedelta(seconds=1)).isoformat())
+    code, output = await run(stack, "seal", contest.key, "--execute", "--json")
+    assert code == 0, output
+
+    async def is_well() -> dict[str, Any]:
+        code, output = await run(stack, "status", "--json")
+        found: dict[str, Any] = json.loads(output)
+        assert (code, found["problems"]) == (0, [])
+        return found
+
+    found = await eventually(is_well)
+    (sealed,) = [one for one in found["sealed"] if one["contest"] == contest.key]
+    assert sealed["closing"] == 1
+    assert {part["name"] for part in found["parts"] if part["alive"]} >= {"gateway", "projector"}
+    votes = found["totals"]["votes"]
+    assert (votes["shut"], votes["stalled"]) == (0, 0)
+    assert votes["position"] > stack.stack["partitions"]
+    assert contest.key in (await run(stack, "status", "--all"))[1]

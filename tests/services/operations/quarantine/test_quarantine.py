@@ -1,0 +1,257 @@
+"""`tally quarantine`: what could not be folded is seen, dropped for good, or folded by better code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from typer.testing import CliRunner, Result
+
+from libs.contracts.codec import Undecodable, vote_codec
+from libs.contracts.log import LogRecord, Position
+from libs.contracts.purchases import purchases_codec
+from libs.kafka.log import Extent, LogReader
+from libs.projection.catalogue import CatalogueProjection, no_votes
+from libs.projection.projection import Projection
+from libs.projection.purchases import PurchasesProjection
+from libs.projection.votes import VotesProjection
+from libs.storage.store import open_store
+from libs.views.addresses import AddressCounters
+from libs.views.catalogue import CatalogueViews
+from libs.views.purchases import PurchaseViews
+from libs.views.states import FoldInput
+from services.operations.__main__ import app
+from services.operations.folds import Fold, folds_of
+from services.operations.quarantine.drops import Drop, keep
+from services.operations.standing.problems import problems_of
+from services.operations.standing.reading import read_status
+from tests.support.builders import a_cast
+from tests.support.folded_log import FoldedLog, folded_log
+from tests.support.purchases import a_purchase
+
+HEADERS = [("origin", b"an importer"), ("raw", b"\xff\x00")]
+BYTES = b"\xff\xfe no text" + bytes(range(20))
+FIRST = 1
+"""The offset of what comes behind LogCreated."""
+
+
+class Ward:
+    """Partition 0 of every fold, and the commands."""
+
+    def __init__(self, log: FoldedLog, producer: AIOKafkaProducer) -> None:
+        self.log = log
+        self.stack, self.valkey = log.stack, log.valkey
+        self.folds = folds_of(self.stack, self.valkey)
+        self._producer = producer
+
+    async def append(self, fold: Fold, value: bytes) -> int:
+        topic = self.folds[fold].topic.name
+        landed = await self._producer.send_and_wait(topic, value, b"key", partition=0, headers=HEADERS)
+        return int(landed.offset)
+
+    async def fold(self, fold: Fold) -> None:
+        """As the projector does."""
+        projection = self._projection(fold)
+        start, records = await self._unfolded(fold)
+        await projection.fold(0, start, records)
+
+    async def set_aside(self, fold: Fold, reason: str = "of a version to come") -> None:
+        """As older code does, which does not know the event; behind what is folded already."""
+        start, records = await self._unfolded(fold)
+        end, not_known = records[-1].offset + 1, Undecodable(reason)
+        if fold is Fold.VOTES:
+            items = [FoldInput(not_known, record.offset, record.timestamp_ms) for record in records]
+            await self.log.views.apply(0, start, items, end)
+        else:
+            views = PurchaseViews(self.valkey, self.stack.namespace, self.folds[fold].topic)
+            await views.apply(0, start, [(record, not_known) for record in records], end)
+
+    async def drop_by_hand(self, offset: int, log_id: str | None = None) -> None:
+        """As it was decided earlier: of this log's votes, or another one's."""
+        live = (await self.folds[Fold.VOTES].read(0)).live.position
+        assert live is not None
+        topic, log_id = self.folds[Fold.VOTES].topic.name, log_id or live.log_id
+        drop = Drop(topic, 0, offset, log_id, "its hash", "its reason", "2026-01-01T00:00:00Z")
+        await keep(open_store(self.stack.storage_url), drop)
+
+    async def forget(self, fold: Fold) -> None:
+        """Valkey loses what it holds of the fold."""
+        keys = await self.valkey.call("KEYS", f"{self.folds[fold].base(0)}:*")
+        await self.valkey.call("DEL", *keys)
+
+    async def run(self, *arguments: str, code: int = 0) -> Result:
+        words = ["quarantine", *arguments, "--data-dir", "none"]
+        result = await asyncio.to_thread(CliRunner().invoke, app, words)
+        assert result.exit_code == code, result.output
+        return result
+
+    async def printed(self, *arguments: str, code: int = 0) -> Any:
+        return json.loads((await self.run(*arguments, "--json", code=code)).stdout)
+
+    async def listed(self, *arguments: str) -> list[tuple[str, int]]:
+        return [(row["topic"], row["offset"]) for row in (await self.printed("list", *arguments))["records"]]
+
+    def _projection(self, fold: Fold) -> Projection:
+        views, namespace = self.folds[fold], self.stack.namespace
+        if fold is Fold.VOTES:
+            return VotesProjection(views.topic, self.log.views, AddressCounters(self.valkey, namespace))
+        if fold is Fold.PURCHASES:
+            return PurchasesProjection(views.topic, PurchaseViews(self.valkey, namespace, views.topic))
+        world = views.topic.name.removesuffix(".catalogue")
+        return CatalogueProjection(views.topic, CatalogueViews(self.valkey, world), no_votes)
+
+    async def _unfolded(self, fold: Fold) -> tuple[Position, Sequence[LogRecord]]:
+        topic = self.folds[fold].topic.name
+        async with LogReader(self.stack.kafka_settings) as reader:
+            live = (await self.folds[fold].read(0)).live.position
+            start = live or Position((await reader.log_ids(topic, [0]))[0], 0)
+            ends = await reader.end_offsets(topic, [0])
+            found = [
+                record
+                async for _, records in reader.records(topic, {0: Extent(start.offset, ends[0])})
+                for record in records
+            ]
+        return start, found
+
+
+@pytest.fixture
+async def ward(
+    kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Ward]:
+    async with folded_log(kafka, valkey_address, namespace) as log:
+        log.stack = replace(log.stack, storage_url=str(tmp_path))
+        for name, value in {
+            "TALLY_KAFKA_BOOTSTRAP_SERVERS": kafka,
+            "TALLY_VALKEY_URL": valkey_address,
+            "TALLY_NAMESPACE": namespace,
+            "TALLY_PARTITIONS": str(log.stack.partitions),
+            "TALLY_STORAGE_URL": str(tmp_path),
+        }.items():
+            monkeypatch.setenv(name, value)
+        producer = AIOKafkaProducer(bootstrap_servers=kafka, acks="all")
+        await producer.start()
+        try:
+            yield Ward(log, producer)
+        finally:
+            await producer.stop()
+
+
+async def test_a_poisoned_record_of_each_topic_is_listed_and_shown_as_it_lies_in_the_log(ward: Ward) -> None:
+    for fold in Fold:
+        await ward.append(fold, BYTES if fold is Fold.TEST else f"poison of {fold}".encode())
+        await ward.fold(fold)
+    listed = (await ward.printed("list"))["records"]
+    assert [(row["topic"], row["partition"], row["offset"]) for row in listed] == [
+        (fold.value, 0, FIRST) for fold in Fold
+    ]
+    assert all(row["appended"].startswith("20") and "Invalid JSON" in row["reason"] for row in listed)
+    assert [row["size"] for row in listed] == [15, 19, 19, len(BYTES)]
+    assert (await ward.run("list", "--topic", "test")).stdout.startswith(
+        "topic=test partition=0 offset=1 appended=2"
+    )
+    text = (await ward.run("show", "votes", "0", "1")).stdout
+    assert "reason: record: Invalid JSON" in text
+    assert "key: key\nheader origin: an importer\nheader raw: ff 00\nsize: 15 bytes\n\npoison of votes\n" in text
+    dump = (await ward.run("show", "test", "0", "1")).stdout.splitlines()
+    assert dump[-2:] == [
+        "00000000  ff fe 20 6e 6f 20 74 65 78 74 00 01 02 03 04 05  .. no text......",
+        "00000010  06 07 08 09 0a 0b 0c 0d 0e 0f 10 11 12 13        ..............",
+    ]
+    whole = await ward.printed("show", "test", "0", "1")
+    assert b64decode(whole["value"]) == BYTES
+    assert [(one["name"], b64decode(one["value"])) for one in whole["headers"]] == HEADERS
+    assert whole["key"] == b64encode(b"key").decode()
+
+
+async def test_what_is_dropped_stays_dropped_when_the_view_is_folded_anew(ward: Ward) -> None:
+    for fold in Fold:
+        await ward.append(fold, b"poison")
+        await ward.fold(fold)
+        where = (fold.value, "0", "1")
+        preview = await ward.run("drop", *where)
+        assert preview.stdout.endswith("Run again with --execute to drop it.\n")
+    assert len(await ward.listed()) == len(Fold)
+    assert ("quarantine", "votes 0") in await problems(ward)
+    for fold in Fold:
+        done = await ward.printed("drop", fold.value, "0", "1", "--reason", "noise", "--execute")
+        assert (done["executed"], done["dropped"]["reason"]) == (True, "noise")
+        await ward.forget(fold)
+        await ward.fold(fold)
+    assert await ward.listed() == []
+    assert (await ward.run("list")).stdout == (
+        "No record in quarantine is open.\n4 dropped, not shown; --all shows them.\n"
+    )
+    assert len(await ward.listed("--all")) == len(Fold)
+    assert {kind for kind, _ in await problems(ward)} == {"gate"}
+    status = await read_status(ward.stack)
+    assert [status.totals(fold)["dropped"] for fold in Fold] == [1] * len(Fold)
+    again = await ward.run("drop", "votes", "0", "1", "--reason", "another", "--execute")
+    assert again.stdout.splitlines()[-1].startswith("Dropped at 2")
+    assert (await ward.printed("list", "--all"))["records"][0]["dropped"]["reason"] == "noise"
+
+
+async def problems(ward: Ward) -> set[tuple[str, str]]:
+    return {(one.kind, one.where) for one in problems_of(await read_status(ward.stack))}
+
+
+async def test_what_was_dropped_of_another_log_is_not_of_this_one(ward: Ward) -> None:
+    await ward.append(Fold.VOTES, b"poison")
+    await ward.fold(Fold.VOTES)
+    await ward.drop_by_hand(1, log_id="another")
+    assert await ward.listed() == [("votes", 1)]
+    assert "Delete quarantine/" in (await ward.run("drop", "votes", "0", "1", "--execute", code=1)).stderr
+
+
+async def test_what_todays_code_can_fold_is_folded_by_a_retry(ward: Ward) -> None:
+    for fold in (Fold.VOTES, Fold.PURCHASES):
+        await ward.fold(fold)
+    await ward.append(Fold.VOTES, vote_codec.encode(a_cast("a", 3)))
+    await ward.append(Fold.VOTES, b"poison")
+    await ward.set_aside(Fold.VOTES)
+    await ward.append(Fold.PURCHASES, purchases_codec.encode(a_purchase()))
+    await ward.set_aside(Fold.PURCHASES)
+    assert "can fold votes 0 1" in (await ward.run("drop", "votes", "0", "1", "--execute", code=1)).stderr
+    preview = (await ward.run("retry")).stdout
+    assert "To be folded anew: votes 0, purchases 0. Run again with --execute" in preview
+    assert [row["foldable"] for row in (await ward.printed("retry", "--topic", "votes"))["records"]] == [
+        True,
+        False,
+    ]
+    assert await ward.listed() == [("votes", 1), ("votes", 2), ("purchases", 1)]
+    done = await ward.printed("retry", "--topic", "votes", "--execute")
+    assert [(one["projection"], one["swapped"]) for one in done["rebuilt"]] == [("votes", True)]
+    counts = await ward.log.views.counts(0, "contest")
+    assert counts is not None
+    assert counts.figures["a", ""].count == 3
+    refused = await ward.printed("retry", "--topic", "purchases", "--execute", code=1)
+    assert [one["swapped"] for one in refused["rebuilt"]] == [False]
+    await ward.run("retry", "--topic", "purchases", "--execute", "--accept-differences")
+    assert await ward.listed() == [("votes", 2)]
+    assert (await ward.run("retry")).stdout.splitlines()[-1] == "Nothing of it is to be folded anew."
+
+
+async def test_a_dropped_record_that_would_be_folded_forbids_a_retry(ward: Ward) -> None:
+    await ward.fold(Fold.VOTES)
+    await ward.append(Fold.VOTES, vote_codec.encode(a_cast()))
+    await ward.append(Fold.VOTES, vote_codec.encode(a_cast(vote_id="another")))
+    await ward.set_aside(Fold.VOTES)
+    await ward.drop_by_hand(2)
+    done = await ward.printed("retry", "--execute", code=1)
+    assert ([row["offset"] for row in done["forbidding"]], done["rebuilt"]) == ([2], [])
+    assert "was dropped, and would be folded, too" in (await ward.run("retry", code=1)).stdout
+
+
+async def test_what_is_not_in_quarantine_is_bad_usage(ward: Ward) -> None:
+    await ward.append(Fold.VOTES, vote_codec.encode(a_cast()))
+    await ward.fold(Fold.VOTES)
+    assert (await ward.run("list")).stdout == "No record is in quarantine.\n"
+    assert "is not in quarantine" in (await ward.run("show", "votes", "0", "1", code=2)).stderr
+    assert "has partitions 0 to 1" in (await ward.run("drop", "votes", "2", "1", code=2)).stderr
+    assert (await ward.run("retry", "--execute")).stdout == "No record is in quarantine.\n"
