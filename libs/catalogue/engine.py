@@ -5,6 +5,7 @@ view holds, and every read that follows sees it.
 """
 
 import asyncio
+import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -23,6 +24,8 @@ from libs.catalogue.schemas.base import NO_MEMBER, problems_of
 from libs.catalogue.table import Document, Resource, Table
 from libs.catalogue.writing import FOLD_DEADLINE_S, Request, Writer
 from libs.contracts.catalogue import (
+    KEY_PATTERN,
+    REF_KEY_PATTERN,
     Outcome,
     OutcomeKind,
     RecordChanged,
@@ -40,6 +43,7 @@ Guard = Callable[[str, Stored], Awaitable[int]]
 """Refuses the deletion of an account's record by raising, or gives the version of its parent that it judged by."""
 
 KEY_BYTES: Final = 12
+REF_KEY: Final = re.compile(REF_KEY_PATTERN)
 
 
 class Reader(ListReader, Protocol):
@@ -102,7 +106,7 @@ class Engine:
         if row.arrange is not None:
             row.arrange(None, document, self._writer.now())
         key = key or secrets.token_hex(KEY_BYTES)
-        refs = self.table.references(row, document, parent)
+        refs = self._references(row, document, parent)
         event = RecordCreated(
             account=account,
             command_id=request.command_id,
@@ -162,6 +166,30 @@ class Engine:
                     if changed is not None:
                         return changed, before
 
+    async def place(self, row: Resource, account: str, key: str, body: Document, request: Request) -> Written:
+        """The record at a key of the account's own: made there, or replaced, with nothing left of what it was.
+
+        It is new if it was `created` when it was `updated`. Raises as `create`, and `ValidationFailed` for what is
+        no key.
+        """
+        if not re.fullmatch(KEY_PATTERN, key):
+            raise ValidationFailed([Problem("", "a key is 1 to 130 of A-Z a-z 0-9 _ . ~ -")])
+        _refuse_owned(row, body)
+        async with self._turn(row, account, key):
+            while True:
+                earlier = await self._writer.outcome(account, request.command_id) if request.content else None
+                if earlier is not None and earlier.kind not in (OutcomeKind.CONFLICT, OutcomeKind.EXISTS):
+                    return self._written(row, earlier, request, "", {}, None)
+                before = await self._views.get(account, row.name, key)
+                if earlier is not None:
+                    _refuse_other_content(earlier, request)
+                elif before is None:
+                    with suppress(VersionConflict):  # another write made it first
+                        return await self.create(row, account, body, request, key=key)
+                elif (changed := await self._change(row, account, before, body, request)) is not None:
+                    return Written(changed, replayed=False)
+                request = request.again()
+
     async def amend(self, row: Resource, account: str, key: str, change: Callable[[Document], Document]) -> Stored:
         """The record as the server itself changes it, owned members too.
 
@@ -184,8 +212,13 @@ class Engine:
         except TimeoutError:
             raise ViewsUnavailable("Too many writes to this record at once.", retry_after_s=1) from None
 
-    async def _change(self, row: Resource, account: str, stored: Stored, body: Document) -> Stored | None:
-        """One attempt; None when another write came first."""
+    async def _change(
+        self, row: Resource, account: str, stored: Stored, body: Document, request: Request | None = None
+    ) -> Stored | None:
+        """One attempt; None when another write came first.
+
+        Without a `request`, what changes nothing writes nothing.
+        """
         before = stored.document
         owned = {name: before[name] for name in row.schema.owned if name in before}
         document = self._validated(row, body) | owned
@@ -193,17 +226,21 @@ class Engine:
             row.arrange(before, document, self._writer.now())
         if row.judge is not None and document != before:
             row.judge(before, document)
-        return await self._write(row, account, stored, document)
+        return await self._write(row, account, stored, document, request)
 
-    async def _write(self, row: Resource, account: str, stored: Stored, document: Document) -> Stored | None:
+    async def _write(
+        self, row: Resource, account: str, stored: Stored, document: Document, request: Request | None = None
+    ) -> Stored | None:
         """As `_change`, of what was judged already."""
-        if document == stored.document:
+        if request is None and document == stored.document:
             return stored
-        refs = self.table.references(row, document, stored.parent)
+        request = request or Request.once()
+        refs = self._references(row, document, stored.parent)
         event = RecordChanged(
             account=account,
-            command_id=Request.once().command_id,
+            command_id=request.command_id,
             at=self._writer.now(),
+            content=request.content,
             resource=row.name,
             key=stored.key,
             record=orjson.dumps(document).decode(),
@@ -215,6 +252,7 @@ class Engine:
             expected_version=stored.version,
         )
         outcome = await self._writer.record(event)
+        _refuse_other_content(outcome, request)
         if outcome.kind is OutcomeKind.CONFLICT:
             return None
         if outcome.kind is not OutcomeKind.OK or outcome.stored is None:
@@ -245,6 +283,14 @@ class Engine:
                 if outcome.kind is not OutcomeKind.CONFLICT:
                     raise refusal(row, key, stored.parent, outcome, {})
 
+    def _references(self, row: Resource, document: Document, parent: str) -> Refs:
+        """Raises `ValidationFailed` where something is named that no record can be called."""
+        refs = self.table.references(row, document, parent)
+        nameless = [(where, ref) for where, ref in refs.items() if not REF_KEY.fullmatch(ref[1])]
+        if nameless:
+            raise ValidationFailed(Problem(where, f"there is no {name} {key}") for where, (name, key) in nameless)
+        return refs
+
     def _validated(self, row: Resource, body: Any) -> Document:
         try:
             return row.schema.model_validate(body).stored()
@@ -261,8 +307,7 @@ class Engine:
         event: RecordCreated | None,
     ) -> Written:
         """What a create is answered, by the first event that carried its command id: perhaps not this `event`."""
-        if outcome.content != request.content:
-            raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
+        _refuse_other_content(outcome, request)
         stored = outcome.stored
         if outcome.kind is not OutcomeKind.OK or stored is None:
             raise refusal(row, event.key if event is not None else "", parent, outcome, refs)
@@ -274,6 +319,11 @@ class Engine:
 def _refuse_owned(row: Resource, body: Document) -> None:
     if named := sorted(row.schema.owned & body.keys()):
         raise ValidationFailed(Problem(f"/{name}", NO_MEMBER) for name in named)
+
+
+def _refuse_other_content(outcome: Outcome, request: Request) -> None:
+    if outcome.content != request.content:
+        raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
 
 
 def _contest(row: Resource, key: str, parent: str) -> str | None:

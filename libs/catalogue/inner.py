@@ -44,7 +44,7 @@ def keyed(name: str) -> Arrange:
 
 
 def stamped(*path: str, default: Document | None = None) -> Arrange:
-    """Of the object that `path` leads to, when it was changed last; with a `default` it is always there."""
+    """Of the object that `path` leads to, when it was changed last, if ever; a `default` makes it always there."""
 
     def arrange(before: Document | None, after: Document, at: int) -> None:
         own = _at(after, path)
@@ -52,8 +52,12 @@ def stamped(*path: str, default: Document | None = None) -> Arrange:
             own = after[path[0]] = dict(default)
         if own is None:
             return
-        old = _at(before or {}, path)
-        own["updated"] = old["updated"] if old and _content(old) == _content(own) else timestamp(at)
+        old = _at(before or {}, path) or {}
+        own.pop("updated", None)
+        if _content(old) != _content(own):
+            own["updated"] = timestamp(at)
+        elif "updated" in old:
+            own["updated"] = old["updated"]
 
     return arrange
 

@@ -1,6 +1,11 @@
 """The table of resources. To add one: write its schema in `schemas/`, and a row here.
 
 Routes, documentation, lists, references and cascades derive from the row; `table.py` says what its members mean.
+
+References that stand here are firm. All others are soft, so nobody checks them and they hold up no DELETE: what
+free-form members name (an article's `content`, a feed's `header`, an app's `screens`, every `navigation`), because
+only clients know what they mean; a participant's `user`, who is kept elsewhere; and a purchase's package and shop,
+because what was bought stays bought.
 """
 
 from typing import Final
@@ -142,7 +147,7 @@ APPS: Final = Resource(
     singular="app",
     schema=App,
     example=EXAMPLES["apps"],
-    references=(Reference("/master_shop_key", "master_shops"), IMAGE),
+    references=(Reference("/master_shop_key", "master_shops"), IMAGE, Reference("/toolbar/image/key", "images")),
     arrange=inner.stamped("config", "cloud_settings"),
 )
 
@@ -152,7 +157,7 @@ SURVEYS: Final = Resource(
     schema=Survey,
     example=EXAMPLES["surveys"],
     references=(IMAGE,),
-    operations=OPERATIONS - {"create"},
+    operations=OPERATIONS - {"create"} | {"place"},
 )
 
 FEEDS: Final = Resource(name="feeds", singular="feed", schema=Feed, example=EXAMPLES["feeds"])

@@ -10,8 +10,9 @@ from libs.contracts.catalogue import Ref, Stored
 from libs.tally.errors import timestamp
 
 Document = dict[str, Any]
-Operation = Literal["create", "list", "get", "patch", "delete"]
-OPERATIONS: Final[frozenset[Operation]] = frozenset(get_args(Operation))
+Operation = Literal["create", "place", "list", "get", "patch", "delete"]
+"""`create` is under a key of the server's, `place` at one of the account's own."""
+OPERATIONS: Final[frozenset[Operation]] = frozenset(get_args(Operation)) - {"place"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,10 @@ class Request:
         scope = "\0".join((account, method, path.rstrip("/"), key))
         return cls(hashlib.sha256(scope.encode()).hexdigest()[:40], hashlib.sha256(body).hexdigest()[:40])
 
+    def again(self) -> "Request":
+        """The same request, once this command has lost a race: whoever sends it again comes to the same one."""
+        return Request(hashlib.sha256(self.command_id.encode()).hexdigest()[:40], self.content)
+
 
 class Folded:
     """One poll per process for all writers that wait for the fold."""

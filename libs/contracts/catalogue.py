@@ -19,12 +19,13 @@ from libs.tally.events import LogCreated
 ACCOUNT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 KEY_PATTERN: Final = r"^[A-Za-z0-9_.~-]{1,130}$"
 """A key of 64 characters, or two of them joined by "~"."""
+REF_KEY_PATTERN: Final = r"^[^\x00]{1,400}$"
 
 Account = Annotated[str, StringConstraints(pattern=ACCOUNT_PATTERN)]
 Resource = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z_/]{0,63}$")]
 Key = Annotated[str, StringConstraints(pattern=KEY_PATTERN)]
 CommandId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
-RefKey = Annotated[str, StringConstraints(pattern=r"^[^\x00]{1,400}$")]
+RefKey = Annotated[str, StringConstraints(pattern=REF_KEY_PATTERN)]
 Ref = tuple[Resource, RefKey]
 """Names a record, or a part that a record offers to others ("conventions/days", "<convention>/<day>")."""
 

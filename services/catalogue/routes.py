@@ -10,7 +10,7 @@ import orjson
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from libs.catalogue.engine import Engine, Fits
+from libs.catalogue.engine import Engine, Fits, Written
 from libs.catalogue.pages import ListRequest
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.table import Document, Resource
@@ -25,7 +25,14 @@ from libs.web.requests import idempotency_key, integer_parameter, read_object
 from libs.web.service import Complete
 from services.catalogue import openapi
 
-OPERATION_OF: Final = {"create": "create", "page": "list", "get": "get", "patch": "patch", "delete": "delete"}
+OPERATION_OF: Final = {
+    "create": "create",
+    "place": "place",
+    "page": "list",
+    "get": "get",
+    "patch": "patch",
+    "delete": "delete",
+}
 """By the name of the handler."""
 MOST_LISTED: Final = 100
 LISTED: Final = 20
@@ -61,6 +68,7 @@ class _Routes:
             several = f"/{above.name}/{{{above.singular}_key}}/{row.name}"
             where = [parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
         key = [parameter(f"{row.singular}_key", "path", f"Key of the {row.singular}.")]
+        idempotent = parameter("Idempotency-Key", "header", "Sent again with it, a request takes effect once.")
         if_match = [parameter("If-Match", "header", "Write only where the record has this ETag.")]
         bad_body = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
         gone: dict[int | str, dict[str, Any]] = {204: {"description": "Deleted, with all that belongs to it."}}
@@ -92,10 +100,23 @@ class _Routes:
                 "idempotency_key_reused",
                 success={201: openapi.record_answer(row, "Created.")},
             ),
-            parameters=[
-                *where,
-                parameter("Idempotency-Key", "header", "Sent again with it, a request takes effect once."),
-            ],
+            parameters=[*where, idempotent],
+            requestBody=openapi.body(row),
+        )
+        add(
+            one,
+            "POST",
+            self.place,
+            f"Create or replace a {row.singular}",
+            answers(
+                *bad_body,
+                "idempotency_key_reused",
+                success={
+                    201: openapi.record_answer(row, "Created at this key."),
+                    200: openapi.record_answer(row, "Replaced: nothing is left of what it was but `created`."),
+                },
+            ),
+            parameters=[*key, idempotent],
             requestBody=openapi.body(row),
         )
         add(
@@ -153,19 +174,18 @@ class _Routes:
 
     async def create(self, request: Request) -> Response:
         caller = await self._caller(request, "content:write")
-        body, document = await read_object(request)
-        key = idempotency_key(request)
-        path, account = request.url.path, caller.account
-        asked = (
-            WriteRequest.repeatable(account, "POST", path, key, body) if key is not None else WriteRequest.once()
+        asked, document = await _asked(request, caller)
+        written = await self._engine.create(
+            self._row, caller.account, document, asked, parent=self._parent(request)
         )
-        stored, replayed = await self._engine.create(
-            self._row, account, document, asked, parent=self._parent(request)
-        )
-        headers = {"Location": f"/{self._row.name}/{stored.key}"}
-        if replayed:
-            headers["Idempotent-Replayed"] = "true"
-        return await self._written(caller, stored, 201, headers)
+        return await self._posted(caller, written, 201)
+
+    async def place(self, request: Request) -> Response:
+        caller = await self._caller(request, "content:write")
+        asked, document = await _asked(request, caller)
+        written = await self._engine.place(self._row, caller.account, self._key(request), document, asked)
+        is_new = written.stored.created == written.stored.updated
+        return await self._posted(caller, written, 201 if is_new else 200)
 
     async def page(self, request: Request) -> Response:
         caller = await self._caller(request, "content:read")
@@ -221,6 +241,12 @@ class _Routes:
         if self._complete is not None:
             await self._complete(caller, shown)
 
+    async def _posted(self, caller: ApiKey, written: Written, status: int) -> Response:
+        headers = {"Location": f"/{self._row.name}/{written.stored.key}"}
+        if written.replayed:
+            headers["Idempotent-Replayed"] = "true"
+        return await self._written(caller, written.stored, status, headers)
+
     async def _written(self, caller: ApiKey, stored: Stored, status: int, headers: dict[str, str]) -> Response:
         """The write is done, even where what belongs beside the record cannot be read now."""
         shown = self._row.show(stored)
@@ -233,6 +259,15 @@ class _Routes:
         if self._complete is None:
             return etag(stored.version)
         return etag(f"{stored.version}.{blake2b(orjson.dumps(shown), digest_size=8).hexdigest()}")
+
+
+async def _asked(request: Request, caller: ApiKey) -> tuple[WriteRequest, Document]:
+    """Which request this is, by its idempotency key, and its body."""
+    body, document = await read_object(request)
+    key = idempotency_key(request)
+    if key is None:
+        return WriteRequest.once(), document
+    return WriteRequest.repeatable(caller.account, "POST", request.url.path, key, body), document
 
 
 def fits(request: Request) -> Fits | None:

@@ -1,110 +1,122 @@
 """An app: how it is built, what it shows, who may log in."""
 
-from typing import ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
-from libs.catalogue.schemas.base import FreeForm, Items, Members, Record, Timestamp
+from libs.catalogue.schemas.base import (
+    CustomData,
+    FreeForm,
+    Items,
+    Linked,
+    Members,
+    Picture,
+    Record,
+    ServerTime,
+    Style,
+    Tags,
+    Title,
+)
+
+Part = Annotated[FreeForm, Field(description="Free-form.")]
+Address = Annotated[str | None, Field(description="An address on the web.")]
 
 
 class AppStore(Members):
-    bundle_id: str | None = None
-    app_store_id: str | None = None
-    access_key: str | None = None
+    bundle_id: str | None = Field(None, description="The app's bundle identifier.")
+    app_store_id: str | None = Field(None, description="Its number in the App Store.")
+    access_key: str | None = Field(None, description="For access to the App Store.")
 
 
 class Splash(Members):
-    splash_image: FreeForm = Field({})
-    background: FreeForm = Field({})
-    background_style: FreeForm = Field({})
-    foreground: FreeForm = Field({})
-    foreground_style: FreeForm = Field({})
-    style: FreeForm = Field({})
+    splash_image: Part = Field({})
+    background: Part = Field({})
+    background_style: Style = Field({})
+    foreground: Part = Field({})
+    foreground_style: Style = Field({})
+    style: Style = Field({})
 
 
 class General(Members):
-    website: str | None = None
-    support_email: str | None = None
-    support_url: str | None = None
-    terms_url: str | None = None
-    privacy_policy_url: str | None = None
+    website: Address = None
+    support_email: str | None = Field(None, description="Where users write to for help.")
+    support_url: Address = None
+    terms_url: Address = None
+    privacy_policy_url: Address = None
 
 
 class Build(Members):
-    splash: Splash = Field(default_factory=Splash)
-    firebase_project: FreeForm = Field({})
-    android: FreeForm = Field({})
-    ios: FreeForm = Field({})
-    general: General = Field(default_factory=General)
+    splash: Splash = Field(default_factory=Splash, description="What is shown while the app starts.")
+    firebase_project: Part = Field({})
+    android: Part = Field({})
+    ios: Part = Field({})
+    general: General = Field(default_factory=General, description="What the stores show of the app.")
 
 
 class CloudSettings(Members):
-    """`updated` is the server's: when the rest of this was changed last."""
-
-    ignored: ClassVar[frozenset[str]] = frozenset()
-
-    region: str | None = None
-    updated: Timestamp | None = None
+    region: str | None = Field(None, description="Where the app's cloud services run.")
+    updated: ServerTime = Field(None, description="When the rest of this was changed last.")
 
 
 class Config(Members):
-    app_wide_topic: FreeForm = Field({})
-    is_contest_firebase_connection: bool = False
-    is_data_service_enabled: bool = False
-    is_login_required_at_startup: bool = False
-    cloud_settings: CloudSettings = Field(default_factory=CloudSettings)
+    app_wide_topic: Part = Field({})
+    is_contest_firebase_connection: bool = Field(False, description="Contests are connected to Firebase.")
+    is_data_service_enabled: bool = Field(False, description="The data service is used.")
+    is_login_required_at_startup: bool = Field(False, description="Users log in before they see anything.")
+    cloud_settings: CloudSettings = Field(default_factory=CloudSettings, description="The app's cloud services.")
 
 
 class AuthMethods(Members):
-    is_apple: bool = False
-    is_email: bool = False
-    is_facebook: bool = False
-    is_google: bool = False
-    is_sms: bool = False
+    is_apple: bool = Field(False, description="Users may log in with Apple.")
+    is_email: bool = Field(False, description="Users may log in by e-mail.")
+    is_facebook: bool = Field(False, description="Users may log in with Facebook.")
+    is_google: bool = Field(False, description="Users may log in with Google.")
+    is_sms: bool = Field(False, description="Users may log in by text message.")
 
 
 class StudioAppProfile(Members):
-    auth_methods: AuthMethods = Field(default_factory=AuthMethods)
-    firebase_project_key: str | None = None
-    provider_key: str | None = None
-    is_age_enabled: bool = False
-    is_auto_profile_image_enabled: bool = False
-    is_city_enabled: bool = False
-    is_email_enabled: bool = False
-    is_forgot_your_password_enabled: bool = False
-    is_gender_enabled: bool = False
-    is_logout_enabled: bool = False
-    is_name_enabled: bool = False
-    is_profile_enabled: bool = False
-    is_profile_image_enabled: bool = False
-    login: FreeForm = Field({})
-    profile: FreeForm = Field({})
-    provider: FreeForm = Field({})
-    register_: FreeForm = Field({}, alias="register")
+    auth_methods: AuthMethods = Field(default_factory=AuthMethods, description="How users may log in.")
+    firebase_project_key: str | None = Field(None, description="The Firebase project that users are kept in.")
+    provider_key: str | None = Field(None, description="The provider that users log in with.")
+    is_age_enabled: bool = Field(False, description="Profiles have an age.")
+    is_auto_profile_image_enabled: bool = Field(False, description="Profiles are given an image.")
+    is_city_enabled: bool = Field(False, description="Profiles have a city.")
+    is_email_enabled: bool = Field(False, description="Profiles have an e-mail address.")
+    is_forgot_your_password_enabled: bool = Field(False, description="A forgotten password can be replaced.")
+    is_gender_enabled: bool = Field(False, description="Profiles have a gender.")
+    is_logout_enabled: bool = Field(False, description="Users can log out.")
+    is_name_enabled: bool = Field(False, description="Profiles have a name.")
+    is_profile_enabled: bool = Field(False, description="Users have a profile.")
+    is_profile_image_enabled: bool = Field(False, description="Profiles have an image.")
+    login: Part = Field({})
+    profile: Part = Field({})
+    provider: Part = Field({})
+    register_: Part = Field({}, alias="register")
 
 
 class Toolbar(Members):
-    image: FreeForm = Field({})
-    style: FreeForm = Field({})
-    subtitle: str | None = None
-    title: str | None = None
+    image: Picture = Field(Linked())
+    style: Style = Field({})
+    subtitle: str | None = Field(None, description="The line below the title.")
+    title: Title = None
 
 
 class App(Record):
     """The configuration of a mobile app."""
 
-    title: str | None = None
-    consent_setup: str | None = None
-    master_shop_key: str | None = None
-    app_store: AppStore = Field(default_factory=AppStore)
-    build: Build = Field(default_factory=Build)
-    config: Config = Field(default_factory=Config)
-    studio_app_profile: StudioAppProfile = Field(default_factory=StudioAppProfile)
-    toolbar: Toolbar = Field(default_factory=Toolbar)
-    default_nav_item: FreeForm = Field({})
-    google_play: FreeForm = Field({})
-    image: FreeForm = Field({}, description="`key` names an image.")
-    style: FreeForm = Field({})
-    custom_data: FreeForm = Field({}, description="Free-form.")
-    screens: Items = Field([])
-    tags: list[str] = Field([])
+    title: Title = None
+    consent_setup: str | None = Field(None, description="How users are asked for their consent.")
+    master_shop_key: str | None = Field(None, description="Key of a master shop.")
+    app_store: AppStore = Field(default_factory=AppStore, description="The app in the App Store.")
+    build: Build = Field(default_factory=Build, description="What the app is built from.")
+    config: Config = Field(default_factory=Config, description="How the app behaves.")
+    studio_app_profile: StudioAppProfile = Field(
+        default_factory=StudioAppProfile, description="What the app knows of its users."
+    )
+    toolbar: Toolbar = Field(default_factory=Toolbar, description="The bar at the top.")
+    default_nav_item: Part = Field({})
+    google_play: Part = Field({})
+    image: Picture = Field(Linked())
+    custom_data: CustomData = Field({})
+    screens: Items = Field([], description="The app's screens; free-form.")
+    tags: Tags = Field([])

@@ -12,9 +12,13 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
     model_validator,
+    with_config,
 )
+from typing_extensions import TypedDict
 
 from libs.contracts.problems import Problem, ValidationFailed, pointer
 from libs.tally.errors import timestamp
@@ -54,10 +58,38 @@ Timestamp = Annotated[
     PlainSerializer(_write_timestamp, return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-05-01T18:00:00.000000Z"]}),
 ]
+
+
+def _or_none(value: object, parse: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return parse(value)
+    except ValueError:
+        return None
+
+
+ServerTime = Annotated[Timestamp | None, WrapValidator(_or_none), Field(json_schema_extra={"readOnly": True})]
+"""A time inside a document that is the server's: whatever a body says of it, the server writes its own."""
 Limit = Annotated[int, Field(ge=-1, le=MAX_LIMIT, description="-1 is unlimited.")]
 Count = Annotated[int, Field(ge=0, le=MAX_LIMIT)]
 FreeForm = dict[str, Any]
 Items = list[Any]
+
+
+@with_config(ConfigDict(extra="allow"))
+class Linked(TypedDict, total=False):
+    """Free-form, but for its `key`, which names a record."""
+
+    key: str | None
+
+
+Title = Annotated[str | None, Field(description="Shown to people.")]
+Description = Annotated[str | None, Field(description="A longer text for people.")]
+Picture = Annotated[Linked, Field(description="Free-form; `key` names an image.")]
+Style = Annotated[FreeForm, Field(description="How it is drawn; free-form.")]
+Icon = Annotated[FreeForm, Field(description="The icon beside it; free-form.")]
+Navigation = Annotated[FreeForm, Field(description="Where a tap leads; free-form.")]
+CustomData = Annotated[FreeForm, Field(description="The account's own; free-form.")]
+Tags = Annotated[list[str], Field(description="Words of the account's own, to filter lists by.")]
 
 
 def refuse_doubles(name: str, values: Sequence[str]) -> None:

@@ -4,62 +4,88 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from libs.catalogue.schemas.base import FreeForm, Items, Limit, Members, Record, Timestamp, refuse_disorder
+from libs.catalogue.schemas.base import (
+    CustomData,
+    Description,
+    FreeForm,
+    Items,
+    Limit,
+    Linked,
+    Members,
+    Navigation,
+    Picture,
+    Record,
+    Style,
+    Tags,
+    Timestamp,
+    Title,
+    refuse_disorder,
+)
 
 
 class Article(Record):
-    title: str | None = None
-    description: str | None = None
+    """A page of content."""
+
+    title: Title = None
+    description: Description = None
     origin_template: str | None = Field(None, description="Key of the article that is the template of this one.")
-    content: Items = Field([])
-    thumbnail: Items = Field([])
-    navigation: FreeForm = Field({})
-    style: FreeForm = Field({})
-    thumbnail_style: FreeForm = Field({})
-    image: FreeForm = Field({}, description="`key` names an image.")
-    custom_data: FreeForm = Field({}, description="Free-form.")
-    tags: list[str] = Field([])
+    content: Items = Field([], description="The parts of the page; free-form.")
+    thumbnail: Items = Field([], description="The parts of its thumbnail; free-form.")
+    navigation: Navigation = Field({})
+    style: Style = Field({})
+    thumbnail_style: Style = Field({})
+    image: Picture = Field(Linked())
+    custom_data: CustomData = Field({})
+    tags: Tags = Field([])
 
 
 class NavigationBlock(Members):
-    is_scroll: bool = False
-    nav_list: Items = Field([])
+    is_scroll: bool = Field(False, description="The entries can be scrolled.")
+    nav_list: Items = Field([], description="The entries; free-form.")
 
 
 class InnerNavigation(Members):
-    is_swipe_enabled: bool = False
-    location: str | None = None
-    navigation_block: NavigationBlock = Field(default_factory=NavigationBlock)
+    is_swipe_enabled: bool = Field(False, description="A swipe goes on to the next entry.")
+    location: str | None = Field(None, description="Where it stands, such as `top`.")
+    navigation_block: NavigationBlock = Field(default_factory=NavigationBlock, description="What it shows.")
 
 
 class Feed(Record):
-    title: str | None = None
-    divider_height: int | None = None
-    header: FreeForm = Field({})
-    footer: FreeForm = Field({})
-    style: FreeForm = Field({})
-    custom_data: FreeForm = Field({}, description="Free-form.")
-    tags: list[str] = Field([])
-    inner_navigation: InnerNavigation = Field(default_factory=InnerNavigation)
+    """A list of articles."""
+
+    title: Title = None
+    divider_height: int | None = Field(None, description="Height of the lines between articles.")
+    header: FreeForm = Field({}, description="Above the articles; free-form.")
+    footer: FreeForm = Field({}, description="Below the articles; free-form.")
+    style: Style = Field({})
+    custom_data: CustomData = Field({})
+    tags: Tags = Field([])
+    inner_navigation: InnerNavigation = Field(
+        default_factory=InnerNavigation, description="The navigation inside the feed."
+    )
 
 
 class SurveySettings(Members):
-    answer_mode: str | None = None
-    auto_delete_answers_after_days: Limit = -1
-    is_anonymous_enabled: bool = False
+    answer_mode: str | None = Field(None, description="How it is answered, such as `normal`.")
+    auto_delete_answers_after_days: Limit = Field(
+        -1, description="Answers are deleted after this many days; -1: never."
+    )
+    is_anonymous_enabled: bool = Field(False, description="It may be answered without logging in.")
 
 
 class Survey(Record):
-    title: str | None = None
-    start: Timestamp | None = None
-    end: Timestamp | None = None
-    fields: Items = Field([])
-    groups: Items = Field([])
-    tags: list[str] = Field([])
-    image: FreeForm = Field({}, description="`key` names an image.")
-    style: FreeForm = Field({})
-    custom_data: FreeForm = Field({}, description="Free-form.")
-    settings: SurveySettings = Field(default_factory=SurveySettings)
+    """Questions to users, under a key of the account's own."""
+
+    title: Title = None
+    start: Timestamp | None = Field(None, description="It can be answered from then on.")
+    end: Timestamp | None = Field(None, description="It can be answered until then.")
+    fields: Items = Field([], description="The questions; free-form.")
+    groups: Items = Field([], description="How the questions are grouped; free-form.")
+    tags: Tags = Field([])
+    image: Picture = Field(Linked())
+    style: Style = Field({})
+    custom_data: CustomData = Field({})
+    settings: SurveySettings = Field(default_factory=SurveySettings, description="How it is answered.")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

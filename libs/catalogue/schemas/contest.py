@@ -5,12 +5,20 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from libs.catalogue.schemas.base import (
+    CustomData,
+    Description,
     FreeForm,
+    Icon,
     Items,
     Limit,
+    Linked,
     Members,
+    Picture,
     Record,
+    Style,
+    Tags,
     Timestamp,
+    Title,
     refuse_disorder,
     refuse_doubles,
 )
@@ -44,17 +52,17 @@ Days = Annotated[int, Field(ge=-1, le=36_500)]
 class Free(Members):
     """Bounds on one voter's free votes."""
 
-    is_mobile_only: bool = False
-    max_contest: Limit = -1
-    max_participant: Limit = 1
+    is_mobile_only: bool = Field(False, description="Only votes from the platforms `ios` and `android`.")
+    max_contest: Limit = Field(-1, description="Votes in the whole contest; -1 is unlimited.")
+    max_participant: Limit = Field(1, description="Votes for one participant; -1 is unlimited.")
 
 
 class Paid(Members):
     """Bounds on one voter's paid votes (legacy: star votes)."""
 
-    is_anonymous: bool = False
-    max_contest: Limit = -1
-    max_participant: Limit = -1
+    is_anonymous: bool = Field(False, description="Voters without a login may buy votes.")
+    max_contest: Limit = Field(-1, description="Votes in the whole contest; -1 is unlimited.")
+    max_participant: Limit = Field(-1, description="Votes for one participant; -1 is unlimited.")
 
 
 class Silver(Members):
@@ -65,10 +73,10 @@ class Silver(Members):
 
 
 class SubRating(Members):
-    sub_rating_id: PartId
-    title: str = ""
+    sub_rating_id: PartId = Field(description="The account's own; once in the list.")
+    title: str = Field("", description="Shown to people.")
     max_votes: Scale | None = Field(None, description="The highest value; unset: as `max_rating`.")
-    style: FreeForm = Field({})
+    style: Style = Field({})
 
 
 class Rating(Members):
@@ -77,10 +85,10 @@ class Rating(Members):
     max_per_participant: Limit = Field(
         1, description="Ratings of one participant by one voter. With 1 a new one replaces the old."
     )
-    max_rating: Scale = 5
+    max_rating: Scale = Field(5, description="The highest value.")
     step_size: str | None = Field(None, description="Ratings are whole unless this is `fraction`.")
-    style: FreeForm = Field({})
-    sub_rating_configs: list[SubRating] = Field([])
+    style: Style = Field({})
+    sub_rating_configs: list[SubRating] = Field([], description="What is rated besides the whole.")
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -89,21 +97,21 @@ class Rating(Members):
 
 
 class OrderingPosition(Members):
-    id: PartId
-    index: int | None = None
+    id: PartId = Field(description="The account's own; once in the list.")
+    index: int | None = Field(None, description="Its place among the positions.")
     votes: PositionVotes = Field(1, description="What the participant at this position gets.")
-    title: str = ""
-    style: FreeForm = Field({})
-    icon: FreeForm = Field({})
+    title: str = Field("", description="Shown to people.")
+    style: Style = Field({})
+    icon: Icon = Field({})
 
 
 class Ordering(Members):
     """The places that a ballot of an ordering contest gives."""
 
-    skin: str | None = None
-    position_style: FreeForm = Field({})
-    position_icon: FreeForm = Field({})
-    positions: list[OrderingPosition] = Field([], max_length=100)
+    skin: str | None = Field(None, description="How a ballot looks, such as `list`.")
+    position_style: Style = Field({})
+    position_icon: Icon = Field({})
+    positions: list[OrderingPosition] = Field([], max_length=100, description="What a ballot may fill.")
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -121,27 +129,29 @@ class RenewFreeVote(Members):
 class ContestConfig(Members):
     """The rules of a contest."""
 
-    start: Timestamp | None = None
+    start: Timestamp | None = Field(None, description="Votes are taken from then on.")
     end: Timestamp | None = Field(None, description="Half-open: a vote at exactly `end` is late.")
-    free: Free = Field(default_factory=Free)
-    paid: Paid = Field(default_factory=Paid)
+    free: Free = Field(default_factory=Free, description="Bounds on one voter's free votes.")
+    paid: Paid = Field(default_factory=Paid, description="Bounds on one voter's paid votes.")
     silver: Silver = Field(default_factory=Silver, description="Legacy.")
-    rating: Rating | None = None
-    ordering: Ordering | None = None
-    ip_config: str | None = None
+    rating: Rating | None = Field(None, description="How a rating contest is rated.")
+    ordering: Ordering | None = Field(None, description="The places that a ballot of an ordering contest gives.")
+    ip_config: str | None = Field(None, description="Such as `default`.")
     ip_restriction_per_participant: AddressLimit = 10
-    limit_result_amount: Limit = -1
-    share_top_x: Limit = -1
-    is_anonymous_voting_enabled: bool = False
-    is_contest_time_shown: bool = False
-    is_grid_hidden: bool = False
-    is_randomize: bool = False
-    is_vote_removal_allowed: bool = True
-    participant_order: ParticipantOrder = "participated"
-    participant_visibility: ParticipantVisibility = "shown"
-    vote_visibility: VoteVisibility = "shown"
-    participant_style: FreeForm = Field({})
-    renew_free_vote: RenewFreeVote | None = None
+    limit_result_amount: Limit = Field(-1, description="Participants in public results; -1: all.")
+    share_top_x: Limit = Field(-1, description="Participants that are shared; -1: all.")
+    is_anonymous_voting_enabled: bool = Field(False, description="Voters without a login may cast free votes.")
+    is_contest_time_shown: bool = Field(False, description="Clients show the time that remains.")
+    is_grid_hidden: bool = Field(False, description="Clients show no grid of participants.")
+    is_randomize: bool = Field(False, description="Clients shuffle the participants.")
+    is_vote_removal_allowed: bool = Field(True, description="Voters may take votes back.")
+    participant_order: ParticipantOrder = Field("participated", description="The order in public results.")
+    participant_visibility: ParticipantVisibility = Field(
+        "shown", description="With `owner_only` public results name no participants."
+    )
+    vote_visibility: VoteVisibility = Field("shown", description="When counts are shown to the public.")
+    participant_style: Style = Field({})
+    renew_free_vote: RenewFreeVote | None = Field(None, description="When a voter's free allowance starts afresh.")
     contest_visibility: ContestVisibility = Field("listed", description="Legacy.")
     participant_default_status: Status = Field("approved", description="Legacy: the status of new participants.")
     show_video_play_button: bool = Field(False, description="Legacy.")
@@ -158,19 +168,21 @@ class Contest(Record):
     owned: ClassVar[frozenset[str]] = frozenset({"closing", "reopened", "seal", "secret_erased"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned
 
-    title: str | None = None
-    description: str | None = None
+    title: Title = None
+    description: Description = None
     publish: Timestamp | None = Field(None, description="Published from then on; not at all while unset.")
-    contest_type: Literal["voteonly", "participation", "rating", "ordering"] = "voteonly"
-    contest_config: ContestConfig = Field(default_factory=ContestConfig)
-    image: FreeForm = Field({})
-    share: FreeForm = Field({})
-    shop: FreeForm = Field({})
-    style: FreeForm = Field({})
-    video: FreeForm = Field({})
-    custom_data: FreeForm = Field({}, description="Free-form.")
-    tags: list[str] = Field([])
-    thumbnail: Items = Field([])
+    contest_type: Literal["voteonly", "participation", "rating", "ordering"] = Field(
+        "voteonly", description="What a vote says."
+    )
+    contest_config: ContestConfig = Field(default_factory=ContestConfig, description="The rules.")
+    image: Picture = Field(Linked())
+    share: FreeForm = Field({}, description="What is shared of the contest; free-form.")
+    shop: Linked = Field(Linked(), description="Where votes are sold: free-form; `key` names a shop.")
+    style: Style = Field({})
+    video: FreeForm = Field({}, description="Free-form.")
+    custom_data: CustomData = Field({})
+    tags: Tags = Field([])
+    thumbnail: Items = Field([], description="The parts of its thumbnail; free-form.")
     countries: list[str] = Field([], description="Legacy.")
     categories: list[FreeForm] = Field([], description="Legacy.")
     update_widget: bool = Field(False, description="Legacy.")

@@ -1,28 +1,40 @@
 """A schedule, with its days and venues."""
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from libs.catalogue.schemas.base import (
-    FreeForm,
+    CustomData,
+    Description,
     Items,
     Members,
+    Navigation,
     Record,
+    Style,
     Timestamp,
+    Title,
     refuse_disorder,
     refuse_doubles,
 )
 
-PartId = Annotated[str, Field(min_length=1, max_length=64)]
+PartId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=64,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="The account's own; once in the list. Timeslots refer to it.",
+    ),
+]
 
 
 class Day(Members):
     id: PartId
-    title: str | None = None
-    bottom_text: str | None = None
-    start: Timestamp | None = None
-    end: Timestamp | None = None
+    title: Title = None
+    bottom_text: str | None = Field(None, description="The line below the title.")
+    start: Timestamp | None = Field(None, description="When the day begins.")
+    end: Timestamp | None = Field(None, description="When the day ends.")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -32,34 +44,35 @@ class Day(Members):
 
 class Venue(Members):
     id: PartId
-    title: str | None = None
-    description: str | None = None
-    position: int | None = None
-    style: FreeForm = Field({})
+    title: Title = None
+    description: Description = None
+    position: int | None = Field(None, description="Its place among the venues.")
+    style: Style = Field({})
 
 
 class ScheduleStyle(Members):
     """Other members are kept as they are."""
 
     model_config = ConfigDict(extra="allow")
+    ignored: ClassVar[frozenset[str]] = frozenset()
 
-    alpha: float | None = None
-    letter_spacing: float | None = None
-    max_lines: int | None = None
-    sub_styles: Items = Field([])
+    alpha: float | None = Field(None, description="Opacity.")
+    letter_spacing: float | None = Field(None, description="Space between letters.")
+    max_lines: int | None = Field(None, description="Lines of text shown at most.")
+    sub_styles: Items = Field([], description="Styles of its parts; free-form.")
 
 
 class Convention(Record):
     """A schedule holds days, venues and timeslots."""
 
-    title: str | None = None
-    start: Timestamp | None = None
-    end: Timestamp | None = None
-    days: list[Day] = Field([])
-    venues: list[Venue] = Field([])
-    search_help: Items = Field([])
-    style: ScheduleStyle = Field(default_factory=ScheduleStyle)
-    custom_data: FreeForm = Field({}, description="Free-form.")
+    title: Title = None
+    start: Timestamp | None = Field(None, description="When it begins.")
+    end: Timestamp | None = Field(None, description="When it ends.")
+    days: list[Day] = Field([], description="A day with timeslots cannot be taken out.")
+    venues: list[Venue] = Field([], description="A venue with timeslots cannot be taken out.")
+    search_help: Items = Field([], description="What searches are offered; free-form.")
+    style: ScheduleStyle = Field(default_factory=ScheduleStyle, description="How it is drawn.")
+    custom_data: CustomData = Field({})
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -76,15 +89,15 @@ class Timeslot(Record):
     image: str | None = Field(None, description="Key of an image.")
     day_id: str | None = Field(None, description="Id of a day of the schedule.")
     venue_id: str | None = Field(None, description="Id of a venue of the schedule.")
-    title: str | None = None
-    description: str | None = None
-    time_text: str | None = None
-    start: Timestamp | None = None
-    end: Timestamp | None = None
-    navigation: FreeForm = Field({})
-    search_terms: list[str] = Field([])
-    style: FreeForm = Field({})
-    custom_data: FreeForm = Field({}, description="Free-form.")
+    title: Title = None
+    description: Description = None
+    time_text: str | None = Field(None, description="When it is, in words.")
+    start: Timestamp | None = Field(None, description="When it begins.")
+    end: Timestamp | None = Field(None, description="When it ends.")
+    navigation: Navigation = Field({})
+    search_terms: list[str] = Field([], description="Words that it is found by.")
+    style: Style = Field({})
+    custom_data: CustomData = Field({})
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

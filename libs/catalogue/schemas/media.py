@@ -4,22 +4,19 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from libs.catalogue.schemas.base import FreeForm, Members, Record, Timestamp
+from libs.catalogue.schemas.base import CustomData, Description, Members, Record, ServerTime, Title
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
+Readers = Annotated[Literal["private", "public"], Field(description="Who may read the bytes.")]
 
 
 class Access(Members):
-    """Who may read the bytes. `updated` is the server's: when that was changed last."""
-
-    ignored: ClassVar[frozenset[str]] = frozenset()
-
-    access: Literal["private", "public"] = "private"
-    updated: Timestamp | None = None
+    access: Readers = "private"
+    updated: ServerTime = Field(None, description="When `access` was changed last.")
 
 
 class PublicAccess(Access):
-    access: Literal["private", "public"] = "public"
+    access: Readers = "public"
 
 
 class File(Record):
@@ -28,14 +25,14 @@ class File(Record):
     owned: ClassVar[frozenset[str]] = frozenset({"bytes"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"is_scanned", "upload_url"}
 
-    filename: Name
-    file_extension: Annotated[str, Field(max_length=32)]
+    filename: Name = Field(description="The file's name.")
+    file_extension: Annotated[str, Field(max_length=32)] = Field(description="What the file's name ends with.")
     file_type: Annotated[str, Field(pattern=r"^[\w.+-]+/[\w.+*-]+$", max_length=255)] = Field(
         description="The media type."
     )
-    description: str | None = None
-    access: Access = Field(default_factory=Access)
-    custom_data: FreeForm = Field({}, description="Free-form.")
+    description: Description = None
+    access: Access = Field(default_factory=Access, description="Private, unless said otherwise.")
+    custom_data: CustomData = Field({})
 
 
 class Image(Record):
@@ -44,6 +41,6 @@ class Image(Record):
     owned: ClassVar[frozenset[str]] = frozenset({"picture"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"format", "ratio"}
 
-    title: str | None = None
-    access: PublicAccess = Field(default_factory=PublicAccess)
-    custom_data: FreeForm = Field({}, description="Free-form.")
+    title: Title = None
+    access: PublicAccess = Field(default_factory=PublicAccess, description="Public, unless said otherwise.")
+    custom_data: CustomData = Field({})

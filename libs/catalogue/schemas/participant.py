@@ -4,16 +4,16 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from libs.catalogue.schemas.base import FreeForm, Members, Record
+from libs.catalogue.schemas.base import Description, FreeForm, Members, Record, Title
 from libs.catalogue.schemas.contest import Status
 
 
 class User(Members):
     """Whose entry the participant is."""
 
-    user_id: str | None = None
-    user_name: str | None = None
-    image_id: str | None = None
+    user_id: str | None = Field(None, description="The account's own; not checked.")
+    user_name: str | None = Field(None, description="Shown to people.")
+    image_id: str | None = Field(None, description="The user's image; not checked.")
 
 
 class Participant(Record):
@@ -31,10 +31,10 @@ class Participant(Record):
         "message_count",
     }
 
-    title: str | None = None
-    story: str | None = None
-    image_key: str | None = None
+    title: Title = None
+    story: Description = None
+    image_key: str | None = Field(None, description="Key of an image.")
     status: Status = Field("approved", description="New ones take the contest's `participant_default_status`.")
-    number_string: str | None = None
+    number_string: str | None = Field(None, description="The number that is shown, such as a jersey's.")
     data: FreeForm = Field({}, description="Free-form.")
-    user: User | None = None
+    user: User | None = Field(None, description="Whose entry it is.")

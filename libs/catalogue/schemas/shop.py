@@ -5,7 +5,19 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from libs.catalogue.schemas.base import Count, FreeForm, Members, Record, Timestamp
+from libs.catalogue.schemas.base import (
+    Count,
+    CustomData,
+    Icon,
+    Linked,
+    Members,
+    Navigation,
+    Picture,
+    Record,
+    ServerTime,
+    Style,
+    Title,
+)
 
 
 def only(*placeholders: str) -> AfterValidator:
@@ -28,34 +40,34 @@ ReceiptTemplate = Annotated[str, only("get_votes_count")]
 
 
 class Button(Members):
-    text: str | None = None
-    icon: FreeForm = Field({})
-    style: FreeForm = Field({})
+    text: str | None = Field(None, description="What is written on it.")
+    icon: Icon = Field({})
+    style: Style = Field({})
 
 
 class Package(Members):
-    """What is sold. The server gives `key`, `created` and `updated`; a `key` sent back names the package meant."""
+    """What is sold."""
 
     ignored: ClassVar[frozenset[str]] = frozenset()
 
-    key: str | None = None
-    created: Timestamp | None = None
-    updated: Timestamp | None = None
-    title: str | None = None
-    package_type: str | None = None
-    price: Count | None = None
-    vote_count: Count | None = None
-    sub_months: Count | None = None
-    after_purchase_navigation: FreeForm = Field({})
+    key: str | None = Field(None, description="The server's; sent back, it names the package meant.")
+    created: ServerTime = Field(None, description="When the package was added.")
+    updated: ServerTime = Field(None, description="When the package was changed last.")
+    title: Title = None
+    package_type: str | None = Field(None, description="Such as `permanent`.")
+    price: Count | None = Field(None, description="In the smallest unit of the currency.")
+    vote_count: Count | None = Field(None, description="Votes in a package.")
+    sub_months: Count | None = Field(None, description="Months of a subscription.")
+    after_purchase_navigation: Navigation = Field({})
 
 
 class Shop(Record):
     """Sells vote packages or subscriptions."""
 
-    title: str | None = None
+    title: Title = None
     article: str | None = Field(None, description="Key of an article.")
     currency: str | None = Field(None, description="A currency code.")
-    currency_symbol: str | None = None
+    currency_symbol: str | None = Field(None, description="What stands for the currency, such as a sign.")
     currency_template: CurrencyTemplate | None = Field(
         None, description="Placeholders: `{currency_symbol}`, `{price}`."
     )
@@ -64,13 +76,13 @@ class Shop(Record):
     receipt_description_template: ReceiptTemplate | None = Field(
         None, description="Placeholder: `{get_votes_count}`."
     )
-    is_login_required: bool = False
-    shop_type: str | None = None
-    payment_methods: list[str] = Field([])
-    stripe_statement_descriptor_suffix: str | None = None
-    ok_button: Button = Field(default_factory=Button)
-    cancel_button: Button = Field(default_factory=Button)
-    image: FreeForm = Field({}, description="`key` names an image.")
-    style: FreeForm = Field({})
-    custom_data: FreeForm = Field({}, description="Free-form.")
-    packages: list[Package] = Field([])
+    is_login_required: bool = Field(False, description="Only users who are logged in can buy.")
+    shop_type: str | None = Field(None, description="Such as `participant_vote`.")
+    payment_methods: list[str] = Field([], description="Such as `google_play`, `app_store`, `stripe`.")
+    stripe_statement_descriptor_suffix: str | None = Field(None, description="Shown on a buyer's bank statement.")
+    ok_button: Button = Field(default_factory=Button, description="Buys.")
+    cancel_button: Button = Field(default_factory=Button, description="Goes back.")
+    image: Picture = Field(Linked())
+    style: Style = Field({})
+    custom_data: CustomData = Field({})
+    packages: list[Package] = Field([], description="What is sold. A package keeps its key for life.")

@@ -10,7 +10,7 @@
 --   base:kinds:<account>:<resource>:<key>          set   resources that have records under this one
 --   base:referrers:<account>:<resource>:<key>      set   resource NUL key of the records that refer to it firmly
 --   base:offers:<account>                          hash  resource NUL key of a part -> 1, where a record offers it
---   base:owners:<resource>                         hash  key -> account
+--   base:owners:<resource>                         hash  key -> account; of keys that accounts choose, one that has it
 --   base:config                                    hash  contest -> offset of the last event that names it
 --   base:due                                       zset  account NUL contest, by when somebody has to look at it (us)
 --   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued}
