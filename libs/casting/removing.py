@@ -43,6 +43,8 @@ from libs.views.addresses import AddressCounters, give_back
 from libs.views.states import Refund
 from libs.views.votes import VoteViews
 
+UNDECIDED = None, VoteStatus.COUNTED, VoteStatus.VOIDED
+"""What a vote may be before its removal is folded; a voided one could still be restored."""
 CastReader = Callable[[int, int], Awaitable[VoteCast | None]]
 """Reads the vote at a partition and offset of the log. Raises `LogUnavailable`."""
 
@@ -88,6 +90,7 @@ class Remover:
     async def remove(self, account: str, command: RemoveVote) -> Removed:
         """Take back a free vote as its voter asks; one that counts no more already is fine.
 
+        One that an operator voided is refused: it could be restored, and what it uses stays used.
         Raises `NotFound`, `VoteRemovalNotAllowed`, `ContestNotRunning`, and the 503 kinds.
         """
         partition = self.topic.partition_of(command.voter)
@@ -203,7 +206,7 @@ class Remover:
         while True:
             with suppress(ViewsUnavailable):
                 state = await self.views.lookup(partition, event.contest, event.voter, event.vote_id)
-                if state.removal_waits or state.status not in (None, VoteStatus.COUNTED):
+                if state.removal_waits or state.status not in UNDECIDED:
                     return Removed(partition, None)
                 if state.open and state.incarnation != event.incarnation:
                     return None
@@ -243,6 +246,10 @@ def _refusal(contest: Contest, command: RemoveVote, answer: RemovalAnswer) -> Ta
             return ContestNotRunning(contest.phase(now), contest.start, contest.end)
         case Declined():
             return VoteRemovalNotAllowed("This contest does not allow votes to be removed.")
+        case NotCounted(VoteStatus.VOIDED):
+            return VoteRemovalNotAllowed(
+                "An operator took this vote out: it counts no more, and what it used stays used."
+            )
         case Paid():
             return VoteRemovalNotAllowed("A paid vote is taken back with its purchase only.")
     return None

@@ -89,7 +89,7 @@ class VoteDoesNotFit(TallyError):
 
 
 class VoteRemovalNotAllowed(TallyError):
-    """The contest does not allow it, or the vote is a paid one."""
+    """The contest does not allow it, or the vote is a paid one, or voided."""
 
     code = "vote_removal_not_allowed"
 

@@ -111,7 +111,7 @@ class VoteRemoved:
 class VoteVoided:
     """An operator took a vote out of the count: it counts no more, and gives no allowance back.
 
-    Behind the contest's close it waits for a reopening. `void` names the operation, which may void many.
+    Behind the contest's close it waits for a reopening. `void` names the operation: it may void many, each once.
     """
 
     contest: str
@@ -125,7 +125,7 @@ class VoteVoided:
 
 @dataclass(frozen=True, slots=True)
 class VoteRestored:
-    """A voided vote counts again, unless another one has replaced it; waits as VoteVoided does."""
+    """A vote that `void` took out counts again, unless it was replaced or removed; waits as VoteVoided does."""
 
     contest: str
     voter: str

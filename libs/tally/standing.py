@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from libs.tally.contest import UNLIMITED
-from libs.tally.events import VoteCast
+from libs.tally.events import VoteCast, VoteVoided
 
 
 class VoteStatus(IntEnum):
@@ -49,12 +49,14 @@ class Used:
 @dataclass(slots=True)
 class FoldedVote:
     """One vote id, as the ledger keeps it. `epoch` is the period whose allowance it uses: a replacement that of
-    the vote it replaced. `void` names the operation that voided it last."""
+    the vote it replaced. `voids` are all that took it out of the count, and `void` names the operation that it was
+    voided by last; None when that was taken back."""
 
     cast: VoteCast
     offset: int
     status: VoteStatus
     epoch: int = 0
+    voids: tuple[VoteVoided, ...] = ()
     void: str | None = None
 
 

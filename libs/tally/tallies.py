@@ -6,6 +6,7 @@ two equal; `tally verify` folds with this one. It reads no clock: the same event
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from typing import assert_never
 
@@ -32,7 +33,7 @@ class ContestTally:
 
     `figures` is keyed by (participant or "" for the contest, source or "" for both), `ratings` by participant or
     "". `closed` is the number of the closing in force, `reopened` the last one that was voided. What came behind
-    the close waits, by (voter, vote id): removals, and of voidings and restorings the last.
+    the close waits, by (voter, vote id): removals, and voidings and restorings.
     """
 
     voters: dict[str, Standing] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class ContestTally:
     closed: int = 0
     reopened: int = 0
     waiting: dict[tuple[str, str], tuple[VoteRemoved, int]] = field(default_factory=dict)
-    waiting_voids: dict[tuple[str, str], tuple[VoteVoided | VoteRestored, int]] = field(default_factory=dict)
+    waiting_voids: dict[tuple[str, str], list[tuple[VoteVoided | VoteRestored, int]]] = field(default_factory=dict)
     last_offset: int = -1
     last_time_ms: int = 0
 
@@ -99,27 +100,34 @@ class ContestTally:
         return True
 
     def void(self, event: VoteVoided | VoteRestored) -> bool:
-        """Take a vote out of the count, or back in; False where nothing changes. What it uses stays used."""
+        """Take a vote out of the count, or back in; False where nothing changes. What it uses stays used.
+
+        An operation takes a vote out once, and back in only what it took out itself: so a copy of either record
+        that lands late undoes nothing that was decided since.
+        """
         standing = self.voters.get(event.voter)
         vote = None if standing is None else standing.votes.get(event.vote_id)
-        states = VoteStatus.COUNTED, VoteStatus.VOIDED
-        before, after = states if isinstance(event, VoteVoided) else states[::-1]
-        if standing is None or vote is None or vote.status is not before:
+        if standing is None or vote is None:
             return False
-        by = 1 if after is VoteStatus.COUNTED else -1
+        if isinstance(event, VoteVoided):
+            if vote.status is not VoteStatus.COUNTED or any(its.void == event.void for its in vote.voids):
+                return False
+            vote.voids, vote.void, after, by = (*vote.voids, event), event.void, VoteStatus.VOIDED, -1
+        else:
+            if vote.status is not VoteStatus.VOIDED or vote.void != event.void:
+                return False
+            vote.void, after, by = None, VoteStatus.COUNTED, 1
         self._move_choices(standing, vote, 0, by)
         self._move_contest(standing, vote, 0, by)
         self._set(vote, after)
-        vote.void = event.void
         return True
 
     def void_later(self, event: VoteVoided | VoteRestored, offset: int) -> bool:
-        """Keep what came behind the close; False where it says what the last one said."""
-        name = event.voter, event.vote_id
-        known = self.waiting_voids.get(name)
-        if known is not None and known[0].type == event.type:
+        """Keep what came behind the close; False for what waits already."""
+        waiting = self.waiting_voids.setdefault((event.voter, event.vote_id), [])
+        if any((known.type, known.void) == (event.type, event.void) for known, _ in waiting):
             return False
-        self.waiting_voids[name] = event, offset
+        waiting.append((event, offset))
         return True
 
     def wait(self, event: VoteRemoved, offset: int) -> bool:
@@ -146,7 +154,7 @@ class ContestTally:
             source.closed = source.closed if source.closed > event.seq else 0
         self.closed = self.closed if self.closed > event.seq else 0
         if not self.closed:
-            waited = [*self.waiting.values(), *self.waiting_voids.values()]
+            waited = [*self.waiting.values(), *chain.from_iterable(self.waiting_voids.values())]
             self.waiting.clear()
             self.waiting_voids.clear()
             for late, offset in sorted(waited, key=itemgetter(1)):

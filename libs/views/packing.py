@@ -206,13 +206,9 @@ def _item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
             what = int(event.anonymous), _content(event.content), SOURCES.index(event.source), event.removed_at
             return [REMOVAL, *head, *identity, *what]
         case VoteVoided() | VoteRestored():
-            return [
-                VOIDED,
-                *head,
-                _voter(event.voter),
-                digest(event.vote_id),
-                int(isinstance(event, VoteRestored)),
-            ]
+            _check(event.void != "", "the operation has no name")
+            name = _voter(event.voter), digest(event.vote_id)
+            return [VOIDED, *head, *name, int(isinstance(event, VoteRestored)), event.void]
         case SourceReported():
             _check(_name(event.source) and _name(event.report_id), "the source or the report has no name")
             for mapped, *numbers in event.counts:

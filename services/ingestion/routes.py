@@ -114,7 +114,7 @@ def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> AP
         response_class=Response,
         responses={
             204: {"description": "The vote counts no more.", "headers": {"Tally-Position": POSITION_HEADER}},
-            403: {"description": "The contest does not allow it, or the vote is a paid one."},
+            403: {"description": "The contest does not allow it, or the vote is a paid or a voided one."},
             409: {"description": "The contest does not run."},
             503: {"description": "Not decided, or not known: ask again."},
         },

@@ -13,7 +13,7 @@ from services.operations.verification.difference import Difference
 from services.operations.verification.fold import LogFold
 
 VOID_MARK: Final = b"V"
-"""Ends the field of a vote whose voiding, or restoring, waits."""
+"""Ends the field of a vote whose voidings and restorings wait."""
 
 
 class Hash(NamedTuple):
@@ -114,6 +114,11 @@ def _details(fold: LogFold, contest: str, field: bytes) -> Any:
     return [vote.epoch, choices, rating]
 
 
+def _voids(fold: LogFold, contest: str, field: bytes) -> Any:
+    found = _vote(fold, contest, field)
+    return [its.void.encode() for its in found[2].voids] if found is not None and found[2].voids else None
+
+
 def _waiting_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
     tally = tally_of(fold, contest)
     yield from (raw(voter) + digest(vote_id) for voter, vote_id in tally.waiting)
@@ -124,8 +129,10 @@ def _waiting(fold: LogFold, contest: str) -> Callable[[bytes], Any]:
     tally = tally_of(fold, contest)
     removals = {raw(voter) + digest(vote_id): kept for (voter, vote_id), kept in tally.waiting.items()}
     voids = {
-        raw(voter) + digest(vote_id) + VOID_MARK: [offset, int(isinstance(event, VoteRestored))]
-        for (voter, vote_id), (event, offset) in tally.waiting_voids.items()
+        raw(voter) + digest(vote_id) + VOID_MARK: [
+            [offset, int(isinstance(event, VoteRestored)), event.void.encode()] for event, offset in kept
+        ]
+        for (voter, vote_id), kept in tally.waiting_voids.items()
     }
 
     def look(field: bytes) -> Any:
@@ -172,6 +179,13 @@ HASHES: Final = (
         _each(_details),
         unpack,
         _of_vote("choices, rating and period of a vote"),
+    ),
+    Hash(
+        "voids",
+        _vote_fields(lambda _, __, vote: bool(vote.voids)),
+        _each(_voids),
+        unpack,
+        _of_vote("operations that voided a vote"),
     ),
     Hash("waiting", _waiting_fields, _waiting, unpack, _of_vote("change that waits for a reopening")),
     Hash(

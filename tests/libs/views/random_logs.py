@@ -178,7 +178,9 @@ def a_log(palette: list[Event | bytes], size: int, seed: int) -> list[LogRecord]
             cast += [] if event in UNFOLDABLE else [event]
         elif isinstance(event, VoteVoided | VoteRestored) and cast and rng.random() < 0.9:
             vote = rng.choice(cast)
-            event = replace(event, contest=vote.contest, voter=vote.voter, vote_id=vote.vote_id)
+            event = replace(
+                event, contest=vote.contest, voter=vote.voter, vote_id=vote.vote_id, void=rng.choice("vw")
+            )
         elif isinstance(event, VoteRemoved):
             event = replace(event, vote_id=str(rng.randrange(60)))
         elif isinstance(event, SourceReported) and event not in UNFOLDABLE:

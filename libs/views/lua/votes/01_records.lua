@@ -14,8 +14,9 @@
 --     counts:<contest>   hash  participant -> packed row; "" -> the contest's own row
 --     names:<contest>    hash  index -> participant
 --     ratings:<contest>  hash  participant or "" -> packed {ratings, sum, {sub-rating, ratings, sum, ...}}
+--     voids:<contest>    hash  voter digest -> packed list of the operations that voided it, the last one last
 --     waiting:<contest>  hash  voter digest -> packed removal that came behind the close; with 'V' behind the digest
---                              the last of voiding and restoring {offset, 1 restored}
+--                              list of voidings and restorings {offset, 1 restored, operation}
 --     sources:<contest>  hash  external source -> packed {closed, last report (ms), figures, held figures}, by its ids
 --     reports:<contest>  hash  external source NUL report id -> packed {content hash, offset, late, ids held}
 -- A voter's record is ROW bytes: digest, content hash, accepted_at, offset, participant index, count, flags

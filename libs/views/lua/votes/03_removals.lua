@@ -35,7 +35,8 @@ redis.register_function('votes_remove', function(keys, args)
     local _, hash, _, where, _, _, flags = struct.unpack(ROW, record)
     content, source, offset = hash, flags % 2, where
     local status = status_of(flags)
-    if status ~= COUNTED and not (refund and status == VOIDED) then return pack({ M_NOT_COUNTED, status, offset }) end
+    local removable = status == COUNTED or (status == VOIDED and (refund or find_pending(list, REMOVAL .. digest)))
+    if not removable then return pack({ M_NOT_COUNTED, status, offset }) end
     if replaced_soon(c, standing, list, digest) then return pack({ M_PENDING }) end
   else
     anonymous, content, source = refund[1], refund[2], refund[3]

@@ -214,13 +214,23 @@ local function remove_vote(c, voter, digest, removal)
 end
 
 -- Takes a vote out of the count, or back in; false where nothing changes. What it uses stays used, and it keeps its
--- slot: so nothing that is reserved rests on whether it is voided.
-local function void_vote(c, voter, digest, restored)
+-- slot: so nothing that is reserved rests on whether it is voided. An operation takes a vote out once, and back in
+-- only what it took out itself: so a copy of either record that lands late undoes nothing that was decided since.
+local function void_vote(c, voter, digest, restored, operation)
   local standing = c.voter(voter)
   local record = c.find(voter, standing, digest)
   local from, to, by = COUNTED, VOIDED, -1
   if restored == 1 then from, to, by = VOIDED, COUNTED, 1 end
   if not record or status_of(string.byte(record, FLAGS_AT)) ~= from then return false end
+  local operations = c.voids(voter .. digest)
+  if restored == 1 then
+    if operations[#operations] ~= operation then return false end
+  else
+    for i = 1, #operations do
+      if operations[i] == operation then return false end
+    end
+    operations[#operations + 1] = operation
+  end
   local vote = c.vote(voter, record)
   move_choices(c, standing, vote, 0, by)
   move_contest(c, standing, vote, 0, by)
@@ -229,9 +239,9 @@ local function void_vote(c, voter, digest, restored)
 end
 
 local function void(c, item)
-  local offset, voter, digest, restored = item[2], item[5], item[6], item[7]
-  if c.row('').cells[ROW_CLOSED] > 0 then return c.void_later(voter .. digest .. 'V', offset, restored) end
-  return void_vote(c, voter, digest, restored)
+  local offset, voter, digest, restored, operation = item[2], item[5], item[6], item[7], item[8]
+  if c.row('').cells[ROW_CLOSED] > 0 then return c.void_later(voter .. digest .. 'V', offset, restored, operation) end
+  return void_vote(c, voter, digest, restored, operation)
 end
 
 local function fold_removal(state, item)

@@ -3,7 +3,7 @@
 local function empty_row(index) return { index, 0, 0, 0, 0, 0, 0, 0, 0 } end
 
 local function contest_state(views, contest, prefetch)
-  local voters, rows, names, details, ratings, waiting = {}, {}, {}, {}, {}, {}
+  local voters, rows, names, details, ratings, waiting, voids = {}, {}, {}, {}, {}, {}, {}
   local c = { spilling = {}, sources = {}, reports = {} }
   if prefetch then
     local packed = call('HMGET', views .. ':voters:' .. contest, unpack(prefetch))
@@ -93,15 +93,28 @@ local function contest_state(views, contest, prefetch)
     return true
   end
 
-  -- the last of voiding and restoring a vote behind the close; false where that says nothing new
-  function c.void_later(field, offset, restored)
+  -- the operations that took a vote out of the count
+  function c.voids(field)
+    if not voids[field] then
+      local packed = call('HGET', at('voids'), field)
+      voids[field] = packed and unpack_one(packed) or {}
+    end
+    return voids[field]
+  end
+
+  -- keeps a voiding or restoring that came behind the close; false where it waits already
+  function c.void_later(field, offset, restored, operation)
     local kept = waiting[field]
     if not kept and not c.waits_no_more then
       local packed = call('HGET', at('waiting'), field)
       kept = packed and unpack_one(packed)
     end
-    if kept and kept[2] == restored then return false end
-    waiting[field] = { offset, restored }
+    kept = kept or {}
+    for i = 1, #kept do
+      if kept[i][2] == restored and kept[i][3] == operation then return false end
+    end
+    kept[#kept + 1] = { offset, restored, operation }
+    waiting[field] = kept
     return true
   end
 
@@ -109,9 +122,12 @@ local function contest_state(views, contest, prefetch)
   function c.no_longer_waiting()
     local flat, list = c.waits_no_more and {} or call('HGETALL', at('waiting')), {}
     for i = 1, #flat, 2 do
-      if not waiting[flat[i]] then list[#list + 1] = { flat[i], unpack_one(flat[i + 1]) } end
+      if not waiting[flat[i]] then waiting[flat[i]] = unpack_one(flat[i + 1]) end
     end
-    for field, removal in pairs(waiting) do list[#list + 1] = { field, removal } end
+    for field, kept in pairs(waiting) do
+      local each = type(kept[1]) == 'table' and kept or { kept }
+      for i = 1, #each do list[#list + 1] = { field, each[i] } end
+    end
     table.sort(list, function(a, b) return a[2][1] < b[2][1] end)
     waiting, c.waits_no_more = {}, true
     return list
@@ -153,6 +169,7 @@ local function contest_state(views, contest, prefetch)
     write_packed('spill', c.spilling, tostring)
     write_packed('details', details, pack)
     write_packed('ratings', ratings, pack)
+    write_packed('voids', voids, pack)
     if c.waits_no_more then call('DEL', at('waiting')) end
     write_packed('waiting', waiting, pack)
     write_packed('sources', c.sources, pack)

@@ -64,8 +64,9 @@ local function reopen(c, item)
     local waited = c.no_longer_waiting()
     for i = 1, #waited do
       local field, what = waited[i][1], waited[i][2]
-      if #what == 2 then
-        void_vote(c, string.sub(field, 1, -DIGEST_SIZE - 2), string.sub(field, -DIGEST_SIZE - 1, -2), what[2])
+      if #what == 3 then
+        local voter, digest = string.sub(field, 1, -DIGEST_SIZE - 2), string.sub(field, -DIGEST_SIZE - 1, -2)
+        void_vote(c, voter, digest, what[2], what[3])
       else
         remove_vote(c, string.sub(field, 1, -DIGEST_SIZE - 1), string.sub(field, -DIGEST_SIZE), what)
       end

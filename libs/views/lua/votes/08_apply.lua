@@ -6,7 +6,7 @@ local I_CAST, I_FENCE, I_POISON, I_REMOVAL, I_REPORT, I_CLOSED, I_REOPENED, I_VO
 local OF_CONTESTS = { [I_REPORT] = report, [I_CLOSED] = close, [I_REOPENED] = reopen, [I_VOIDED] = void }
 local OF_VOTERS = { [I_CAST] = fold_cast, [I_REMOVAL] = fold_removal }
 
-local HASHES = { 'voters', 'spill', 'details', 'counts', 'names', 'ratings', 'waiting', 'sources', 'reports' }
+local HASHES = { 'voters', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'sources', 'reports' }
 
 -- the fold has passed a new fence: opens the gate if it was asked for in this run, else keeps it shut, since what
 -- is reserved under an older incarnation would no longer count

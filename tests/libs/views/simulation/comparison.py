@@ -56,9 +56,10 @@ def described(tally: PartitionTally) -> Table:
                 )
         for (voter, vote_id), (_, offset) in contest.waiting.items():
             table["waiting", name, raw(voter) + digest(vote_id)] = [offset]
-        for (voter, vote_id), (event, offset) in contest.waiting_voids.items():
-            restored = int(isinstance(event, VoteRestored))
-            table["waiting", name, raw(voter) + digest(vote_id) + b"V"] = [offset, restored]
+        for (voter, vote_id), voids in contest.waiting_voids.items():
+            table["waiting", name, raw(voter) + digest(vote_id) + b"V"] = [
+                [offset, int(isinstance(event, VoteRestored)), event.void.encode()] for event, offset in voids
+            ]
         for voter, standing in contest.voters.items():
             table["voter", name, raw(voter)] = standing.anonymous, standing.epoch, standing.latest
             for (slot, source), vote_id in standing.slots.items():
@@ -66,6 +67,9 @@ def described(tally: PartitionTally) -> Table:
             for vote in standing.votes.values():
                 cell = "record", name, raw(voter), digest(vote.cast.vote_id)
                 table[cell] = _record(vote)
+                if vote.voids:
+                    field = raw(voter) + digest(vote.cast.vote_id)
+                    table["voids", name, field] = [its.void.encode() for its in vote.voids]
             for (participant, source, epoch), used in standing.used.items():
                 cell = "used", name, raw(voter), participant, source, epoch
                 table[cell] = used.votes, used.limit, used.active
@@ -118,7 +122,9 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
     found = 0
     for field, packed in (await kept("waiting")).items():
         what = unpack(packed)
-        yield ("waiting", contest, field), what if len(what) == 2 else what[:1]
+        yield ("waiting", contest, field), what if isinstance(what[0], list) else what[:1]
+    for field, packed in (await kept("voids")).items():
+        yield ("voids", contest, field), unpack(packed)
     for field, packed in (await kept("reports")).items():
         source, _, report_id = field.decode().partition("\0")
         content, offset, late, held = unpack(packed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from libs.casting.removing import UNDECIDED
 from libs.tally.admission import (
     Answer,
     Granted,
@@ -52,7 +53,7 @@ class Casting:
     def answered(self, world: World, answer: Any) -> None:
         if not isinstance(answer, Known):
             world.refusals.append((self.command, answer))
-        elif answer.status in (VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.REMOVED):
+        elif answer.status in (VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.REMOVED, VoteStatus.VOIDED):
             self.succeeded(world, answer)
         else:
             raise Violation(f"{self} is {answer.status.name}")
@@ -95,14 +96,15 @@ class Removing:
         return isinstance(answer, NotFolded)
 
     def is_done(self, state: VoteState) -> bool:
-        return state.removal_waits or state.status not in (None, VoteStatus.COUNTED)
+        return state.removal_waits or state.status not in UNDECIDED
 
     def succeeded(self, world: World, granted: Any) -> None:
         world.removed.append(Removed(self.command))
         world.note(f"204 for {self}")
 
     def answered(self, world: World, answer: Any) -> None:
-        if isinstance(answer, NotCounted | Known):
+        voided = isinstance(answer, NotCounted) and answer.status is VoteStatus.VOIDED
+        if isinstance(answer, NotCounted | Known) and not voided:
             self.succeeded(world, answer)
 
     def __str__(self) -> str:

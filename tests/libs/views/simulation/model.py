@@ -54,6 +54,11 @@ class ModelLedger(ModelGate):
     def is_being_replaced(self, book: Book, vote_id: str) -> bool:
         return any(book.holder(r.slot, r.command.source) == vote_id for r in book.pending)
 
+    def is_removable(self, command: CastVote | RemoveVote, status: VoteStatus) -> bool:
+        """A voided vote only with its purchase, or where its voter asked before it was voided."""
+        asked = isinstance(command, CastVote) or key_of(command) in self.s.removals
+        return status is VoteStatus.COUNTED or (status is VoteStatus.VOIDED and asked)
+
     def now(self) -> int:
         return max(self.s.clock, self.now_ms * 1000)
 
@@ -154,7 +159,7 @@ class ModelLedger(ModelGate):
         book = self.book(command.contest, command.voter)
         if key_of(command) in self.s.pending:
             return NotFolded()
-        if folded is not None and folded.status is not VoteStatus.COUNTED:
+        if folded is not None and not self.is_removable(command, folded.status):
             return NotCounted(folded.status, folded.offset)
         return NotFolded() if self.is_being_replaced(book, command.vote_id) else None
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.log import Position
-from libs.tally.admission import Answer, Granted
-from libs.tally.commands import CastVote
+from libs.tally.admission import Answer, Granted, NotCounted, RemovalAnswer
+from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.events import Event, VoteCast, VoteRemoved
+from libs.tally.events import Event, VoteCast, VoteRemoved, VoteRestored, VoteVoided
+from libs.tally.standing import FoldedVote, Standing, VoteStatus
+from libs.tally.tallies import ContestTally
 from libs.views.states import ClosingState
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.model import ModelLedger
@@ -127,6 +129,15 @@ class ReopenedBeforeTheMark(ModelLedger):
         return True
 
 
+class VotersRemoveWhatIsVoided(ModelLedger):
+    """A second DELETE is told that a vote counts no more, which may be restored."""
+
+    def _undecided(self, command: CastVote | RemoveVote, folded: FoldedVote | None) -> RemovalAnswer | None:
+        if folded is not None and folded.status is VoteStatus.VOIDED and isinstance(command, RemoveVote):
+            return NotCounted(VoteStatus.REMOVED, folded.offset)
+        return super()._undecided(command, folded)
+
+
 class ClosedWhileVotesArePending(ModelLedger):
     def closing(self, contest: str) -> ClosingState:
         removals = {key[1] for key in self.s.removals if key[0] == contest}
@@ -153,6 +164,7 @@ MODEL_MUTATIONS = [
     ReliesOnPendingVotes,
     ReplacementNotComputedAnew,
     ReopenedBeforeTheMark,
+    VotersRemoveWhatIsVoided,
     ClosedWhileVotesArePending,
     ClosedWhileRemovalsArePending,
 ]
@@ -166,6 +178,66 @@ PROTOCOL_MUTATIONS: dict[str, dict[str, Any]] = {
     "no gate call after the acknowledgement": {"confirms_after_ack": False},
     "closed behind a shut gate": {"may_close": closes_behind_a_shut_gate},
 }
+
+
+def _voiding_frees_the_slot(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
+    voids = VOID(tally, event)
+    if voids and isinstance(event, VoteVoided):
+        standing = tally.voters[event.voter]
+        standing.free_slot(standing.votes[event.vote_id].cast)
+    return voids
+
+
+def _voiding_gives_the_allowance_back(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
+    voids = VOID(tally, event)
+    if voids:
+        standing = tally.voters[event.voter]
+        tally._move_contest(standing, standing.votes[event.vote_id], -1 if isinstance(event, VoteVoided) else 1, 0)
+    return voids
+
+
+def _what_was_replaced_or_removed_is_restored(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
+    standing = tally.voters.get(event.voter, Standing())
+    vote = standing.votes.get(event.vote_id)
+    if isinstance(event, VoteRestored) and vote is not None and vote.void == event.void:
+        tally._set(vote, VoteStatus.VOIDED)
+    return VOID(tally, event)
+
+
+def _an_operation_voids_again_and_again(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
+    vote = tally.voters.get(event.voter, Standing()).votes.get(event.vote_id)
+    if vote is not None and isinstance(event, VoteVoided):
+        vote.voids = ()
+    return VOID(tally, event)
+
+
+def _an_operation_restores_what_another_voided(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
+    vote = tally.voters.get(event.voter, Standing()).votes.get(event.vote_id)
+    if vote is not None and vote.void is not None and isinstance(event, VoteRestored):
+        event = replace(event, void=vote.void)
+    return VOID(tally, event)
+
+
+def _a_voided_vote_cannot_be_removed(tally: ContestTally, event: VoteRemoved, offset: int) -> bool:
+    vote = tally.voters.get(event.voter, Standing()).votes.get(event.vote_id)
+    return (vote is None or vote.status is not VoteStatus.VOIDED) and REMOVE(tally, event, offset)
+
+
+def _voids_at_once_behind_the_close(tally: ContestTally, event: VoteVoided | VoteRestored, offset: int) -> bool:
+    return VOID(tally, event)
+
+
+VOID, REMOVE = ContestTally.void, ContestTally.remove
+FOLD_MUTATIONS: dict[str, dict[str, Any]] = {
+    "voiding frees the slot": {"void": _voiding_frees_the_slot},
+    "voiding gives the allowance back": {"void": _voiding_gives_the_allowance_back},
+    "what was replaced or removed is restored": {"void": _what_was_replaced_or_removed_is_restored},
+    "an operation voids again and again": {"void": _an_operation_voids_again_and_again},
+    "an operation restores what another one voided": {"void": _an_operation_restores_what_another_voided},
+    "a voided vote cannot be removed": {"remove": _a_voided_vote_cannot_be_removed},
+    "voids at once behind the close": {"void_later": _voids_at_once_behind_the_close},
+}
+"""Methods of the fold itself, for the ledger and for what it is compared with alike."""
 
 LUA_MUTATIONS = {
     "no incarnation in the fold": [("if n ~= state.fence then", "if false then")],
@@ -197,5 +269,23 @@ ADMISSION_MUTATIONS = {
     "reopened before the mark": [("if c.reopened < reopened then return { R_SHUT } end", "")],
     "closed while something is pending": [("pending = pending + 1", "pending = 0")],
     "reservations of replacements weigh as the others": [("weights[i] = 0", "weights[i] = 1")],
+    "voiding gives the allowance back": [
+        ("move_contest(c, standing, vote, 0, by)", "move_contest(c, standing, vote, by, by)")
+    ],
+    "an operation voids again and again": [("if operations[i] == operation then return false end", "")],
+    "an operation restores what another one voided": [
+        ("if operations[#operations] ~= operation then return false end", "")
+    ],
+    "what is not voided is restored": [("~= from then return false end", "== LATE then return false end")],
+    "voids at once behind the close": [
+        ("return c.void_later(voter .. digest .. 'V', offset, restored, operation)", "")
+    ],
+    "a voided vote that is replaced counts no voter": [
+        ("if not counted then move_contest(c, standing, vote, 0, 1) end", "")
+    ],
+    "a voided vote cannot be removed": [
+        ("if status ~= COUNTED and status ~= VOIDED then", "if status ~= COUNTED then")
+    ],
+    "a voter takes back what was voided": [("(refund or find_pending(list, REMOVAL .. digest))", "true")],
 }
 """What voters bring to light."""

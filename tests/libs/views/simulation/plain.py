@@ -7,21 +7,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from libs.tally.contest import UNLIMITED
-from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, VoteCast, VoteRemoved
+from libs.tally.events import (
+    ContestClosed,
+    ContestReopened,
+    Event,
+    Fence,
+    VoteCast,
+    VoteRemoved,
+    VoteRestored,
+    VoteVoided,
+)
 from libs.tally.figures import Figures
 from libs.tally.standing import VoteStatus
 
 Sum = tuple[str, str, int, str]
 """(voter, source, allowance period, participant or "" for the contest)"""
+USING = VoteStatus.COUNTED, VoteStatus.VOIDED
 
 
 @dataclass(slots=True)
 class Vote:
-    """`cast` is None for an id that was removed before it came."""
+    """`cast` is None for an id that was removed before it came. `voids` are the operations that took it out."""
 
     cast: VoteCast | None
     status: VoteStatus
     epoch: int = 0
+    voids: list[str] = field(default_factory=list)
 
     def parts(self) -> Iterator[tuple[Sum, int]]:
         """What it uses of which sums."""
@@ -43,7 +54,7 @@ class PlainCount:
     fence: int = 0
     closed: int = 0
     reopened: int = 0
-    waiting: list[VoteRemoved] = field(default_factory=list)
+    waiting: list[VoteRemoved | VoteVoided | VoteRestored] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
         match event:
@@ -53,19 +64,19 @@ class PlainCount:
             case VoteCast() | VoteRemoved() if event.incarnation == self.fence:
                 if isinstance(event, VoteCast):
                     self._cast(event)
-                elif self.closed:
-                    self.waiting.append(event)
                 else:
-                    self._remove(event)
+                    self._take_out(event)
+            case VoteVoided() | VoteRestored():
+                self._take_out(event)
             case ContestClosed(source=None) if event.seq > self.reopened:
                 self.closed = max(self.closed, event.seq)
             case ContestReopened() if event.seq > self.reopened:
                 self.reopened = event.seq
                 if self.closed <= event.seq:
                     self.closed = 0
-                    for removal in self.waiting:
-                        self._remove(removal)
-                    self.waiting.clear()
+                    waited, self.waiting = self.waiting, []
+                    for late in waited:
+                        self._take_out(late)
 
     def _cast(self, cast: VoteCast) -> None:
         self.anonymous.setdefault(cast.voter, cast.anonymous)
@@ -96,7 +107,7 @@ class PlainCount:
                 continue
             about = its.choices[0][0] if its.form == "rating" else ""
             if (its.voter, its.source, its.form, about) == (cast.voter, cast.source, cast.form, what):
-                return vote if vote.status is VoteStatus.COUNTED else None
+                return vote if vote.status in USING else None
         return None
 
     def _exceeds(self, vote: Vote, key: Sum, votes: int) -> bool:
@@ -104,20 +115,35 @@ class PlainCount:
         limits = [*self.limits[key], vote.cast.max_participant if key[3] else vote.cast.max_contest]
         return UNLIMITED not in limits and self.used()[key] + votes > max(limits)
 
+    def _take_out(self, event: VoteRemoved | VoteVoided | VoteRestored) -> None:
+        vote = self.votes.get((event.voter, event.vote_id))
+        if self.closed:
+            self.waiting.append(event)
+        elif isinstance(event, VoteRemoved):
+            self._remove(event)
+        elif vote is None:
+            pass
+        elif isinstance(event, VoteVoided):
+            if vote.status is VoteStatus.COUNTED and event.void not in vote.voids:
+                vote.status = VoteStatus.VOIDED
+                vote.voids.append(event.void)
+        elif vote.status is VoteStatus.VOIDED and vote.voids[-1] == event.void:
+            vote.status = VoteStatus.COUNTED
+
     def _remove(self, removal: VoteRemoved) -> None:
         self.anonymous.setdefault(removal.voter, removal.anonymous)
         vote = self.votes.setdefault((removal.voter, removal.vote_id), Vote(None, VoteStatus.REMOVED))
-        if vote.status is VoteStatus.COUNTED:
+        if vote.status in USING:
             vote.status = VoteStatus.REMOVED
 
     def counting(self) -> Iterator[Vote]:
         return (vote for vote in self.votes.values() if vote.status is VoteStatus.COUNTED)
 
     def used(self) -> Counter[Sum]:
-        """What the votes that count use up."""
+        """What the votes that count use up, and those that are voided."""
         used: Counter[Sum] = Counter()
-        for vote in self.counting():
-            for key, votes in vote.parts():
+        for vote in self.votes.values():
+            for key, votes in vote.parts() if vote.status in USING else ():
                 used[key] += votes
         return used
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tests.libs.views.simulation import truth
 from tests.libs.views.simulation.ledger import Ledger
+from tests.libs.views.simulation.operators import operator
 from tests.libs.views.simulation.projectors import catalogue, closer, fencer, may_close, projector
 from tests.libs.views.simulation.requests import changed, some_contest, some_errands
 from tests.libs.views.simulation.workers import client
@@ -33,13 +34,15 @@ def run(seed: int, ledger: Ledger, **protocol: Any) -> World:
     world.catalogue = world.changes[:]
     world.caches = [world.catalogue[0]] * rng.randint(1, 3)
     try:
-        _play(world)
+        # of their own, so that the others stay what they were
+        voids = Random(f"voids {seed}") if seed % 3 == 2 else None
+        _play(world, voids)
     except Violation as violation:
         raise Violation("\n".join([f"seed {seed}: {violation}", *world.history[-200:]])) from violation
     return world
 
 
-def _play(world: World) -> None:
+def _play(world: World, voids: Random | None) -> None:
     rng = world.rng
     for service in SERVICES:
         for _ in range(rng.randint(1, 2)):
@@ -48,10 +51,16 @@ def _play(world: World) -> None:
     starts = [(rng.randrange(duration), errand) for errand in some_errands(rng, world.changes[0])]
     patches = [rng.randrange(duration) for _ in range(rng.randint(0, 3))]
     closings = [rng.randrange(duration) for _ in range(rng.choice([0, 1, 2, 3]))]
+    voidings = (
+        [] if voids is None else [voids.randrange(duration // 4, duration) for _ in range(voids.randint(1, 4))]
+    )
     for turn in range(duration):
         for at, errand in starts:
             if at == turn:
                 client(world, errand, PATIENCE)
+        for number, at in enumerate(voidings):
+            if at == turn and voids is not None:
+                world.start(operator(world, voids, f"void{number}"))
         if turn in patches:
             world.change(changed(rng, world.changes[-1]))
         if turn in closings:

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from libs.tally.tallies import ContestTally
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load
 from tests.libs.views.simulation.model import ModelLedger
 from tests.libs.views.simulation.mutations import (
     ADMISSION_MUTATIONS,
+    FOLD_MUTATIONS,
     LUA_MUTATIONS,
     MODEL_MUTATIONS,
     PROTOCOL_MUTATIONS,
@@ -25,12 +27,14 @@ from tests.libs.views.simulation.world import Violation
 PREFIX = "mutated_"
 RARE = {
     "ConfigurationByAnyonesWord": [144, 2212],
-    "RemovedFromUnderItsReplacement": [1638, 2243],
+    "RemovedFromUnderItsReplacement": [1638],
     "ReplacesWhatIsBeingRemoved": [772, 4672],
     "ReplacementNotComputedAnew": [11590, 22726],
-    "ClosedWhileRemovalsArePending": [3128, 16714],
-    "ReleaseOfAnyIncarnation": [1198, 11534],
-    "closed behind a shut gate": [317, 784],
+    "ClosedWhileRemovalsArePending": [16714],
+    "ReleaseOfAnyIncarnation": [1198],
+    "closed behind a shut gate": [784],
+    "what was replaced or removed is restored": [1196, 1235],
+    "an operation restores what another one voided": [3014, 3704],
 }
 """Seeds for holes that one schedule in a thousand finds; `test_shortest_schedules.py` shows the way to each."""
 
@@ -55,6 +59,15 @@ def test_the_model_without_a_guard_breaks_a_promise(mutation: type[ModelLedger])
 @pytest.mark.parametrize("mutation", PROTOCOL_MUTATIONS)
 def test_the_protocol_without_a_step_breaks_a_promise(mutation: str) -> None:
     assert any(fails(seed, ModelLedger(), **PROTOCOL_MUTATIONS[mutation]) for seed in seeds(mutation))
+
+
+@pytest.mark.parametrize("mutation", FOLD_MUTATIONS)
+def test_the_fold_with_another_rule_for_voids_breaks_a_promise(
+    mutation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, method in FOLD_MUTATIONS[mutation].items():
+        monkeypatch.setattr(ContestTally, name, method)
+    assert any(fails(seed, ModelLedger()) for seed in [*RARE.get(mutation, []), *range(2, 1_500, 3)])
 
 
 @contextmanager

@@ -30,7 +30,8 @@ from tests.libs.views.simulation.errands import Removing
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load
 from tests.libs.views.simulation.model import ModelLedger
-from tests.support.builders import a_contest, a_rating, a_vote, content_hash, pseudonym
+from tests.libs.views.simulation.truth import folded
+from tests.support.builders import a_contest, a_rating, a_restoring, a_void, a_vote, content_hash, pseudonym
 
 RATED = a_contest(contest_type="rating", free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))
 """One rating a millisecond, and one that replaces it."""
@@ -277,3 +278,65 @@ def test_a_voter_does_not_join_a_refund(ledger: Ledger) -> None:
     log.cast(a_contest(), vote)
     assert isinstance(ledger.refund(vote), RemovalGranted)
     assert ledger.remove(a_contest(), a_removal(vote.vote_id)) == Paid()
+
+
+def a_removed(log: Log, vote_id: str) -> Any:
+    """Ask for the removal by its voter; not in the log yet."""
+    return log.ledger.remove(a_contest(), a_removal(vote_id))
+
+
+def test_a_late_copy_of_a_voiding_does_not_void_what_was_restored(ledger: Ledger) -> None:
+    log, vote = Log(ledger), a_vote()
+    log.fence()
+    log.cast(a_contest(), vote)
+    log += [a_void(), a_restoring(), a_void()]
+    log.fold()
+    assert log.status("vote") is VoteStatus.COUNTED
+    assert ledger.differences(folded(log)) == []
+
+
+def test_a_late_copy_of_a_restoring_does_not_restore_what_another_operation_voided(ledger: Ledger) -> None:
+    log, vote = Log(ledger), a_vote()
+    log.fence()
+    log.cast(a_contest(), vote)
+    log += [a_void(), a_restoring(), a_void(void="other"), a_restoring()]
+    log.fold()
+    assert log.status("vote") is VoteStatus.VOIDED
+    assert ledger.differences(folded(log)) == []
+
+
+def test_of_voidings_and_restorings_behind_the_close_none_is_lost(ledger: Ledger) -> None:
+    """Else the operation that voids it in the end could not be undone."""
+    log, vote = Log(ledger), a_vote()
+    log.fence()
+    log.cast(a_contest(), vote)
+    log += [
+        a_void(),
+        ContestClosed("contest", 1),
+        a_restoring(),
+        a_void(void="other"),
+        ContestReopened("contest", 1),
+    ]
+    log.fold()
+    assert log.status("vote") is VoteStatus.VOIDED
+    log += [a_restoring(void="other")]
+    log.fold()
+    assert log.status("vote") is VoteStatus.COUNTED
+    assert ledger.differences(folded(log)) == []
+
+
+def test_a_voter_takes_back_no_voided_vote_and_joins_a_removal_that_came_before(ledger: Ledger) -> None:
+    """What is answered 204 must not count again once it is restored."""
+    log, vote = Log(ledger), a_vote()
+    log.fence()
+    log.cast(a_contest(), vote)
+    first = a_removed(log, "vote")
+    log += [a_void()]
+    log.fold()
+    assert isinstance(a_removed(log, "vote"), RemovalGranted)
+    log.fence()
+    assert a_removed(log, "vote") == NotCounted(VoteStatus.VOIDED, 2)
+    assert not Removing(a_removal("vote")).is_done(ledger.lookup(vote))
+    log += [Removing(a_removal("vote")).event(first), a_restoring()]
+    log.fold()
+    assert log.status("vote") is VoteStatus.COUNTED

@@ -57,6 +57,9 @@ def test_schedules_are_no_idle_talk() -> None:
         "REPLACED",
         "ContestClosed",
         "ContestReopened",
+        "VoteVoided",
+        "VoteRestored",
+        "VOIDED",
     ):
         assert trouble in told, trouble
     assert sum(world.ledger.state().fenced for world in worlds) > 5

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections import Counter
 
 from libs.tally.commands import CastVote
-from libs.tally.events import ContestClosed, ContestReopened, Event, SourceReported, VoteCast
+from libs.tally.events import (
+    ContestClosed,
+    ContestReopened,
+    Event,
+    SourceReported,
+    VoteCast,
+    VoteRemoved,
+    VoteRestored,
+)
 from libs.tally.figures import Figures
 from libs.tally.standing import VoteStatus
 from libs.tally.tallies import ContestTally, PartitionTally
 from tests.libs.views.simulation.gate import APPEND_MS
-from tests.libs.views.simulation.plain import PlainCount, Sum, plainly
+from tests.libs.views.simulation.plain import USING, PlainCount, Sum, plainly
 from tests.libs.views.simulation.world import Violation, World
 
 
@@ -39,6 +47,7 @@ def check(world: World) -> None:
     check_fold(contest, count)
     check_answers(world, count)
     check_removals(world, count)
+    check_voids(world, count)
     check_periods(world, count)
     check_allowances(world, count)
     check_close(world, contest)
@@ -70,21 +79,31 @@ def check_answers(world: World, count: PlainCount) -> None:
             demand(vote.cast.content == success.command.content, f"{name} was answered 201 for two contents")
             demand(vote.cast.accepted_at == success.accepted_at, f"{name} was accepted at two times")
         removed = vote.status is VoteStatus.REMOVED and name in world.unwanted
-        stands = vote.status in (VoteStatus.COUNTED, VoteStatus.REPLACED)
+        stands = vote.status in (VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.VOIDED)
         demand(stands or removed, f"{name} was answered 201: {vote.status.name}")
     cast = {name for name, vote in count.votes.items() if vote.cast is not None}
     demand(not cast - world.granted, f"never admitted, but in the log: {cast - world.granted}")
 
 
 def check_removals(world: World, count: PlainCount) -> None:
-    waiting = {(removal.voter, removal.vote_id) for removal in count.waiting}
+    waiting = {(late.voter, late.vote_id) for late in count.waiting if isinstance(late, VoteRemoved)}
     for removed in world.removed:
         name = removed.command.voter, removed.command.vote_id
         refund = isinstance(removed.command, CastVote)
         vote = count.votes.get(name)
-        counts = vote is not None and vote.status is VoteStatus.COUNTED
-        demand(not counts or (refund and name in waiting), f"{name} was answered 204, and counts")
+        counts = vote is not None and vote.status in USING
+        demand(not counts or (refund and name in waiting), f"{name} was answered 204, and counts or may yet")
         demand(vote is not None or (refund and name in waiting), f"{name} was answered 204, and may still come")
+
+
+def check_voids(world: World, count: PlainCount) -> None:
+    """Only an operator voids a vote, and what was restored no late copy voids again."""
+    waiting = {(late.void, late.voter, late.vote_id) for late in count.waiting if isinstance(late, VoteRestored)}
+    for name, vote in count.votes.items():
+        if vote.status is VoteStatus.VOIDED:
+            void = vote.voids[-1], *name
+            demand(void in world.voided, f"{name} is voided, and nobody asked for it")
+            demand(void not in world.restored - waiting, f"{name} was restored, and is voided")
 
 
 def check_periods(world: World, count: PlainCount) -> None:

@@ -17,6 +17,8 @@ from libs.tally.events import (
     ContestReopened,
     VoteCast,
     VoteRemoved,
+    VoteRestored,
+    VoteVoided,
 )
 from libs.tally.figures import Figures
 from libs.tally.tallies import ContestTally
@@ -100,6 +102,7 @@ class Voting:
             self.mark: 2,
             self.void_marks: 2,
             self.report: 2,
+            self.void: 3,
             self.look: 3,
         }
         for step in self.rng.choices(list(steps), list(steps.values()), k=STEPS):
@@ -205,6 +208,13 @@ class Voting:
     def void_marks(self) -> None:
         if self.contest.reopened:
             self.both.tell(ContestReopened("contest", self.contest.reopened))
+
+    def void(self) -> None:
+        """An operation voids a vote, or restores it: again, and out of order, too."""
+        cast = [event for event in self.both.logs[0] if isinstance(event, VoteCast)]
+        vote = self.rng.choice([self.some_vote(), *cast, *cast])
+        what = "contest", vote.voter, vote.vote_id, self.rng.choice("vw"), 0
+        self.both.tell(self.rng.choice([VoteVoided, VoteVoided, VoteRestored])(*what))
 
     def report(self) -> None:
         source, mode = self.rng.choice(["sms", "tv"]), self.rng.choice(["cumulative", "cumulative", "delta"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from libs.tally.admission import Granted, RemovalGranted, Shut, Stale
-from libs.tally.events import VoteCast, VoteRemoved
+from libs.tally.events import Event
 from tests.libs.views.simulation.errands import Casting, Errand
 from tests.libs.views.simulation.world import SEND_DEADLINE, Steps, Violation, World
 
@@ -81,7 +81,7 @@ def settle(world: World, errand: Errand, incarnation: int) -> Generator[int, Non
     return False
 
 
-def produce(world: World, event: VoteCast | VoteRemoved) -> Generator[int, None, str]:
+def produce(world: World, event: Event) -> Generator[int, None, str]:
     """What the log does with a record: takes it, refuses it for certain, or nobody knows."""
     if not world.chance(world.faults.send):
         world.append(event)

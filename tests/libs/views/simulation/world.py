@@ -87,6 +87,10 @@ class World:
     """Each ingestion worker's copy of the contest."""
     successes: list[Success] = field(default_factory=list)
     removed: list[Removed] = field(default_factory=list)
+    voided: set[tuple[str, str, str]] = field(default_factory=set)
+    """(operation, voter, vote id) that an operator had voided."""
+    restored: set[tuple[str, str, str]] = field(default_factory=set)
+    """Those of them whose restoring was acknowledged."""
     unwanted: set[tuple[str, str]] = field(default_factory=set)
     """(voter, vote id) whose removal or refund was asked for."""
     refusals: list[tuple[CastVote, Answer]] = field(default_factory=list)
