@@ -26,6 +26,7 @@ from services.operations.status import status
 from services.operations.topics import app as topics
 from services.operations.up import up
 from services.operations.verify import verify
+from services.operations.voiding import app as void
 from services.operations.wipe import wipe
 
 app = typer.Typer(
@@ -48,6 +49,7 @@ app.add_typer(quarantine, name="quarantine")
 app.add_typer(replay, name="replay")
 app.add_typer(sources, name="sources")
 app.add_typer(topics, name="topics")
+app.add_typer(void, name="void")
 
 
 class Service(StrEnum):

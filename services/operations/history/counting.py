@@ -88,9 +88,11 @@ async def read_contest(stack: Stack, contest: str) -> tuple[str, ContestConfig]:
 
 
 async def fold_until(
-    stack: Stack, reader: LogReader, contest: str, until_ms: int, progress: Progress
+    stack: Stack, reader: LogReader, contest: str | None, until_ms: int, progress: Progress
 ) -> tuple[list[LogFold], dict[int, str], int]:
-    """Each partition up to the first record appended after `until_ms`, and when the last one before was.
+    """Each partition up to the first record appended after `until_ms`, of one contest or of all, and when the last
+    one before was.
+
 
     Kafka says where that is, and the records have the last word: it looks times up in an index.
     """

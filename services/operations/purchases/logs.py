@@ -34,9 +34,12 @@ class VoteOrphan:
 
 @dataclass(slots=True)
 class PaidVotes:
-    """What the votes log says of paid votes: those that count, and the removals that wait for a reopening."""
+    """What the votes log says of paid votes: those that count, those that an operator voided, and the removals
+    that wait for a reopening.
+    """
 
     counted: dict[VoteName, VoteOrphan] = field(default_factory=dict)
+    voided: set[VoteName] = field(default_factory=set)
     removal_waits: set[VoteName] = field(default_factory=set)
 
     def add(self, tally: PartitionTally) -> None:
@@ -44,9 +47,13 @@ class PaidVotes:
             self.removal_waits |= {VoteName(contest, *name) for name in of_contest.waiting}
             for voter, standing in of_contest.voters.items():
                 for vote_id, vote in standing.votes.items():
-                    if vote.cast.source == "c-paid" and vote.status is VoteStatus.COUNTED:
-                        name = VoteName(contest, voter, vote_id)
+                    name = VoteName(contest, voter, vote_id)
+                    if vote.cast.source != "c-paid":
+                        continue
+                    if vote.status is VoteStatus.COUNTED:
                         self.counted[name] = VoteOrphan(*name, vote.cast.choices)
+                    elif vote.status is VoteStatus.VOIDED:
+                        self.voided.add(name)
 
 
 async def read_paid_votes(reader: LogReader, topic: Topic, progress: Progress) -> PaidVotes:

@@ -41,8 +41,9 @@ class Reconciliation:
     although their purchase was refunded or refused.
 
     `waiting` purchases came so lately that they may still be on their way; the removals of `held` ones wait,
-    behind the contest's close, for a reopening. Neither is an orphan. Whose votes `erased` purchases are cannot be
-    told any more: their contests' secrets were destroyed.
+    behind the contest's close, for a reopening; the votes of `voided` ones were taken out by an operator. None of
+    them is an orphan. Whose votes `erased` purchases are cannot be told any more: their contests' secrets were
+    destroyed.
     """
 
     purchases: int = 0
@@ -51,6 +52,7 @@ class Reconciliation:
     waiting: int = 0
     held: int = 0
     erased: int = 0
+    voided: int = 0
     uncast: list[PurchaseOrphan] = field(default_factory=list)
     unpaid: list[VoteOrphan] = field(default_factory=list)
     not_taken_back: list[PurchaseOrphan] = field(default_factory=list)
@@ -76,7 +78,7 @@ async def reconcile_logs(stack: Stack, waiting_s: float, progress: Progress) -> 
         moving = await log.read_on()
     purchases = log.purchases
     result.purchases, result.quarantined, result.votes = len(purchases), log.quarantined, len(paid.counted)
-    names = _Names(open_store(stack.storage_url), {name.contest for name in paid.counted})
+    names = _Names(open_store(stack.storage_url), {name.contest for name in paid.counted.keys() | paid.voided})
     recent = time.time_ns() // 1000 - int(waiting_s * 1_000_000)
     for purchase in purchases.values():
         if purchase.recorded is None or purchase.recorded.vote is None:
@@ -87,12 +89,14 @@ async def reconcile_logs(stack: Stack, waiting_s: float, progress: Progress) -> 
             result.erased += 1
             continue
         counts = name is not None and paid.counted.pop(name, None) is not None
-        if counts == (purchase.status in (PurchaseStatus.RECORDED, PurchaseStatus.CAST)):
+        voided = name in paid.voided
+        if (counts or voided) == (purchase.status in (PurchaseStatus.RECORDED, PurchaseStatus.CAST)):
+            result.voided += voided
             continue
         orphan = _orphan(purchase, purchase.recorded.vote)
         if (purchase.account, purchase.key) in moving or (purchase.is_open and purchase.updated > recent):
             result.waiting += 1
-        elif not counts:
+        elif not counts and not voided:
             result.uncast.append(orphan)
         elif name in paid.removal_waits:
             result.held += 1

@@ -43,6 +43,7 @@ def show(found: Reconciliation) -> None:
     for number, what in (
         (found.quarantined, "records of the purchases log cannot be read"),
         (found.waiting, "purchases are still on their way"),
+        (found.voided, "have votes that an operator voided"),
         (found.held, "refunded after their contest's close: their votes count until it is reopened"),
         (found.erased, "cannot be told from others: the secrets of their contests were destroyed"),
     ):

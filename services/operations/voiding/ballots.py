@@ -1,0 +1,110 @@
+"""A contest's votes as the log has them, and what its result would be without some of them."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from libs.catalogue.closing import is_sealed
+from libs.catalogue.contests import contest_of, sources_of
+from libs.contracts.catalogue import ContestConfig
+from libs.contracts.tokens import encode_positions
+from libs.kafka.log import LogReader
+from libs.results.counts import counts_of
+from libs.results.record import vote_count
+from libs.results.results import results_of
+from libs.tally.contest import Contest, Phase
+from libs.tally.errors import ContestFinal, NotFound
+from libs.tally.events import ContestReopened, VoteRestored, VoteVoided
+from libs.tally.standing import FoldedVote
+from libs.tally.tallies import ContestTally
+from services.operations.connect import Stack
+from services.operations.history.counting import EVER, fold_until, read_contest
+from services.operations.progress import Progress
+from services.operations.verification.fold import LogFold
+
+VoidEvent = VoteVoided | VoteRestored
+NO_VOTES: Final = ContestTally()
+
+
+class Ballot(NamedTuple):
+    """A vote, and where it lies."""
+
+    partition: int
+    voter: str
+    vote: FoldedVote
+
+
+@dataclass(frozen=True, slots=True)
+class Ballots:
+    """All votes of a contest up to `positions`, an offset a partition; `at` is when that was (us).
+
+    Those of a contest that is over are as a reopening would leave them, once all that waits for it took effect.
+    """
+
+    contest: Contest
+    config: ContestConfig
+    folds: list[LogFold]
+    at: int
+
+    @property
+    def is_over(self) -> bool:
+        return self.contest.phase(self.at) is Phase.FINISHED
+
+    @property
+    def positions(self) -> str:
+        return encode_positions({fold.partition: fold.offset for fold in self.folds})
+
+    @property
+    def voids(self) -> dict[str, VoteVoided]:
+        """The operations that ever voided a vote here, each by the first of its records."""
+        found: dict[str, VoteVoided] = {}
+        for ballot in self:
+            for event in ballot.vote.voids:
+                found.setdefault(event.void, event)
+        return found
+
+    def __iter__(self) -> Iterator[Ballot]:
+        for fold in self.folds:
+            for voter, standing in self._tally(fold).voters.items():
+                for vote in standing.votes.values():
+                    yield Ballot(fold.partition, voter, vote)
+
+    def record(self) -> dict[str, Any]:
+        """The vote count record."""
+        assert self.config.contest is not None
+        counts = counts_of([self._tally(fold) for fold in self.folds], {})
+        results = results_of(self.contest, sources_of(self.config), counts)
+        return vote_count(self.contest, self.config.contest.created, counts, results, sources=False)
+
+    def fold(self, partition: int, event: VoidEvent) -> None:
+        """Have `event` take effect here, as it would in the log."""
+        self.folds[partition].tally.contests[self.contest.key].void(event)
+
+    def _tally(self, fold: LogFold) -> ContestTally:
+        return fold.tally.contests.get(self.contest.key, NO_VOTES)
+
+
+async def read_ballots(stack: Stack, key: str, progress: Progress) -> Ballots:
+    """Raises `NotFound`, `ContestFinal` while it is sealed or being closed, and what reading the log raises."""
+    account, config = await read_contest(stack, key)
+    contest = contest_of(account, config)
+    if contest is None or config.contest is None:
+        raise NotFound(f"There is no contest {key}.")
+    if is_sealed(config.contest.document):
+        raise ContestFinal("The contest is sealed: its result cannot change. `tally unseal` comes first.")
+    now = time.time_ns() // 1000
+    async with LogReader(stack.kafka_settings) as reader:
+        folds, _, _ = await fold_until(stack, reader, key, EVER, progress)
+    tallies = [fold.tally.contests.get(key, NO_VOTES) for fold in folds]
+    if is_being_closed(contest, tallies, now):
+        raise ContestFinal("The contest has ended, and is being closed: run this again in a few seconds.")
+    for tally in tallies:
+        tally.reopen(ContestReopened(key, tally.closed))
+    return Ballots(contest, config, folds, now)
+
+
+def is_being_closed(contest: Contest, tallies: Sequence[ContestTally], now: int) -> bool:
+    """Whether it cannot be told if what is appended now comes before or behind the mark of the closing."""
+    over = contest.phase(now) is Phase.FINISHED
+    return over and not (contest.closed and all(tally.closed == contest.closed for tally in tallies))

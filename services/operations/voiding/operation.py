@@ -1,0 +1,49 @@
+"""An operation on votes from its preview to its result, the same for voiding and for restoring."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from libs.tally.errors import TallyError
+from services.operations.connect import Stack
+from services.operations.progress import ProgressBar
+from services.operations.running import print_json
+from services.operations.voiding.ballots import Ballots, VoidEvent
+from services.operations.voiding.effects import effect
+from services.operations.voiding.recording import append, read_back
+from services.operations.voiding.showing import as_json, show
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`void` names it, `again` is the command that goes on with it once it was interrupted."""
+
+    void: str
+    verb: str
+    again: str
+    ballots: Ballots
+    events: Sequence[tuple[int, VoidEvent]]
+
+    async def run(self, stack: Stack, *, execute: bool, in_json: bool) -> None:
+        """Show what it does, or do it and show what the views hold then. Raises as `append` and `read_back` do."""
+        before = self.ballots.record()
+        for event in self.events:
+            self.ballots.fold(*event)
+        after = self.ballots.record()
+        if execute and self.events:
+            recorded = await self._execute(stack, in_json)
+            after = after if self.ballots.is_over else recorded
+        found = effect(self.ballots, before, after, self.events)
+        if in_json:
+            print_json(as_json(self.void, self.ballots, found, executed=execute))
+        else:
+            show(self.void, self.verb, self.ballots, found, executed=execute)
+
+    async def _execute(self, stack: Stack, in_json: bool) -> dict[str, Any]:
+        try:
+            with ProgressBar("Recording", enabled=not in_json) as progress:
+                await append(stack, self.events, progress)
+        except TallyError as error:
+            error.message = f"{error.message.rstrip('.')}. Part of it may be recorded: go on with `{self.again}`."
+            raise
+        return await read_back(stack, self.ballots, {partition for partition, _ in self.events})

@@ -1,0 +1,325 @@
+"""`tally void`: what it foresees is what the API shows afterwards, and what it undoes is as it was before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from libs.tally.errors import LogUnavailable
+from libs.tally.events import VoteRestored, VoteVoided
+from services.operations.__main__ import app
+from services.operations.connect import Stack, find_stack
+from services.operations.progress import Progress
+from services.operations.stack.supervisor import Supervisor
+from services.operations.voiding import operation
+from services.operations.voiding.ballots import VoidEvent, read_ballots
+from services.operations.voiding.recording import append, read_back
+from tests.support.eventually import eventually
+from tests.support.purchasing import becomes, come_to, purchase, refund, send
+from tests.support.voting import Api, Contest, code, hours_from_now
+
+BOTS = "203.0.113.7"
+
+
+async def run(stack: Supervisor, *arguments: str) -> Result:
+    """As a process of its own would: not on this test's event loop."""
+    return await asyncio.to_thread(CliRunner().invoke, app, [*arguments, "--data-dir", str(stack.data_dir)])
+
+
+async def void(stack: Supervisor, *arguments: str) -> dict[str, Any]:
+    result = await run(stack, "void", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+async def is_clean(stack: Supervisor, contest: Contest) -> bool:
+    return (await run(stack, "verify", "--contest", contest.key)).exit_code == 0
+
+
+async def votes(contest: Contest, participant: int, *voters: str, **members: Any) -> list[dict[str, Any]]:
+    answers = [await contest.vote(participant, voter, vote_id=voter, **members) for voter in voters]
+    assert {answer.status_code for answer in answers} == {201}
+    await contest.counts(answers[-1].headers["tally-position"])
+    return [answer.json() for answer in answers]
+
+
+async def folded_counts(contest: Contest) -> dict[str, Any]:
+    """All but when it changed last."""
+    record = await contest.counts()
+    return {name: value for name, value in record.items() if name != "updated"} | {
+        "total_vote_sources": [source | {"updated": None} for source in record["total_vote_sources"]]
+    }
+
+
+def shown(effect: dict[str, Any], when: str) -> dict[str, int]:
+    return {row["participant_key"]: row["count"][when] for row in effect["participants"]}
+
+
+def served(record: dict[str, Any]) -> dict[str, int]:
+    return {key: entry["count"] for key, entry in record["participants"].items()}
+
+
+async def test_votes_of_an_address_in_a_time_are_voided_as_foreseen_and_brought_back(
+    api: Api, stack: Supervisor
+) -> None:
+    contest = await api.contest()
+    early, _ = await votes(contest, 0, "early", "ann", ip=BOTS)
+    bots = await votes(contest, 1, "b1", "b2", "b3", ip=BOTS)
+    await votes(contest, 1, "bob", ip="198.51.100.1")
+    before = await folded_counts(contest)
+    words = ["--contest", contest.key, "--address", BOTS, "--from", bots[0]["accepted_at"], "--reason", "bots"]
+    preview = await void(stack, *words)
+    assert (preview["executed"], preview["votes"], preview["voters"]) == (False, 3, 3)
+    assert shown(preview, "before") == served(before) == dict(zip(contest.participants, (2, 4), strict=True))
+    assert shown(preview, "after") == dict(zip(contest.participants, (2, 1), strict=True))
+    assert [row["rank"] for row in preview["participants"]] == [
+        {"before": 1, "after": 2},
+        {"before": 2, "after": 1},
+    ]
+    assert await folded_counts(contest) == before
+    until = "--until", bots[0]["accepted_at"]
+    assert (await void(stack, "--contest", contest.key, "--address", BOTS, *until))["votes"] == 2
+
+    done = await void(stack, *words, "--execute")
+    after = await contest.counts()
+    assert done["participants"] == preview["participants"]
+    assert shown(done, "after") == served(after)
+    assert done["contest"]["unique_voter_count"] == {"before": 6, "after": after["unique_voter_count"]}
+    assert await is_clean(stack, contest)
+    status = await contest.status("b1", "b1")
+    assert (status["status"], status["reason"]) == ("voided", "It was taken out by an operator.")
+    assert (await contest.status("early", "early"))["status"] == "counted"
+    (listed,) = (await void(stack, "list", "--contest", contest.key))["voids"]
+    assert (listed["void"], listed["reason"], listed["voided"], listed["still_voided"]) == (
+        done["void"],
+        "bots",
+        3,
+        3,
+    )
+    assert (await void(stack, *words))["votes"] == 0
+
+    foreseen = await void(stack, "undo", done["void"])
+    assert (foreseen["votes"], shown(foreseen, "after")) == (3, served(before))
+    assert served(await contest.counts()) == served(after)
+    await void(stack, "undo", done["void"], "--execute")
+    assert await folded_counts(contest) == before
+    assert await is_clean(stack, contest)
+    (listed,) = (await void(stack, "list"))["voids"][-1:]
+    assert (listed["contest"], listed["restored"], listed["still_voided"]) == (contest.key, 3, 0)
+    assert early["accepted_at"] < bots[0]["accepted_at"]
+
+
+async def test_a_voided_voter_has_no_vote_left_and_is_told_so(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    await votes(contest, 0, "ann")
+    await void(stack, "--contest", contest.key, "--all", "--execute")
+    assert code(await contest.vote(0, "ann")) == (409, "participant_limit_reached")
+    assert (await contest.allowance("ann"))["participants"][0]["used"] == 1
+    repeat = await contest.vote(0, "ann", vote_id="ann")
+    assert (repeat.status_code, repeat.headers["idempotent-replayed"]) == (200, "true")
+    refused = await contest.remove("ann", "ann")
+    assert code(refused) == (403, "vote_removal_not_allowed")
+    assert "operator" in refused.json()["detail"]
+    assert (await contest.counts())["count"] == 0
+    assert await is_clean(stack, contest)
+
+
+async def test_a_voided_rating_is_replaced_and_not_brought_back(api: Api, stack: Supervisor) -> None:
+    rating = {"max_per_participant": 1, "max_rating": 5}
+    contest = await api.contest(body=a_rating_contest(rating))
+    await contest.rate(0, 1, "ann")
+    position = (await contest.rate(0, 2, "bob")).headers["tally-position"]
+    await contest.counts(position)
+    done = await void(stack, "--contest", contest.key, "--all", "--execute")
+    again = await contest.rate(0, 5, "ann", vote_id="again")
+    assert again.status_code == 201
+    undone = await void(stack, "undo", done["void"], "--contest", contest.key, "--execute")
+    assert undone["votes"] == 1
+    shown = (await contest.counts())["participants"][contest.participants[0]]
+    assert (shown["count"], shown["rating"]["sum"]) == (2, 7)
+    (listed,) = (await void(stack, "list", "--contest", contest.key))["voids"]
+    assert (listed["voided"], listed["restored"], listed["gone"], listed["still_voided"]) == (2, 1, 1, 0)
+    assert await is_clean(stack, contest)
+
+
+def a_rating_contest(rating: dict[str, Any]) -> dict[str, Any]:
+    config = {"start": hours_from_now(-1), "end": hours_from_now(1), "rating": rating}
+    return {"title": "T", "publish": hours_from_now(-2), "contest_type": "rating", "contest_config": config}
+
+
+async def test_an_interrupted_operation_goes_on_under_its_name(
+    api: Api, stack: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def half(where: Stack, events: Sequence[tuple[int, VoidEvent]], progress: Progress) -> None:
+        await append(where, events[:2], progress)
+        raise LogUnavailable("Kafka: away", retry_after_s=1)
+
+    contest = await api.contest()
+    await votes(contest, 0, "ann", "bob", "cid", "dan")
+    key = "--contest", contest.key
+    with monkeypatch.context() as kafka:
+        kafka.setattr(operation, "append", half)
+        result = await run(stack, "void", *key, "--all", "--reason", "why", "--execute")
+    assert result.exit_code == 3
+    (name,) = re.findall("go on with `tally void ... --void ([0-9a-f-]+) --execute`", result.stderr)
+    rest = await void(stack, *key, "--all", "--void", name, "--execute")
+    assert (rest["void"], rest["votes"], rest["contest"]["count"]["after"]) == (name, 2, 0)
+    (listed,) = (await void(stack, "list", *key))["voids"]
+    assert (listed["voided"], listed["reason"]) == (4, "why")
+    with monkeypatch.context() as kafka:
+        kafka.setattr(operation, "append", half)
+        result = await run(stack, "void", "undo", name, "--execute")
+    assert f"go on with `tally void undo {name} --execute`" in result.stderr
+    assert [(await void(stack, "undo", name, "--execute"))["votes"] for _ in range(2)] == [2, 0]
+    assert (await contest.counts())["count"] == 4
+    assert (await void(stack, *key, "--all", "--void", name))["votes"] == 0
+
+
+async def test_what_is_recorded_twice_voids_once(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    await votes(contest, 0, "ann")
+    where = find_stack(stack.data_dir)
+    ballots = await read_ballots(where, contest.key, Progress())
+    (vote,) = ballots
+    voided = VoteVoided(contest.key, vote.voter, "ann", "v", 1)
+    restored = VoteRestored(contest.key, vote.voter, "ann", "v", 2)
+    for event in (voided, voided, restored, voided, restored):
+        await append(where, [(vote.partition, event)], Progress())
+    await read_back(where, ballots, {vote.partition})
+    assert (await contest.status("ann", "ann"))["status"] == "counted"
+    assert await is_clean(stack, contest)
+
+
+async def test_a_replay_keeps_what_is_voided_and_what_can_be_undone(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    await votes(contest, 0, "ann", "bob", "cid")
+    await votes(contest, 1, "dan")
+    before = await folded_counts(contest)
+    done = await void(stack, "--contest", contest.key, "--participant", contest.participants[0], "--execute")
+    voided = await folded_counts(contest)
+    words = "--projection", "votes", "--contest", contest.key, "--execute"
+    replayed = await run(stack, "replay", "run", *words)
+    assert replayed.exit_code == 0, replayed.output
+    assert await folded_counts(contest) == voided
+    assert (await contest.status("ann", "ann"))["status"] == "voided"
+    await void(stack, "undo", done["void"], "--execute")
+    assert await folded_counts(contest) == before
+    assert await is_clean(stack, contest)
+
+
+async def test_voters_are_named_in_files_signed_in_and_anonymous_ones(
+    api: Api, stack: Supervisor, tmp_path: Path
+) -> None:
+    contest = await api.contest(is_anonymous_voting_enabled=True)
+    await votes(contest, 0, "ann", "bob", "cid", platform="ios")
+    await contest.vote(1, anonymous_id="ann")
+    answer = await contest.vote(1, anonymous_id="dan")
+    await contest.counts(answer.headers["tally-position"])
+    signed_in, anonymous = tmp_path / "voters", tmp_path / "anonymous"
+    signed_in.write_text("ann\ndan\n")
+    anonymous.write_text("ann\nbob\n")
+    key = "--contest", contest.key
+    both = await void(stack, *key, "--voters", str(signed_in), "--anonymous", str(anonymous))
+    assert shown(both, "after") == dict(zip(contest.participants, (2, 1), strict=True))
+    only = await void(stack, *key, "--voters", str(signed_in), "--anonymous", str(anonymous), "--platform", "ios")
+    assert only["votes"] == 1
+    assert (await void(stack, *key, "--source", "c-paid"))["votes"] == 0
+
+
+async def closed(contest: Contest) -> None:
+    assert (await contest.change(end=hours_from_now(-1 / 3600))).status_code == 200
+
+    async def is_final() -> bool:
+        answer = await contest.client.get(f"{contest.path}/vote_updates/")
+        return bool(answer.headers["tally-final"] == "final")
+
+    await eventually(is_final, deadline_s=30)
+
+
+async def test_a_sealed_contest_is_unsealed_first(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    await votes(contest, 0, "ann")
+    done = await void(stack, "--contest", contest.key, "--all", "--execute")
+    await closed(contest)
+    assert (await run(stack, "seal", contest.key, "--execute")).exit_code == 0
+    for words in (("--contest", contest.key, "--all"), ("undo", done["void"])):
+        refused = await run(stack, "void", *words, "--execute")
+        assert refused.exit_code == 1
+        assert "tally unseal" in refused.stderr
+
+
+async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    await votes(contest, 0, "ann", "bob")
+    await closed(contest)
+    key = "--contest", contest.key
+    result = await run(stack, "void", *key, "--all", "--execute")
+    assert result.exit_code == 0, result.output
+    first = f'participant={contest.participants[0]} title="Participant 0" votes=2->0 rank=1 voters=2->0'
+    assert result.stdout.splitlines()[0] == first
+    assert "takes effect if the contest is reopened" in result.stdout
+    assert (await contest.counts())["count"] == 2
+    assert (await void(stack, *key, "--all"))["votes"] == 0
+    (listed,) = (await void(stack, "list", *key))["voids"]
+    assert (listed["voided"], listed["waiting"]) == (0, 2)
+    reopened = await contest.client.post(
+        f"/operations/contests/{contest.key}/reopen", json={"end": hours_from_now(1)}
+    )
+    assert reopened.status_code == 200, reopened.text
+
+    async def is_empty() -> bool:
+        return bool((await contest.counts())["count"] == 0)
+
+    await eventually(is_empty)
+    assert (await void(stack, "undo", listed["void"], "--execute"))["votes"] == 2
+    assert (await contest.counts())["count"] == 2
+    assert await is_clean(stack, contest)
+
+
+async def test_a_voided_purchase_fits_and_is_refunded_for_good(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    record = await send(contest.client, purchase(contest, count=3))
+    await come_to(contest, 3)
+    done = await void(stack, "--contest", contest.key, "--source", "c-paid", "--execute")
+    assert (await contest.counts())["count"] == 0
+    found = json.loads((await run(stack, "purchases", "reconcile", "--json")).stdout)
+    assert found["voided"] >= 1
+    assert record["key"] not in json.dumps(found)
+    await refund(contest.client, record)
+    await becomes(contest.client, record, "refunded")
+    assert (await void(stack, "undo", done["void"], "--execute"))["votes"] == 0
+    assert (await contest.allowance("buyer", "c-paid"))["contest"]["used"] == 0
+    assert await is_clean(stack, contest)
+
+
+async def test_mistakes_are_named_with_the_way_out(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    key = "--contest", contest.key
+    for words, way_out in (
+        (key, "--all"),
+        ((*key, "--all", "--source", "c-free"), "--all"),
+        ((*key, "--source", "sms"), "allow_decrease"),
+        ((*key, "--platform", "tv"), "ios"),
+        ((*key, "--address", "nowhere"), "nowhere"),
+        ((*key, "--address", BOTS), "nobody has voted"),
+        ((*key, "--participant", "p"), "no participant"),
+        ((*key, "--from", "yesterday"), "--from"),
+        ((*key, "--all", "--void", "v"), "leave --void out"),
+        (("--contest", "nowhere", "--all"), "no contest"),
+        (("undo", "nothing"), "tally void list"),
+        (("undo", "nothing", "--contest", contest.key), "tally void list"),
+        (("list", "--contest", "nowhere"), "no contest"),
+        ((), "--contest"),
+    ):
+        result = await run(stack, "void", *words)
+        assert result.exit_code == 2, words
+        assert way_out in " ".join(result.stderr.replace("│", " ").split()), words
+    assert not list(stack.data_dir.rglob(contest.key))
