@@ -1,5 +1,6 @@
 """Rows of named cells: a table on a terminal, lines elsewhere."""
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rich.console import Console
@@ -7,6 +8,11 @@ from rich.table import Table
 
 Cells = Mapping[str, str]
 UNBOUNDED = 1_000
+
+
+def printable(text: str) -> str:
+    """What others wrote, fit for a terminal: control characters, which may steer it, are written out."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def plain_console() -> Console:
@@ -33,7 +39,11 @@ def fitted(console: Console, table: Table) -> Table:
 
 
 def lines_of(rows: Sequence[Cells], title: str = "") -> Iterator[str]:
-    """Empty cells are left out."""
+    """Empty cells are left out, several words are quoted."""
     for row in rows:
-        cells = " ".join(f"{name.replace(' ', '_')}={value}" for name, value in row.items() if value)
+        cells = " ".join(f"{name.replace(' ', '_')}={_word(value)}" for name, value in row.items() if value)
         yield f"{title}: {cells}" if title else cells
+
+
+def _word(value: str) -> str:
+    return value if len(value.split()) == 1 else json.dumps(value, ensure_ascii=False)

@@ -85,7 +85,8 @@ def drop(
 ) -> None:
     """Decide never to fold a record. The log is not changed; the decision is kept in the object store.
 
-    It holds whenever the views are folded anew. A record that today's code can fold is not dropped but retried.
+    It outlives every replay. What today's code can fold is not dropped, since the next replay folds it; where
+    later code could fold what was dropped, `retry` leaves that partition as it is.
     """
 
     async def work() -> Ending:

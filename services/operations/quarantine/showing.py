@@ -8,7 +8,7 @@ from services.operations.quarantine.drops import name_of
 from services.operations.quarantine.records import Quarantined
 from services.operations.quarantine.retrying import Chosen, Trial
 from services.operations.replay.job import Rebuilt
-from services.operations.tables import Cells, lines_of, plain_console, table_of
+from services.operations.tables import Cells, lines_of, plain_console, printable, table_of
 
 A_LINE: Final = 16
 NOTHING: Final = "No record is in quarantine."
@@ -62,7 +62,7 @@ def show_list(found: Sequence[Quarantined], hidden: int) -> None:
 def show_drop(one: Quarantined) -> None:
     """A decision that holds, or what it would be about."""
     out = plain_console()
-    out.print(f"{one.where}, appended {one.appended}, {len(one.value):,} bytes: {one.reason}")
+    out.print(f"{one.where}, appended {one.appended}, {len(one.value):,} bytes: {printable(one.reason)}")
     out.print("Run again with --execute to drop it." if one.drop is None else f"Dropped at {one.drop.dropped_at}.")
 
 
@@ -71,7 +71,9 @@ def show_trials(trials: Sequence[Trial], chosen: Chosen, *, execute: bool) -> No
     out = plain_console()
     if not trials:
         out.print(NOTHING)
-    _show_rows([_row(trial.one) | {"size": "", "now": trial.reason or "can be folded"} for trial in trials])
+    _show_rows(
+        [_row(trial.one) | {"size": "", "now": printable(trial.reason or "can be folded")} for trial in trials]
+    )
     for one in chosen.forbidding:
         name = name_of(one.record.topic, one.partition, one.record.offset)
         out.print(
@@ -99,9 +101,9 @@ def show_whole(one: Quarantined) -> None:
     out = plain_console()
     facts = {
         "appended": one.appended,
-        "reason": one.reason,
+        "reason": printable(one.reason),
         "key": None if one.record.key is None else _text(one.record.key),
-        **{f"header {name}": _text(value) for name, value in one.record.headers},
+        **{f"header {printable(name)}": _text(value) for name, value in one.record.headers},
         "size": f"{len(one.value):,} bytes",
     }
     if one.drop is not None:
@@ -111,11 +113,17 @@ def show_whole(one: Quarantined) -> None:
         if value is not None:
             out.out(f"{name}: {value}")
     out.out("")
+    for line in text_lines(one.value) or hex_lines(one.value):
+        out.out(line)
+
+
+def text_lines(value: bytes) -> list[str]:
+    """Empty where it is no text, or holds what might steer a terminal."""
     try:
-        out.out(one.value.decode())
+        lines = value.decode().split("\n")
     except UnicodeDecodeError:
-        for line in hex_lines(one.value):
-            out.out(line)
+        return []
+    return lines if all(line.isprintable() for line in lines) else []
 
 
 def hex_lines(value: bytes) -> Iterator[str]:
@@ -133,16 +141,13 @@ def _row(one: Quarantined) -> dict[str, str]:
         "offset": str(one.record.offset),
         "appended": one.appended,
         "size": str(len(one.value)),
-        "reason": one.reason,
+        "reason": printable(one.reason),
         "dropped": "" if one.drop is None else one.drop.reason or one.drop.dropped_at,
     }
 
 
 def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.hex(" ")
+    return " ".join(text_lines(value)) or value.hex(" ")
 
 
 def _base64(value: bytes) -> str:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,8 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
 ) -> None:
     monkeypatch.setattr(reading, "STALLED_MS", 300)
     await log.append([a_cast()])
+    await log.fold()
+    await log.append([a_cast(vote_id=str(n)) for n in range(5)])
 
     async def all_stand() -> bool:
         return ("stalled", "votes all") in problems(await read_status(log.stack))
@@ -117,11 +120,10 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
     await eventually(all_stand)
     async with open_lookout(log.stack) as lookout:
         await lookout.look({})
-        await log.fold()
-        await log.append([a_cast(vote_id="more")])
+        await log.valkey.call("HSET", log.key("g1:position"), "offset", 4)
         moved, stands = votes(await lookout.look({}))
-        assert (moved.stalled_since, moved.folded_per_s) != (None, 0)
-        assert moved.stalled_since is None
+        assert (moved.lag, moved.lag_s > 0.3, moved.stalled_since) == (3, True, None)
+        assert moved.folded_per_s
         assert stands.stalled_since is not None
 
         async def stalled_again() -> bool:
@@ -214,6 +216,7 @@ async def test_it_is_watched_until_ctrl_c(log: FoldedLog) -> None:
         *command,
         cwd=ROOT,
         env={**os.environ, **environment(log.stack), "PYTHONUNBUFFERED": "1"},
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -226,7 +229,8 @@ async def test_it_is_watched_until_ctrl_c(log: FoldedLog) -> None:
         second = json.loads(await watching.stdout.readline())
         third = json.loads(await watching.stdout.readline())
     watching.send_signal(signal.SIGINT)
-    _, errors = await watching.communicate()
+    async with asyncio.timeout(30):
+        _, errors = await watching.communicate()
     assert (watching.returncode, errors) == (0, b"")
     assert third["totals"]["votes"]["position"] == 51
     assert second["totals"]["votes"]["folded_per_s"] + third["totals"]["votes"]["folded_per_s"] > 10

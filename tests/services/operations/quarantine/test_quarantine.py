@@ -170,6 +170,15 @@ async def test_a_poisoned_record_of_each_topic_is_listed_and_shown_as_it_lies_in
     assert whole["key"] == b64encode(b"key").decode()
 
 
+async def test_a_record_cannot_steer_the_terminal_that_shows_it(ward: Ward) -> None:
+    await ward.append(Fold.VOTES, b"\x1b[2J")
+    await ward.append(Fold.VOTES, b'{"type": "\\u001b[2J"}')
+    await ward.fold(Fold.VOTES)
+    assert any("\x1b" in row["reason"] for row in (await ward.printed("list"))["records"])
+    for words in (("list",), ("retry",), ("show", "votes", "0", "1"), ("show", "votes", "0", "2")):
+        assert "\x1b" not in (await ward.run(*words)).stdout
+
+
 async def test_what_is_dropped_stays_dropped_when_the_view_is_folded_anew(ward: Ward) -> None:
     for fold in Fold:
         await ward.append(fold, b"poison")
