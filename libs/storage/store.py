@@ -1,7 +1,9 @@
 """Bytes under a name: a directory here, a bucket elsewhere. With the log it is the truth: a backup takes both."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -15,6 +17,11 @@ from libs.tally.errors import TallyError
 T = TypeVar("T")
 
 TIMEOUT_S: Final = 10.0
+PART_BYTES: Final = 5 << 20
+"""What a streamed object is sent in; buckets take no smaller parts. With `PARTS_AT_ONCE` it bounds the memory."""
+PARTS_AT_ONCE: Final = 2
+CHUNK_BYTES: Final = 256 << 10
+"""Least that a streamed object is read in."""
 
 
 class StorageUnavailable(TallyError):
@@ -24,39 +31,32 @@ class StorageUnavailable(TallyError):
 
 
 class Store:
-    """Small objects, written once; `replace` is for those that are to be gone."""
+    """Small objects, written once, and large ones, streamed; `replace` is for those that are to be gone."""
 
     def __init__(self, backend: ObjectStore) -> None:
         self._backend = backend
 
     async def get(self, name: str) -> bytes | None:
         """The object, or None. Raises `StorageUnavailable`."""
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
+        async with _answering():
+            try:
                 found = await obstore.get_async(self._backend, name)
                 return bytes(await found.bytes_async())
-        except (NotFoundError, FileNotFoundError):
-            return None
-        except (BaseError, OSError, TimeoutError) as error:
-            raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
+            except (NotFoundError, FileNotFoundError):
+                return None
 
     async def replace(self, name: str, value: bytes) -> None:
         """In one step, whatever was there. Raises `StorageUnavailable`."""
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                await obstore.put_async(self._backend, name, value)
-        except (BaseError, OSError, TimeoutError) as error:
-            raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
+        async with _answering():
+            await obstore.put_async(self._backend, name, value)
 
     async def put_if_absent(self, name: str, value: bytes) -> bool:
         """Whether this call wrote it: of several at once exactly one does. Raises `StorageUnavailable`."""
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
+        async with _answering():
+            try:
                 await obstore.put_async(self._backend, name, value, mode="create")
-        except (AlreadyExistsError, FileExistsError):
-            return False
-        except (BaseError, OSError, TimeoutError) as error:
-            raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
+            except (AlreadyExistsError, FileExistsError):
+                return False
         return True
 
     async def get_or_put(self, name: str, make: Callable[[], bytes]) -> bytes:
@@ -69,23 +69,74 @@ class Store:
             raise StorageUnavailable(f"object store: {name} vanished", retry_after_s=1)
         return found
 
+    async def write(self, name: str, chunks: AsyncIterator[bytes]) -> None:
+        """The object, as its bytes come in, in one step when all have come; what breaks off leaves none.
+
+        Takes as long as the bytes do. Raises what `chunks` raises, and `StorageUnavailable`.
+        """
+        async with _answering(timeout_s=None):
+            await obstore.put_async(
+                self._backend, name, chunks, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
+            )
+
+    async def read(self, name: str, start: int, end: int) -> AsyncIterator[bytes] | None:
+        """Bytes `start` up to but not including `end` (at least one) of the object, or None where there is none.
+
+        Whoever has begun to read gets them all, also when the object is deleted meanwhile. Raises
+        `StorageUnavailable`.
+        """
+        async with _answering():
+            try:
+                found = await obstore.get_async(self._backend, name, options={"range": (start, end)})
+            except (NotFoundError, FileNotFoundError):
+                return None
+        return aiter(found.stream(CHUNK_BYTES))
+
     async def names(self, prefix: str) -> list[str]:
         """Of all objects below `prefix`, in order. Raises `StorageUnavailable`."""
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                return sorted([row["path"] async for rows in obstore.list(self._backend, prefix) for row in rows])
-        except (BaseError, OSError, TimeoutError) as error:
-            raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
+        async with _answering():
+            return sorted([row["path"] async for rows in obstore.list(self._backend, prefix) for row in rows])
 
     async def delete(self, name: str) -> None:
         """Gone, whether it was there or not. Raises `StorageUnavailable`."""
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
+        async with _answering():
+            try:
                 await obstore.delete_async(self._backend, name)
-        except (NotFoundError, FileNotFoundError):
-            return
-        except (BaseError, OSError, TimeoutError) as error:
-            raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
+            except (NotFoundError, FileNotFoundError):
+                return
+
+    async def sweep(self, prefix: str, keep: str | None = None, idle_s: float = 0) -> None:
+        """Delete all below `prefix` but `keep` and what was written to within `idle_s`.
+
+        In a directory also what a process left that was killed while it wrote; a bucket needs a rule of its own
+        that aborts incomplete uploads. Raises `StorageUnavailable`.
+        """
+        before = datetime.now(UTC) - timedelta(seconds=idle_s)
+        async with _answering():
+            rows = [row async for rows in obstore.list(self._backend, prefix) for row in rows]
+            old = [row["path"] for row in rows if row["path"] != keep and row["last_modified"] <= before]
+            for name in old:
+                await self.delete(name)
+            if isinstance(self._backend, LocalStore):
+                await asyncio.to_thread(_sweep_parts, Path(str(self._backend.prefix), prefix), before)
+
+
+@asynccontextmanager
+async def _answering(timeout_s: float | None = TIMEOUT_S) -> AsyncIterator[None]:
+    """What the object store answers, or fails to, in its own words."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except (BaseError, OSError, TimeoutError) as error:
+        raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
+
+
+def _sweep_parts(directory: Path, before: datetime) -> None:
+    """The files that a local store writes to before it gives them their name; it lists none of them."""
+    for part in directory.glob("*#*"):
+        with suppress(FileNotFoundError):
+            if datetime.fromtimestamp(part.stat().st_mtime, UTC) <= before:
+                part.unlink()
 
 
 def world_files(namespace: str) -> str:

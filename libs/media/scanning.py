@@ -1,0 +1,82 @@
+"""Looks at bytes as they come in: whether they are what they are said to be.
+
+A deployment that wants more (a virus scanner, say) gives the catalogue another `Scanner`.
+"""
+
+import codecs
+import re
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import puremagic
+
+HEAD_BYTES: Final = 64 << 10
+"""Signatures lie in the first bytes; those of disk images, the last to come, in the first 33 KB."""
+TEXT: Final = re.compile(r"text/.+|application/(json|xml|javascript|ndjson)|.+\+(json|xml)")
+MEANT: Final = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg"}
+
+
+class Scan(Protocol):
+    """Of one file."""
+
+    async def feed(self, chunk: bytes) -> None: ...
+
+    async def passed(self) -> bool:
+        """Asked once, after the last chunk."""
+
+
+Scanner = Callable[[str], Scan]
+"""Begins to scan bytes that are said to be of a media type."""
+
+
+class TypeScan:
+    """The default: text is UTF-8, and everything else that has a known signature bears it.
+
+    Types without a signature, `application/octet-stream` among them, promise nothing that could be looked for.
+    """
+
+    def __init__(self, media_type: str) -> None:
+        self._type = _plain(media_type)
+        self._decoder = codecs.getincrementaldecoder("utf-8")() if TEXT.fullmatch(self._type) else None
+        self._head = b""
+        self._is_text = True
+
+    async def feed(self, chunk: bytes) -> None:
+        if self._decoder is None:
+            self._head += chunk[: HEAD_BYTES - len(self._head)]
+        elif self._is_text:
+            self._decode(chunk)
+
+    async def passed(self) -> bool:
+        if self._decoder is not None:
+            self._decode(b"", final=True)
+            return self._is_text
+        return self._type not in SIGNED or self._type in _found(self._head)
+
+    def _decode(self, chunk: bytes, *, final: bool = False) -> None:
+        assert self._decoder is not None
+        try:
+            text = self._decoder.decode(chunk, final)
+        except UnicodeDecodeError:
+            self._is_text = False
+        else:
+            self._is_text = self._is_text and "\0" not in text
+
+
+def _plain(media_type: str) -> str:
+    """Names that mean the same made one."""
+    lower = media_type.lower()
+    kind, _, name = MEANT.get(lower, lower).partition("/")
+    return f"{kind}/{name.removeprefix('x-')}"
+
+
+def _found(head: bytes) -> set[str]:
+    """What the bytes may be."""
+    try:
+        return {_plain(match.mime_type) for match in puremagic.magic_string(head)}
+    except (puremagic.PureError, ValueError):
+        return set()
+
+
+SIGNED: Final = {_plain(each.mime_type) for each in puremagic.magic_header_array} - {"application/octet-stream"}
+"""The types whose bytes begin in a known way."""
