@@ -1,4 +1,4 @@
-"""Pieces of the API's description that every router needs."""
+"""Pieces of the API's description that every router needs; `document.py` puts it together."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,40 +9,98 @@ from libs.web.errors import PROBLEM_JSON, TABLE
 
 Schema = dict[str, Any]
 
+COMPONENT: Final = "x-component"
+"""Marks what becomes a component, such as `schemas/Shop`, and is referred to wherever it stands."""
+PERMISSION: Final = "x-permission"
+"""What the caller's key must allow."""
+
 PROBLEM: Final[Schema] = {
+    COMPONENT: "schemas/Problem",
+    "description": "What went wrong (RFC 9457). Members beside these are facts of the code, as far as it has any.",
     "type": "object",
     "required": ["type", "title", "status", "detail", "instance", "code", "request_id"],
     "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
+        "type": {"type": "string", "description": "A URN of the code."},
+        "title": {"type": "string", "description": "The same for every occurrence of the code."},
         "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "instance": {"type": "string"},
+        "detail": {"type": "string", "description": "For a person."},
+        "instance": {"type": "string", "description": "The path that was asked."},
         "code": {"type": "string", "enum": sorted(TABLE)},
-        "request_id": {"type": "string"},
+        "request_id": {"type": "string", "description": "Finds the request in the service's own log."},
         "errors": {
             "type": "array",
+            "description": "What is wrong with the body or a parameter.",
             "items": {
                 "type": "object",
-                "properties": {"pointer": {"type": "string"}, "message": {"type": "string"}},
+                "required": ["pointer", "message"],
+                "properties": {
+                    "pointer": {"type": "string", "description": "Where in the body (RFC 6901)."},
+                    "message": {"type": "string"},
+                },
             },
         },
     },
 }
+BAD_BODY: Final = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
+
+LEGACY_ERROR: Final[Schema] = {
+    COMPONENT: "schemas/LegacyError",
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {
+                "code": {"type": "string", "enum": sorted(TABLE)},
+                "message": {"type": "string", "description": "For a person."},
+            },
+        }
+    },
+}
+
+
+def needs(permission: str) -> Schema:
+    """Of an operation: the permission of its key, which the document names. Without one, no key is needed."""
+    return {PERMISSION: permission}
 
 
 def answers(*codes: str, success: Mapping[int | str, Schema]) -> dict[int | str, Schema]:
-    """The answers of an operation: the good ones, and a problem for each of `codes`."""
-    found: dict[int | str, Schema] = dict(success)
-    by_status: dict[int, list[str]] = {}
-    for code in ("unauthorized", "forbidden", *codes, "views_unavailable"):
+    """The answers of an operation with a key: the good ones, and a problem for each of `codes`."""
+    return dict(success) | problems("unauthorized", "forbidden", *codes, "views_unavailable")
+
+
+def problems(*codes: str) -> dict[int | str, Schema]:
+    """Answers by status, for all `codes`."""
+    by_status: dict[int | str, list[str]] = {}
+    for code in dict.fromkeys(codes):
         by_status.setdefault(TABLE[code].status, []).append(code)
-    for status, names in by_status.items():
-        found[status] = {
-            "description": "; ".join(f"{TABLE[name].title} (`{name}`)" for name in names) + ".",
-            "content": {PROBLEM_JSON: {"schema": PROBLEM}},
-        }
-    return found
+    return {status: _problem(sorted(names)) for status, names in by_status.items()}
+
+
+def _legacy(name: str, description: str) -> Schema:
+    return {
+        COMPONENT: f"responses/legacy.{name}",
+        "description": description,
+        "content": {"application/json": {"schema": LEGACY_ERROR}},
+    }
+
+
+LEGACY_ANSWERS: Final[dict[int | str, Schema]] = {
+    400: _legacy("refused", "Not found, no permission, or a bad value."),
+    401: _legacy("unauthorized", "Brand and key are missing or unknown, or do not belong together."),
+    503: _legacy("unavailable", "The views cannot be reached, or are behind."),
+}
+"""How every operation of the legacy generation fails."""
+
+
+def _problem(codes: list[str]) -> Schema:
+    narrowed = {"allOf": [PROBLEM], "properties": {"code": {"enum": codes}}}
+    return {
+        COMPONENT: f"responses/{'.'.join(codes)}",
+        "description": "; ".join(f"{TABLE[code].title} (`{code}`)" for code in codes) + ".",
+        "content": {PROBLEM_JSON: {"schema": narrowed}},
+    }
 
 
 def parameter(name: str, where: str, description: str, schema: Schema | None = None) -> Schema:
@@ -55,31 +113,63 @@ def parameter(name: str, where: str, description: str, schema: Schema | None = N
     }
 
 
+def shared(name: str, where: str, description: str, schema: Schema | None = None) -> Schema:
+    """A parameter that many operations have alike."""
+    return {COMPONENT: f"parameters/{name}"} | parameter(name, where, description, schema)
+
+
+def response_header(name: str, description: str, schema: Schema | None = None) -> Schema:
+    """A header that many answers have alike, under its name."""
+    return {
+        name: {COMPONENT: f"headers/{name}", "description": description, "schema": schema or {"type": "string"}}
+    }
+
+
 PAGE: Final = (
-    parameter(
-        "limit", "query", "Records a page.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
-    ),
-    parameter("next", "query", "The token of the page before."),
+    shared("limit", "query", "Records a page.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}),
+    shared("next", "query", "The `next` of the page before."),
 )
+IF_MATCH: Final = shared("If-Match", "header", "Write only where the record has this ETag.")
+IF_NONE_MATCH: Final = shared("If-None-Match", "header", "Answer 304 at this ETag.")
+IDEMPOTENCY_KEY: Final = shared(
+    "Idempotency-Key",
+    "header",
+    "Sent again with it, a request takes effect once, for 24 hours; with other content it is refused.",
+    {"type": "string", "pattern": "^[!-~]{1,255}$"},
+)
+ETAG: Final = response_header("ETag", "The record's version: strong, for `If-Match` and `If-None-Match`.")
+LOCATION: Final = response_header("Location", "Where to read it.")
+REPLAYED: Final = response_header(
+    "Idempotent-Replayed", "There where an earlier request did it.", {"type": "string", "enum": ["true"]}
+)
+UNCHANGED: Final[dict[int | str, Schema]] = {304: {"description": "It still has the ETag of `If-None-Match`."}}
 
 
 def body(model: type[BaseModel]) -> Schema:
     """A JSON body that the handler itself reads and checks by `model`."""
-    return {"required": True, "content": {"application/json": {"schema": inlined(model.model_json_schema())}}}
+    return {"required": True, "content": {"application/json": {"schema": written(model)}}}
 
 
-def inlined(schema: Schema) -> Schema:
-    """The schema with its definitions in place of the references to them."""
+def written(model: type[BaseModel]) -> Schema:
+    """The component of what is sent."""
+    return named(model.__name__, model.model_json_schema())
+
+
+def named(name: str, schema: Schema, suffix: str = "") -> Schema:
+    """A self-contained schema as a component; its definitions are components too, with `suffix` at their names."""
     definitions = schema.pop("$defs", {})
 
     def walk(value: Any) -> Any:
-        if isinstance(value, dict):
-            if "$ref" in value:
-                name = value["$ref"].rsplit("/", 1)[1]
-                rest = {key: item for key, item in value.items() if key != "$ref"}
-                return walk(definitions[name]) | rest
+        if isinstance(value, list):
+            return [walk(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$ref" not in value:
             return {key: walk(item) for key, item in value.items()}
-        return [walk(item) for item in value] if isinstance(value, list) else value
+        rest = {key: item for key, item in value.items() if key != "$ref"}
+        defined = value["$ref"].rsplit("/", 1)[1]
+        component = {COMPONENT: f"schemas/{defined}{suffix}"} | walk(definitions[defined])
+        return {"allOf": [component]} | rest if rest else component
 
-    found: Schema = walk(schema)
-    return found
+    walked: Schema = walk(schema)
+    return {COMPONENT: f"schemas/{name}"} | walked

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 
 from libs.web.asgi import Front
 from libs.web.auth import ApiKey
+from libs.web.document import DocumentedApp
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_routes
 from libs.web.hot import HotRoute
@@ -42,7 +43,7 @@ class Surface:
 
 def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAPI:
     """One app of several surfaces, with health routes over all their checks; wrap it in `Front` to serve it."""
-    app = FastAPI(title=title, redirect_slashes=False, **options)
+    app = DocumentedApp(title=title, redirect_slashes=False, **options)
     handle_errors(app)
     checks: dict[str, Check] = {}
     for surface in surfaces:

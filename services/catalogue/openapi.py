@@ -6,7 +6,8 @@ from fastapi.security import HTTPBearer
 
 from libs.catalogue.keys import PERMISSIONS
 from libs.catalogue.table import Resource
-from libs.web.openapi import Schema, inlined
+from libs.web.openapi import ETAG, LOCATION, REPLAYED, Schema, named, shared
+from libs.web.openapi import written as written_by
 
 BEARER: Final = HTTPBearer(
     auto_error=False,
@@ -14,28 +15,33 @@ BEARER: Final = HTTPBearer(
     description="An API key. Its permissions are chosen when it is made: " + ", ".join(PERMISSIONS) + ".",
 )
 TIME: Final[Schema] = {"type": "string", "format": "date-time"}
+FILTERS: Final = (
+    shared("tags", "query", "All of them.", {"type": "array", "items": {"type": "string"}}),
+    shared("updated_since", "query", "Changed since then; orders by `updated`.", TIME),
+)
 EXAMPLE_KEY: Final = "8c1f0e5a7b2d4c6e9f3a1b50"
 EXAMPLE_TIME: Final = "2026-05-01T18:00:00.000000Z"
 
 
 def written(row: Resource) -> Schema:
     """What a body may hold."""
-    return inlined(row.schema.model_json_schema(mode="validation"))
+    return written_by(row.schema) | {"examples": [row.example]}
 
 
 def read(row: Resource) -> Schema:
     """What a read answers."""
-    schema = inlined(row.schema.model_json_schema(mode="serialization"))
+    schema = row.schema.model_json_schema(mode="serialization")
     schema.pop("additionalProperties", None)
     own: Schema = {"key": {"type": "string"}}
     times: Schema = {"created": TIME, "updated": TIME}
     schema["properties"] = own | schema["properties"] | dict(row.computed_members) | times
-    return schema
+    example = {"key": EXAMPLE_KEY} | row.example | {"created": EXAMPLE_TIME, "updated": EXAMPLE_TIME}
+    return named(f"{row.schema.__name__}Record", schema | {"examples": [example]}, "Record")
 
 
 def listed(row: Resource) -> Schema:
     """The envelope of a list."""
-    return {
+    page = {
         "type": "object",
         "required": ["data", "has_more", "next"],
         "properties": {
@@ -44,10 +50,11 @@ def listed(row: Resource) -> Schema:
             "next": {"type": ["string", "null"], "description": "Give it back as `?next=`."},
         },
     }
+    return named(f"{row.schema.__name__}Page", page)
 
 
 def body(row: Resource) -> Schema:
-    return {"required": True, "content": {"application/json": {"schema": written(row), "example": row.example}}}
+    return {"required": True, "content": {"application/json": {"schema": written(row)}}}
 
 
 def patch_body(row: Resource) -> Schema:
@@ -57,12 +64,16 @@ def patch_body(row: Resource) -> Schema:
 
 
 def record_answer(row: Resource, description: str) -> Schema:
-    example = {"key": EXAMPLE_KEY} | row.example | {"created": EXAMPLE_TIME, "updated": EXAMPLE_TIME}
     return {
         "description": description,
-        "headers": {"ETag": {"schema": {"type": "string"}, "description": "The record's version."}},
-        "content": {"application/json": {"schema": read(row), "example": example}},
+        "headers": ETAG,
+        "content": {"application/json": {"schema": read(row)}},
     }
+
+
+def created(row: Resource, description: str = "Created.") -> Schema:
+    answer = record_answer(row, description)
+    return answer | {"headers": answer["headers"] | LOCATION | REPLAYED}
 
 
 def list_answer(row: Resource) -> Schema:

@@ -10,7 +10,7 @@ from libs.catalogue.resources import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp, microseconds, problems_of
 from libs.web.auth import Authenticator, headers_of, require
 from libs.web.conditions import etag
-from libs.web.openapi import answers, body
+from libs.web.openapi import BAD_BODY, answers, body, needs
 from libs.web.requests import read_object
 from services.catalogue.openapi import BEARER, record_answer
 
@@ -29,17 +29,14 @@ def reopening_router(auth: Authenticator, reopener: Reopener) -> APIRouter:
         "/operations/contests/{contest_key}/reopen",
         response_class=Response,
         responses=answers(
-            "malformed_json",
-            "unsupported_media_type",
-            "payload_too_large",
-            "validation_failed",
+            *BAD_BODY,
             "not_found",
             "status_transition",
             "contest_final",
             "log_unavailable",
             success={200: record_answer(CONTESTS, "Running again, in every partition.")},
         ),
-        openapi_extra={"requestBody": body(Reopening)},
+        openapi_extra=needs("operations") | {"requestBody": body(Reopening)},
     )
     async def reopen_contest(request: Request, contest_key: str) -> Response:
         """Reopen a closed contest.

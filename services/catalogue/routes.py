@@ -20,7 +20,17 @@ from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.conditions import etag, not_modified, precondition_fails
-from libs.web.openapi import answers, parameter
+from libs.web.openapi import (
+    BAD_BODY,
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    PAGE,
+    UNCHANGED,
+    answers,
+    needs,
+    parameter,
+)
 from libs.web.requests import idempotency_key, integer_parameter, read_object
 from libs.web.service import Complete
 from services.catalogue import openapi
@@ -67,10 +77,7 @@ class _Routes:
             above = self._engine.table[row.parent]
             several = f"/{above.name}/{{{above.singular}_key}}/{row.name}"
             where = [parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
-        key = [parameter(f"{row.singular}_key", "path", f"Key of the {row.singular}.")]
-        idempotent = parameter("Idempotency-Key", "header", "Sent again with it, a request takes effect once.")
-        if_match = [parameter("If-Match", "header", "Write only where the record has this ETag.")]
-        bad_body = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
+        key = parameter(f"{row.singular}_key", "path", f"Key of the {row.singular}.")
         gone: dict[int | str, dict[str, Any]] = {204: {"description": "Deleted, with all that belongs to it."}}
 
         def add(path: str, method: str, handler: Any, summary: str, responses: Any, **extra: Any) -> None:
@@ -86,7 +93,7 @@ class _Routes:
                 responses=responses,
                 response_class=Response,
                 status_code=next(iter(responses)),
-                openapi_extra=extra,
+                openapi_extra=extra | needs("content:read" if method == "GET" else "content:write"),
             )
 
         add(
@@ -95,12 +102,13 @@ class _Routes:
             self.create,
             f"Create a {row.singular}",
             answers(
-                *bad_body,
+                *BAD_BODY,
                 "not_found",
                 "idempotency_key_reused",
-                success={201: openapi.record_answer(row, "Created.")},
+                "log_unavailable",
+                success={201: openapi.created(row)},
             ),
-            parameters=[*where, idempotent],
+            parameters=[*where, IDEMPOTENCY_KEY],
             requestBody=openapi.body(row),
         )
         add(
@@ -109,14 +117,15 @@ class _Routes:
             self.place,
             f"Create or replace a {row.singular}",
             answers(
-                *bad_body,
+                *BAD_BODY,
                 "idempotency_key_reused",
+                "log_unavailable",
                 success={
-                    201: openapi.record_answer(row, "Created at this key."),
+                    201: openapi.created(row, "Created at this key."),
                     200: openapi.record_answer(row, "Replaced: nothing is left of what it was but `created`."),
                 },
             ),
-            parameters=[*key, idempotent],
+            parameters=[key, IDEMPOTENCY_KEY],
             requestBody=openapi.body(row),
         )
         add(
@@ -127,10 +136,8 @@ class _Routes:
             answers("not_found", "validation_failed", success={200: openapi.list_answer(row)}),
             parameters=[
                 *where,
-                parameter("limit", "query", "Records a page.", {"type": "integer", "minimum": 1, "maximum": 100}),
-                parameter("next", "query", "The token of the page before."),
-                parameter("tags", "query", "All of them.", {"type": "array", "items": {"type": "string"}}),
-                parameter("updated_since", "query", "Changed since then; orders by `updated`.", openapi.TIME),
+                *PAGE,
+                *openapi.FILTERS,
             ],
         )
         add(
@@ -140,12 +147,9 @@ class _Routes:
             f"Read a {row.singular}",
             answers(
                 "not_found",
-                success={
-                    200: openapi.record_answer(row, f"The {row.singular}."),
-                    304: {"description": "It still has that ETag."},
-                },
+                success={200: openapi.record_answer(row, f"The {row.singular}."), **UNCHANGED},
             ),
-            parameters=[*key, parameter("If-None-Match", "header", "Answer 304 at this ETag.")],
+            parameters=[key, IF_NONE_MATCH],
         )
         add(
             one,
@@ -153,14 +157,15 @@ class _Routes:
             self.patch,
             f"Change a {row.singular}",
             answers(
-                *bad_body,
+                *BAD_BODY,
                 "not_found",
                 "in_use",
                 "version_conflict",
+                "log_unavailable",
                 *row.refusals.get("PATCH", ()),
                 success={200: openapi.record_answer(row, "As it is now.")},
             ),
-            parameters=[*key, *if_match],
+            parameters=[key, IF_MATCH],
             requestBody=openapi.patch_body(row),
         )
         add(
@@ -168,8 +173,15 @@ class _Routes:
             "DELETE",
             self.delete,
             f"Delete a {row.singular}",
-            answers("not_found", "in_use", "version_conflict", *row.refusals.get("DELETE", ()), success=gone),
-            parameters=[*key, *if_match],
+            answers(
+                "not_found",
+                "in_use",
+                "version_conflict",
+                "log_unavailable",
+                *row.refusals.get("DELETE", ()),
+                success=gone,
+            ),
+            parameters=[key, IF_MATCH],
         )
 
     async def create(self, request: Request) -> Response:

@@ -15,14 +15,23 @@ from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
 from libs.web.auth import Authenticator, headers_of, require
 from libs.web.conditions import etag, not_modified, precondition_fails
-from libs.web.openapi import Schema, answers, body, parameter
+from libs.web.openapi import (
+    BAD_BODY,
+    ETAG,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    UNCHANGED,
+    Schema,
+    answers,
+    body,
+    needs,
+)
 from libs.web.requests import read_object
 from services.catalogue.openapi import BEARER
 from services.catalogue.vote_sources import VoteSources
 
 ALL: Final = "/contests/{contest_key}/vote_sources"
 ONE: Final = ALL + "/{source}"
-IF_MATCH: Final = parameter("If-Match", "header", "Write only where the registration has this ETag.")
 
 
 class Registration(BaseModel):
@@ -59,16 +68,13 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         ONE,
         response_class=Response,
         responses=answers(
-            "malformed_json",
-            "unsupported_media_type",
-            "payload_too_large",
-            "validation_failed",
+            *BAD_BODY,
             "not_found",
             "version_conflict",
             "log_unavailable",
             success={200: _answer("Changed."), 201: _answer("Registered, anew where it was retired.")},
         ),
-        openapi_extra={"requestBody": body(VoteSource), "parameters": [IF_MATCH]},
+        openapi_extra=needs("sources:write") | {"requestBody": body(VoteSource), "parameters": [IF_MATCH]},
     )
     async def register_vote_source(request: Request, contest_key: str, source: str) -> Response:
         """Register an external source, or change its registration.
@@ -94,9 +100,9 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         response_class=Response,
         responses=answers(
             "not_found",
-            success={200: _answer("The registration."), 304: {"description": "It still has that ETag."}},
+            success={200: _answer("The registration."), **UNCHANGED},
         ),
-        openapi_extra={"parameters": [parameter("If-None-Match", "header", "Answer 304 at this ETag.")]},
+        openapi_extra=needs("sources:write") | {"parameters": [IF_NONE_MATCH]},
     )
     async def read_vote_source(request: Request, contest_key: str, source: str) -> Response:
         """Read the registration of an external source."""
@@ -116,7 +122,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
             "log_unavailable",
             success={204: {"description": "Retired: it takes no reports; what it counted stays."}},
         ),
-        openapi_extra={"parameters": [IF_MATCH]},
+        openapi_extra=needs("sources:write") | {"parameters": [IF_MATCH]},
     )
     async def retire_vote_source(request: Request, contest_key: str, source: str) -> Response:
         """Retire an external source.
@@ -130,6 +136,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         ALL,
         response_class=Response,
         responses=answers("not_found", success={200: {"model": Registrations, "description": "All in use."}}),
+        openapi_extra=needs("sources:write"),
     )
     async def list_vote_sources(request: Request, contest_key: str) -> Response:
         """List the external sources of a contest, in the order in which they were first registered."""
@@ -167,4 +174,4 @@ def _json(shown: object, status: int, headers: dict[str, str]) -> Response:
 
 
 def _answer(description: str) -> Schema:
-    return {"model": Registration, "description": description}
+    return {"model": Registration, "description": description, "headers": ETAG}

@@ -1,8 +1,9 @@
 """One process that serves the whole HTTP API: it mounts ingestion, query and catalogue."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
+from typing import Final
 
 import orjson
 from fastapi import FastAPI
@@ -18,6 +19,27 @@ from services.projector.asyncapi import asyncapi_document
 from services.query.app import open_surface as open_query
 
 TITLE = "Tallykeeper"
+TAGS: Final = {
+    "shops": "A shop sells vote packages or subscriptions.",
+    "master_shops": "Shops that apps refer to.",
+    "conventions": "Schedules: days and venues.",
+    "timeslots": "What happens when and where in a schedule.",
+    "contests": "A contest collects votes for participants.",
+    "participants": "Whom or what one votes for in a contest.",
+    "votes": "Casting votes, what became of them, and what a voter may still cast.",
+    "results": "Counts and results.",
+    "vote sources": "Votes counted elsewhere: by SMS, in a social network, in a television show.",
+    "purchases": "What users bought; votes of `c-paid` come from here.",
+    "apps": "Mobile apps: appearance, stores, and how users log in.",
+    "surveys": "Surveys, at keys of the account's own.",
+    "feeds": "Lists of articles in an app.",
+    "articles": "Articles of an app.",
+    "files": "Metadata of files, and where their bytes are handled.",
+    "images": "Images, of which renditions are served.",
+    "legacy": "The legacy generation, over the same records: production, and the test environment.",
+    "operations": "For operators, and for machines that look after the service.",
+}
+"""What operations are grouped by, in the order of the description."""
 VERSION = version("tallykeeper")
 
 
@@ -29,7 +51,13 @@ async def open_app(settings: Settings) -> AsyncIterator[FastAPI]:
         query = await stack.enter_async_context(open_query(settings))
         catalogue = await stack.enter_async_context(open_catalogue(settings, query.completes))
         surfaces = [ingestion, query, catalogue, asyncapi_surface(settings)]
-        yield build_app(TITLE, surfaces, version=VERSION)
+        yield build(surfaces)
+
+
+def build(surfaces: Sequence[Surface]) -> FastAPI:
+    """The app of these surfaces, with its description."""
+    tags = [{"name": name, "description": text} for name, text in TAGS.items()]
+    return build_app(TITLE, surfaces, version=VERSION, openapi_tags=tags)
 
 
 def asyncapi_surface(settings: Settings) -> Surface:

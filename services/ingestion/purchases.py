@@ -14,12 +14,11 @@ from libs.purchases.register import Register
 from libs.purchases.shown import PurchaseShown, RefundShown, show
 from libs.tally.errors import NotFound
 from libs.web.auth import ApiKey, Authenticator, headers_of, require
-from libs.web.openapi import PAGE, answers, body, parameter
+from libs.web.openapi import BAD_BODY, PAGE, REPLAYED, answers, body, needs, parameter
 from libs.web.requests import read_object
 from services.ingestion.purchase_pages import PlaceOf, PurchasePage, Reader, by_change, by_creation, read_page
 
 TAG: Final = "purchases"
-BAD_BODY: Final = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
 
 
 def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
@@ -52,17 +51,23 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
             *BAD_BODY,
             "idempotency_key_reused",
             "log_unavailable",
-            success={202: {"model": PurchaseShown, "description": "Recorded; its votes are cast within seconds."}},
+            success={
+                202: {
+                    "model": PurchaseShown,
+                    "description": "Recorded; its votes are cast within seconds.",
+                    "headers": REPLAYED,
+                }
+            },
         ),
-        openapi_extra={"requestBody": body(PurchaseForm)},
+        openapi_extra=needs("purchases:write") | {"requestBody": body(PurchaseForm)},
     )
     async def record_purchase(request: Request) -> Response:
         """Record a purchase.
 
-        Needs the permission purchases:write. The purchase_token is the idempotency key: sent again with the same
-        content it changes nothing and answers the record as it stands, with `Idempotent-Replayed: true`. Of the
-        type `vote`, its votes are cast as `c-paid` for the user, exactly once, whole or not at all; what cannot be
-        cast stands on the refund list. In a body `key`, `created`, `updated`, `status`, `refusal` are ignored.
+        The purchase_token is the idempotency key: sent again with the same content it changes nothing and answers
+        the record as it stands, with `Idempotent-Replayed: true`. Of the type `vote`, its votes are cast as
+        `c-paid` for the user, exactly once, whole or not at all; what cannot be cast stands on the refund list. In
+        a body `key`, `created`, `updated`, `status`, `refusal` are ignored.
         """
         key = await caller(request, "purchases:write")
         _, given = await read_object(request)
@@ -85,12 +90,12 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
                 }
             },
         ),
-        openapi_extra={"requestBody": body(RefundForm)},
+        openapi_extra=needs("purchases:write") | {"requestBody": body(RefundForm)},
     )
     async def refund_purchase_token(request: Request) -> Response:
         """Refund a purchase by its token.
 
-        Needs the permission purchases:write. May come before the purchase, and again.
+        May come before the purchase, and again.
         """
         key = await caller(request, "purchases:write")
         _, given = await read_object(request)
@@ -106,11 +111,12 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
             "log_unavailable",
             success={202: {"model": PurchaseShown, "description": "Recorded: what counts of it is taken back."}},
         ),
+        openapi_extra=needs("purchases:write"),
     )
     async def refund_purchase(request: Request, purchase_key: str) -> Response:
         """Refund a purchase by its key.
 
-        Needs the permission purchases:write. May be sent again.
+        May be sent again.
         """
         key = await caller(request, "purchases:write")
         return await refunded(key, await register.refund(key.account, purchase_key))
@@ -121,13 +127,12 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         responses=answers(
             "validation_failed", success={200: {"model": PurchasePage, "description": "Newest refusal first."}}
         ),
-        openapi_extra={"parameters": list(PAGE)},
+        openapi_extra=needs("purchases:read") | {"parameters": list(PAGE)},
     )
     async def list_refunds(request: Request) -> Response:
         """List the purchases to be refunded.
 
         Those whose votes could not be cast, with the reason in `refusal`; one leaves the list when it is refunded.
-        Needs the permission purchases:read.
         """
         key = await caller(request, "purchases:read")
         return await page(request, key, partial(register.views.refused, key.account), by_change)
@@ -138,12 +143,13 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         responses=answers(
             "validation_failed", success={200: {"model": PurchasePage, "description": "Newest first."}}
         ),
-        openapi_extra={"parameters": [parameter("user_id", "path", "As the payment platform named it."), *PAGE]},
+        openapi_extra=needs("purchases:read")
+        | {"parameters": [parameter("user_id", "path", "As the payment platform named it."), *PAGE]},
     )
     async def list_user_purchases(request: Request) -> Response:
         """List a user's purchases.
 
-        Needs the permission purchases:read; the purchase_token is whole only for keys with purchases:write.
+        The purchase_token is whole only for keys with purchases:write.
         """
         key = await caller(request, "purchases:read")
         user = (await register.vaults.of(key.account)).user(request.path_params["user_id"])
@@ -153,11 +159,12 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         "/api/purchases/{purchase_key}",
         response_class=Response,
         responses=answers("not_found", success={200: {"model": PurchaseShown, "description": "The purchase."}}),
+        openapi_extra=needs("purchases:read"),
     )
     async def read_purchase(request: Request, purchase_key: str) -> Response:
         """Read a purchase.
 
-        Needs the permission purchases:read; the purchase_token is whole only for keys with purchases:write.
+        The purchase_token is whole only for keys with purchases:write.
         """
         key = await caller(request, "purchases:read")
         purchase = await register.views.get(key.account, purchase_key)

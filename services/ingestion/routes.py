@@ -1,8 +1,8 @@
 """The addresses of ingestion, and what OpenAPI says of them."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from libs.casting.removing import Remover
@@ -10,7 +10,21 @@ from libs.contracts.tokens import encode_positions
 from libs.tally.commands import RemoveVote
 from libs.web.auth import ApiKey, Authenticator, headers_of, require
 from libs.web.hot import HotRoute
+from libs.web.openapi import (
+    BAD_BODY,
+    IDEMPOTENCY_KEY,
+    LOCATION,
+    REPLAYED,
+    Schema,
+    answers,
+    body,
+    needs,
+    parameter,
+    response_header,
+)
+from services.ingestion.batches import NDJSON
 from services.ingestion.forms import (
+    VOTE_ID,
     AcceptedVote,
     AllowanceAnswer,
     BatchForm,
@@ -23,21 +37,31 @@ from services.ingestion.voters import find_voter
 from services.ingestion.voting import Voting
 
 TAG = "votes"
-VOTER = "A signed-in voter's id; exactly one of this and anonymous_id."
-ANONYMOUS = "An anonymous voter's id."
-POSITION = {"description": "Where this stands in the log; give it as min_position to read it counted."}
-POSITION_HEADER = POSITION | {"schema": {"type": "string"}}
+VoterId = Annotated[str | None, Query(description="A signed-in voter's id; exactly one of this and anonymous_id.")]
+AnonymousId = Annotated[str | None, Query(description="An anonymous voter's id.")]
+POSITION = response_header("Tally-Position", "Where this stands in the log; as min_position it is read counted.")
+LIMITS = ("participant_limit_reached", "contest_limit_reached", "ip_limit_reached")
+REFUSALS = (
+    "anonymous_voting_disabled",
+    "mobile_only",
+    "contest_not_running",
+    "participant_not_votable",
+    *LIMITS,
+)
+UNKNOWN = ("log_unavailable", "ledger_catching_up", "overloaded")
+NDJSON_BODY: Schema = {
+    "schema": {"type": "string", "description": "A vote a line, as the items of `votes`."},
+    "example": '{"participant_key": "p1", "voter_id": "v1"}\n{"participant_key": "p2", "voter_id": "v2"}\n',
+}
 
 
-def _accepted(description: str) -> dict[str, Any]:
-    return {
-        "description": description,
-        "headers": {"Tally-Position": POSITION_HEADER},
-        "model": AcceptedVote,
-    }
+def _accepted(description: str, headers: Schema) -> Schema:
+    return {"description": description, "headers": POSITION | LOCATION | headers, "model": AcceptedVote}
 
 
 def hot_routes(voting: Voting) -> list[HotRoute]:
+    batch = body(BatchForm)
+    batch["content"][NDJSON] = NDJSON_BODY
     return [
         HotRoute(
             "/contests/{contest_key}/votes",
@@ -46,11 +70,26 @@ def hot_routes(voting: Voting) -> list[HotRoute]:
             methods=["POST"],
             status_code=201,
             tags=[TAG],
-            responses={
-                200: _accepted("Accepted before: the first answer again, nothing is counted."),
-                201: _accepted("Recorded in the log, acknowledged by all in-sync replicas."),
-                409: {"description": "Not running, participant not votable, or a limit reached."},
-                503: {"description": "Not decided, or not known: send the same vote id again."},
+            responses=answers(
+                *BAD_BODY,
+                "not_found",
+                "idempotency_key_reused",
+                "gone",
+                *REFUSALS,
+                *UNKNOWN,
+                success={
+                    200: _accepted("Accepted before: the first answer again, nothing is counted.", REPLAYED),
+                    201: _accepted("Recorded in the log, acknowledged by all in-sync replicas.", {}),
+                },
+            ),
+            openapi_extra=needs("votes:write")
+            | {
+                "requestBody": body(VoteForm),
+                "parameters": [
+                    parameter(
+                        "Idempotency-Key", "header", "Same as vote_id.", {"type": "string", "pattern": VOTE_ID}
+                    )
+                ],
             },
         ),
         HotRoute(
@@ -59,34 +98,33 @@ def hot_routes(voting: Voting) -> list[HotRoute]:
             voting.cast_batch,
             methods=["POST"],
             tags=[TAG],
-            responses={413: {"description": "More than 10,000 votes, or 8 MiB."}},
+            responses=answers(
+                *BAD_BODY,
+                "not_found",
+                "gone",
+                success={
+                    200: {"description": "Each item's own answer.", "headers": POSITION, "model": BatchResult},
+                },
+            ),
+            openapi_extra=needs("votes:write") | {"requestBody": batch, "parameters": [IDEMPOTENCY_KEY]},
         ),
     ]
 
 
-def cast_vote(  # type: ignore[empty-body]
-    contest_key: str,
-    vote: Annotated[VoteForm, Body()],
-    idempotency_key: Annotated[str | None, Header(description="Same as vote_id.")] = None,
-) -> AcceptedVote:
+def cast_vote(contest_key: str) -> None:
     """Cast a vote.
 
-    Needs the permission votes:write, and purchases:write for paid votes. A refusal is not remembered: the same id
-    may try again later.
+    Paid votes need the permission `purchases:write`, too. A refusal is not remembered: the same id may try again
+    later. After a 503, or no answer at all, send the same vote id again.
     """
 
 
-def cast_votes(  # type: ignore[empty-body]
-    contest_key: str,
-    batch: Annotated[BatchForm, Body()],
-    idempotency_key: Annotated[
-        str | None, Header(description="Sent again with it, the batch counts once.")
-    ] = None,
-) -> BatchResult:
-    """Cast up to 10,000 votes, as JSON or as application/x-ndjson (a vote a line).
+def cast_votes(contest_key: str) -> None:
+    """Cast up to 10,000 votes.
 
-    Each item has its own answer, in order; one bad item never spoils the others. Items without a vote_id get one;
-    with an Idempotency-Key always the same, by their place in the batch.
+    As JSON or as application/x-ndjson (a vote a line). Each item has its own answer, in order; one bad item never
+    spoils the others. Items without a vote_id get one; with an Idempotency-Key always the same, by their place in
+    the batch.
     """
 
 
@@ -97,27 +135,35 @@ def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> AP
         return key
 
     Key = Annotated[ApiKey, Depends(votes_key)]
-    VoterId = Annotated[str | None, Query(description=VOTER)]
-    AnonymousId = Annotated[str | None, Query(description=ANONYMOUS)]
-    router = APIRouter(tags=[TAG], responses={410: {"description": "The contest's secret was destroyed."}})
+    router = APIRouter(tags=[TAG])
 
-    @router.get("/contests/{contest_key}/votes/{vote_id}")
+    @router.get(
+        "/contests/{contest_key}/votes/{vote_id}",
+        responses=answers(
+            "not_found", "validation_failed", "gone", success={200: {"description": "What became of it."}}
+        ),
+        openapi_extra=needs("votes:write"),
+    )
     async def read_vote_status(
         key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
     ) -> VoteStatusAnswer:
-        """What became of a vote."""
+        """Read what became of a vote."""
         return await reads.status(key.account, contest_key, vote_id, voter_id, anonymous_id)
 
     @router.delete(
         "/contests/{contest_key}/votes/{vote_id}",
         status_code=204,
         response_class=Response,
-        responses={
-            204: {"description": "The vote counts no more.", "headers": {"Tally-Position": POSITION_HEADER}},
-            403: {"description": "The contest does not allow it, or the vote is a paid or a voided one."},
-            409: {"description": "The contest does not run."},
-            503: {"description": "Not decided, or not known: ask again."},
-        },
+        responses=answers(
+            "not_found",
+            "validation_failed",
+            "gone",
+            "vote_removal_not_allowed",
+            "contest_not_running",
+            *UNKNOWN,
+            success={204: {"description": "The vote counts no more.", "headers": POSITION}},
+        ),
+        openapi_extra=needs("votes:write"),
     )
     async def remove_vote(
         key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
@@ -133,11 +179,20 @@ def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> AP
             headers["Tally-Position"] = encode_positions({removed.partition: removed.offset + 1})
         return Response(status_code=204, headers=headers)
 
-    @router.get("/contests/{contest_key}/allowance")
+    @router.get(
+        "/contests/{contest_key}/allowance",
+        responses=answers(
+            "not_found", "validation_failed", "gone", success={200: {"description": "Used and left."}}
+        ),
+        openapi_extra=needs("votes:write"),
+    )
     async def read_allowance(
         key: Key, contest_key: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
     ) -> AllowanceAnswer:
-        """What a voter has used and may still cast."""
+        """Read what a voter has used and may still cast.
+
+        One who never voted has used nothing.
+        """
         return await reads.allowance(key.account, contest_key, voter_id, anonymous_id)
 
     return router

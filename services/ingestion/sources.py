@@ -1,28 +1,15 @@
 """Reports of external sources over HTTP."""
 
-from typing import Final
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from libs.casting.reporting import Reporter
 from libs.contracts.tokens import encode_positions
 from libs.web.auth import Authenticator, headers_of, require
-from libs.web.openapi import answers, body
+from libs.web.openapi import BAD_BODY, REPLAYED, answers, body, needs
 from libs.web.requests import read_object
-from services.ingestion.routes import POSITION_HEADER
+from services.ingestion.routes import POSITION
 from services.ingestion.source_forms import ReportAnswer, ReportForm, answer, parse_report
-
-REFUSALS: Final = (
-    "malformed_json",
-    "unsupported_media_type",
-    "payload_too_large",
-    "validation_failed",
-    "not_found",
-    "idempotency_key_reused",
-    "contest_final",
-    "log_unavailable",
-)
 
 
 def source_router(auth: Authenticator, reporter: Reporter) -> APIRouter:
@@ -33,29 +20,27 @@ def source_router(auth: Authenticator, reporter: Reporter) -> APIRouter:
         status_code=202,
         response_class=Response,
         responses=answers(
-            *REFUSALS,
+            *BAD_BODY,
+            "not_found",
+            "idempotency_key_reused",
+            "contest_final",
+            "log_unavailable",
             success={
                 202: {
                     "model": ReportAnswer,
                     "description": "Recorded in the log and folded.",
-                    "headers": {
-                        "Tally-Position": POSITION_HEADER,
-                        "Idempotent-Replayed": {
-                            "description": "`true` where the report had come before; nothing changed.",
-                            "schema": {"type": "string"},
-                        },
-                    },
+                    "headers": POSITION | REPLAYED,
                 }
             },
         ),
-        openapi_extra={"requestBody": body(ReportForm)},
+        openapi_extra=needs("sources:write") | {"requestBody": body(ReportForm)},
     )
     async def report_counts(request: Request, contest_key: str, source: str) -> Response:
         """Report what an external source has counted.
 
-        Needs the permission sources:write. Of cumulative figures the latest in log order win, id by id; one that
-        goes down is held unless the report says `allow_decrease`. The same `report_id` with the same content
-        answers the first outcome again, so after a 503, or no answer at all, send the same report again.
+        Of cumulative figures the latest in log order win, id by id; one that goes down is held unless the report
+        says `allow_decrease`. The same `report_id` with the same content answers the first outcome again, so after
+        a 503, or no answer at all, send the same report again.
         """
         key = await auth.authenticate(headers_of(request.scope))
         require(key, "sources:write")

@@ -30,7 +30,7 @@ class RatingSums(SubRatingSums):
 RATING = Field(None, description="In contests of type rating only.")
 
 
-class VoteSource(Counted):
+class SourceCount(Counted):
     """What one source gave a participant."""
 
     source: str = Field(examples=["c-free", "c-paid"])
@@ -43,7 +43,7 @@ class ParticipantCount(Counted):
     """Of all sources in the total."""
 
     rating: RatingSums | None = RATING
-    vote_sources: list[VoteSource] | None = Field(None, description="With `sources=true` only.")
+    vote_sources: list[SourceCount] | None = Field(None, description="With `sources=true` only.")
 
 
 class TotalVoteSource(Counted):

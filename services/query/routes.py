@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from libs.web.auth import ApiKey, headers_of, require
 from libs.web.hot import HotRoute
+from libs.web.openapi import IF_NONE_MATCH, LEGACY_ANSWERS, UNCHANGED, Schema, answers, needs, problems
 from services.query.legacy import LegacyReads
 from services.query.legacy_models import LegacyContest, LegacyContests, LegacyParticipant, LegacyParticipants
 from services.query.models import PublicResultsRecord, VoteCount
@@ -25,44 +26,23 @@ ReceiptOfVote = Annotated[
     Query(description="The `receipt` of a vote in this contest: opens what is `hidden_until_vote`."),
 ]
 
-COUNT_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {
-        "headers": {
-            "ETag": {
-                "description": "Strong; also changes with phase, visibility and finality.",
-                "schema": {"type": "string"},
-            },
-            "Tally-Position": {"description": "The counts hold up to here.", "schema": {"type": "string"}},
-            "Tally-Final": {
-                "description": "`final`: nothing but a reopening changes the counts any more.",
-                "schema": {"type": "string", "enum": ["provisional", "final"]},
-            },
-        }
+COUNT_HEADERS: Final[Schema] = {
+    "ETag": {
+        "description": "Strong; also changes with phase, visibility and finality.",
+        "schema": {"type": "string"},
     },
-    304: {"description": "Nothing changed since `If-None-Match`."},
-    401: {"description": "`unauthorized`"},
-    403: {"description": "`forbidden`, or `results_hidden` to keys without results:read_hidden"},
-    404: {"description": "`not_found`, or another account's contest"},
-    422: {"description": "`validation_failed`: a parameter"},
-    503: {"description": "`views_unavailable`"},
-}
-PUBLIC_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {
-        "headers": {
-            "ETag": {"description": "Strong.", "schema": {"type": "string"}},
-            "Cache-Control": {
-                "description": "Shared caches answer, never past a change of phase; with a receipt `no-store`.",
-                "schema": {"type": "string"},
-            },
-        }
+    "Tally-Position": {"description": "The counts hold up to here.", "schema": {"type": "string"}},
+    "Tally-Final": {
+        "description": "`final`: nothing but a reopening changes the counts any more.",
+        "schema": {"type": "string", "enum": ["provisional", "final"]},
     },
-    304: {"description": "Nothing changed since `If-None-Match`."},
-    404: {"description": "`not_found`: there is no such contest, or it is not published"},
-    503: {"description": "`views_unavailable`"},
 }
-LEGACY_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    400: {"description": "Not found, no permission, or a bad value"},
-    401: {"description": "Bad credentials"},
+PUBLIC_HEADERS: Final[Schema] = {
+    "ETag": {"description": "Strong.", "schema": {"type": "string"}},
+    "Cache-Control": {
+        "description": "Shared caches answer, never past a change of phase; with a receipt `no-store`.",
+        "schema": {"type": "string"},
+    },
 }
 
 
@@ -70,7 +50,7 @@ def count_route(serve: VoteUpdates) -> HotRoute:
     """The hot read."""
 
     def vote_updates(contest_key: str, sources: SourcesFlag = False, min_position: MinPosition = None) -> None:
-        """The contest's counts. Needs results:read, and results:read_hidden while the results are hidden.
+        """The contest's counts. While they are hidden, `results:read_hidden` is needed, too.
 
         Catalogue changes show at once, votes within a tenth of a second or, with `min_position`, at once.
         """
@@ -81,7 +61,13 @@ def count_route(serve: VoteUpdates) -> HotRoute:
         serve,
         methods=["GET"],
         response_model=VoteCount,
-        responses=COUNT_ANSWERS,
+        responses=answers(
+            "results_hidden",
+            "not_found",
+            "validation_failed",
+            success={200: {"description": "The counts.", "headers": COUNT_HEADERS}, **UNCHANGED},
+        ),
+        openapi_extra=needs("results:read") | {"parameters": [IF_NONE_MATCH]},
         tags=["results"],
         summary="Read a contest's vote counts",
     )
@@ -102,7 +88,9 @@ def public_route(serve: PublicResults) -> HotRoute:
         serve,
         methods=["GET"],
         response_model=PublicResultsRecord,
-        responses=PUBLIC_ANSWERS,
+        responses=problems("not_found", "views_unavailable")
+        | {200: {"description": "The results.", "headers": PUBLIC_HEADERS}, **UNCHANGED},
+        openapi_extra={"parameters": [IF_NONE_MATCH]},
         tags=["results"],
         summary="Read a contest's public results",
     )
@@ -141,7 +129,7 @@ def legacy_router(base: str, reads: LegacyReads) -> APIRouter:
         ("/contests/{contest_id}/participants", participants, LegacyParticipants),
         ("/participants/{participant_key}", participant, LegacyParticipant),
     ):
-        router.add_api_route(base + path, endpoint, response_model=model)
+        router.add_api_route(base + path, endpoint, response_model=model, openapi_extra=needs("content:read"))
         router.add_api_route(f"{base}/dev{path}", endpoint, include_in_schema=False)
     return router
 

@@ -1,0 +1,83 @@
+"""How the OpenAPI document is put together from what routers say."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from libs.web.document import DocumentedApp, described
+from libs.web.openapi import COMPONENT, PAGE, answers, body, named, needs
+
+
+class Inner(BaseModel):
+    value: int
+
+
+class Outer(BaseModel):
+    inner: Inner
+    titled: Inner = Field(description="The other one.")
+
+
+def document(*operations: dict[str, Any]) -> dict[str, Any]:
+    """The document of one operation for each: `extra`, `tags` and `path` of its route."""
+    app = DocumentedApp(title="t", openapi_tags=[{"name": "first"}, {"name": "second"}])
+    for number, operation in enumerate(operations):
+
+        async def endpoint() -> Response:
+            """Does it."""
+            return Response()
+
+        app.add_api_route(
+            operation.get("path", f"/{number}"),
+            endpoint,
+            methods=["POST"],
+            tags=operation.get("tags", []),
+            responses=answers("not_found", success={200: {"description": "Done."}}),
+            openapi_extra=operation.get("extra", {}),
+            operation_id=str(number),
+        )
+    return app.openapi()
+
+
+def test_what_is_marked_stands_once_among_the_components_and_is_referred_to() -> None:
+    extra = needs("content:read") | {"requestBody": body(Outer), "parameters": list(PAGE)}
+    found = document({"extra": extra}, {"extra": extra})
+    for path in ("/0", "/1"):
+        operation = found["paths"][path]["post"]
+        assert operation["requestBody"]["content"]["application/json"]["schema"] == reference("schemas/Outer")
+        assert operation["parameters"] == [reference("parameters/limit"), reference("parameters/next")]
+        assert operation["responses"]["404"] == reference("responses/not_found")
+    schemas = found["components"]["schemas"]
+    assert schemas["Outer"]["properties"] == {
+        "inner": reference("schemas/Inner"),
+        "titled": {"allOf": [reference("schemas/Inner")], "description": "The other one."},
+    }
+    assert schemas["Inner"]["properties"] == {"value": {"type": "integer"}}
+    assert COMPONENT not in str(found)
+
+
+def reference(place: str) -> dict[str, str]:
+    return {"$ref": f"#/components/{place}"}
+
+
+def test_one_name_for_two_things_is_refused() -> None:
+    one, other = named("Same", {"type": "string"}), named("Same", {"type": "integer"})
+    with pytest.raises(ValueError, match="schemas/Same"):
+        described({"paths": {"/": {"get": {"responses": {}, "a": one, "b": other}}}})
+
+
+def test_an_operation_names_its_permission_or_needs_no_key() -> None:
+    found = document(
+        {"extra": needs("votes:write")}, {"extra": needs("content:read"), "tags": ["legacy"]}, {"tags": ["second"]}
+    )["paths"]
+    current, legacy, public = (found[path]["post"] for path in ("/0", "/1", "/2"))
+    assert (current["security"], current["x-permission"]) == ([{"ApiKey": []}], "votes:write")
+    assert current["description"] == "Does it.\n\nNeeds the permission `votes:write`."
+    assert legacy["security"] == [{"ServiceBrand": [], "ServiceKey": []}]
+    assert (public["security"], public["description"]) == ([], "Does it.")
+
+
+def test_paths_stand_in_the_order_of_the_tags() -> None:
+    found = document({"tags": ["other"]}, {"tags": ["second"]}, {"tags": ["first"]}, {"tags": ["second"]})
+    assert list(found["paths"]) == ["/2", "/1", "/3", "/0"]
