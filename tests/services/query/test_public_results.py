@@ -239,7 +239,11 @@ def resolved(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 async def test_the_hot_route_is_documented_without_a_key(world: World) -> None:
     document = (await world.client.get("/openapi.json")).json()
     operation = document["paths"]["/public/contests/{contest_key}/results"]["get"]
-    assert {resolved(document, parameter)["name"] for parameter in operation["parameters"]} == {"contest_key", "receipt", "If-None-Match"}
+    assert {resolved(document, parameter)["name"] for parameter in operation["parameters"]} == {
+        "contest_key",
+        "receipt",
+        "If-None-Match",
+    }
     schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
     assert schema == {"$ref": "#/components/schemas/PublicResultsRecord"}
     assert operation["security"] == []
