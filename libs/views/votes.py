@@ -139,7 +139,7 @@ class VoteViews:
         """The contest's counts; None when nothing changed since those `known`."""
         since = (-2, 0) if known is None else (known.changed, known.swaps)
         r = unpack(await self._call("votes_counts", partition, contest, *since, self._named))
-        return None if r[4] == 0 else _counts(r)
+        return None if r[4] == 0 else contest_counts(r)
 
     async def lookup(self, partition: int, contest: str, voter: str, vote_id: str) -> VoteState:
         r = unpack(await self._call("votes_lookup", partition, contest, raw(voter), digest(vote_id)))
@@ -181,7 +181,8 @@ class VoteViews:
         return ClosingState(r[0] == 1, limited(r[1]), r[2], r[3], r[4], r[5], sources)
 
 
-def _counts(reply: Sequence[Any]) -> ContestCounts:
+def contest_counts(reply: Sequence[Any]) -> ContestCounts:
+    """What `votes_counts` and `votes_counts_at` answer."""
     log, offset, changed, swaps, rows, ratings, sources = reply
     figures: dict[tuple[str, str], Figures] = {}
     top: Sequence[int] = ()
@@ -201,19 +202,21 @@ def _counts(reply: Sequence[Any]) -> ContestCounts:
         ids={status: top[11 + status] for status in VoteStatus} if top else {},
         closed=top[17] if top else 0,
         reopened=top[18] if top else 0,
-        ratings={name.decode(): _rating(unpack(packed)) for name, packed in ratings},
-        sources={name.decode(): _source(unpack(packed)) for name, packed in sources},
+        ratings={name.decode(): rating_sums(unpack(packed)) for name, packed in ratings},
+        sources={name.decode(): source_counts(unpack(packed)) for name, packed in sources},
     )
 
 
-def _rating(packed: Sequence[Any]) -> RatingSums:
+def rating_sums(packed: Sequence[Any]) -> RatingSums:
+    """As `ratings` holds them."""
     count, total, subs = packed
     each = zip(subs[::3], subs[1::3], subs[2::3], strict=True)
     return RatingSums(count, total, {name.decode(): (its, sum_of) for name, its, sum_of in each})
 
 
-def _source(packed: Sequence[Any]) -> SourceCounts:
-    closed, updated_ms, *both = packed
+def source_counts(packed: Sequence[Any]) -> SourceCounts:
+    """As `sources` holds them."""
+    closed, updated_ms, *both, _ = packed
     # an empty table comes as an empty list
     figures, held = ({name.decode(): Figures(*row) for name, row in dict(each).items()} for each in both)
     return SourceCounts(closed, updated_ms, figures, held)

@@ -6,8 +6,8 @@
 --   base:floors     hash  contest -> configuration version below which nothing may come into force, while none is
 --   base:pending    hash  contest NUL voter -> packed list of reservations the fold has not confirmed
 --   base:due        zset  contest NUL voter NUL digest, by accepted_at (us)
---   base:g<n>:...   the views of generation n (shared/generations.lua): position, fence, quarantine, stats, and per
---                   contest
+--   base:g<n>:...   the views of generation n (shared/generations.lua): position, fence, quarantine, stats, contests
+--                   (a set: of which anything is held), and per contest
 --     voters:<contest>   hash  voter -> packed {records, spilled, sums, anonymous, epoch, latest free vote (us), slots}
 --     spill:<contest>    hash  voter digest -> record, of voters with more than INLINE votes
 --     details:<contest>  hash  voter digest -> packed {epoch, choices (index, votes, ...) or false, rating or false}
@@ -17,8 +17,10 @@
 --     voids:<contest>    hash  voter digest -> packed list of the operations that voided it, the last one last
 --     waiting:<contest>  hash  voter digest -> packed removal that came behind the close; with 'V' behind the digest
 --                              list of voidings and restorings {offset, 1 restored, operation}
---     sources:<contest>  hash  external source -> packed {closed, last report (ms), figures, held figures}, by its ids
+--     sources:<contest>  hash  external source -> packed {closed, last report (ms), figures, held figures, minute of the
+--                              last change}, the figures by its ids
 --     reports:<contest>  hash  external source NUL report id -> packed {content hash, offset, late, ids held}
+--     minutes:<contest>  zset  what rows and sources were before they changed in a later minute (12_timeline.lua)
 -- A voter's record is ROW bytes: digest, content hash, accepted_at, offset, participant index, count, flags
 -- (source + 2 * status + 16 where details say more), remaining for participant and contest (-1: no limit),
 -- next_free_vote_at (0: none). Index and count are 0 where the details hold the choices, or there are none.
@@ -36,11 +38,13 @@ local PLAIN, RATING, BALLOT = 0, 1, 2
 local UNLIMITED = -1
 -- a row: {index, then count, unique, anonymous of c-free, the same of c-paid, unique, anonymous over both}
 local ROW_UNIQUE, ROW_ANONYMOUS = 8, 9
+-- a participant's row goes on: minute of the last change (-1: none)
+local ROW_MINUTE = 10
 -- the contest's row goes on: last offset, last append time (ms), ids by status (six of them), closing in force, last
 -- one reopened; its index is the last used
 local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
 
-local SCHEMA = 1  -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 2  -- raised with every change of what is stored that the code before could not read
 local generations
 
 local function view(base, number) return generations.view(base, number) end

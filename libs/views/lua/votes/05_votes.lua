@@ -68,6 +68,7 @@ local function move_choices(c, standing, vote, used, active)
   for i = 1, #vote.choices do
     local name, votes = vote.choices[i][1], vote.choices[i][2]
     local row = c.row(name)
+    c.changes(name, row)
     move(row, standing, vote, used * votes, active * votes, vote.max_p)
     row.cells[base], top[base] = row.cells[base] + active * votes, top[base] + active * votes
     if vote.rating and active ~= 0 then rate(c, name, vote.rating, active) end
@@ -112,6 +113,7 @@ end
 
 local function touch(c, offset, time)
   local top = c.row('').cells
+  c.keep_former()
   top[ROW_OFFSET], top[ROW_TIME] = offset, math.max(top[ROW_TIME], time)
 end
 
@@ -138,7 +140,7 @@ local function fold_cast(state, item)
     state.stats.fenced = state.stats.fenced + 1
     return
   end
-  local c = state.contest(contest)
+  local c = state.contest(contest, time)
   state.confirmed[#state.confirmed + 1] = { pending_field(contest, voter), digest }
   local standing = c.voter(voter, anonymous)
   if c.find(voter, standing, digest) then
@@ -251,7 +253,7 @@ local function fold_removal(state, item)
     state.stats.fenced = state.stats.fenced + 1
     return
   end
-  local c = state.contest(contest)
+  local c = state.contest(contest, time)
   state.confirmed[#state.confirmed + 1] = { pending_field(contest, voter), REMOVAL .. digest }
   local changes
   if c.row('').cells[ROW_CLOSED] > 0 then

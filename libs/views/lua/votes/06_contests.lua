@@ -1,9 +1,20 @@
 -- One contest as a batch is folded into it: read when first asked for, written when the whole batch is folded.
 
-local function empty_row(index) return { index, 0, 0, 0, 0, 0, 0, 0, 0 } end
+-- a source is {closed, last report (ms), figures by id, held figures by id, minute of the last change}
+local S_CLOSED, S_TIME, S_FIGURES, S_HELD, S_MINUTE = 1, 2, 3, 4, 5
+
+local function empty_row(index) return { index, 0, 0, 0, 0, 0, 0, 0, 0, -1 } end
+
+local function minute_of(time) return math.floor(time / 60000) end
+
+-- what the timeline's members begin with: a row by its index, an external source
+local function row_subject(index) return 'r' .. struct.pack('>I3', index) end
+
+local function source_subject(name) return 's' .. name .. '\0' end
 
 local function contest_state(views, contest, prefetch)
-  local voters, rows, names, details, ratings, waiting, voids = {}, {}, {}, {}, {}, {}, {}
+  local voters, rows, names, details, ratings, waiting, voids, past = {}, {}, {}, {}, {}, {}, {}, {}
+  local minute, former, is_new
   local c = { spilling = {}, sources = {}, reports = {} }
   if prefetch then
     local packed = call('HMGET', views .. ':voters:' .. contest, unpack(prefetch))
@@ -33,6 +44,7 @@ local function contest_state(views, contest, prefetch)
       cells = empty_row(0)
       for i = ROW_OFFSET, ROW_REOPENED do cells[i] = 0 end
       cells[ROW_OFFSET] = UNLIMITED
+      is_new = true
     else
       local top = c.row('').cells
       top[1] = top[1] + 1
@@ -133,17 +145,64 @@ local function contest_state(views, contest, prefetch)
     return list
   end
 
+  local function remember(subject, since, packed)
+    past[#past + 1] = 0
+    past[#past + 1] = subject .. struct.pack('>I4', since) .. packed
+  end
+
+  local function with_rating(participant, cells)
+    local rating = ratings[participant] and pack(ratings[participant]) or call('HGET', at('ratings'), participant)
+    return pack({ cells, rating or '' })
+  end
+
+  -- An event of this append time is to be folded. Its minute is that of the latest among those that changed the
+  -- contest: clocks may go back.
+  function c.turn(time)
+    local top = c.row('').cells
+    local since = minute_of(top[ROW_TIME])
+    minute, former = math.max(since, minute_of(time)), nil
+    if minute > since and top[ROW_OFFSET] >= 0 then former = { since, with_rating('', top) } end
+  end
+
+  -- the event changes something
+  function c.keep_former()
+    if former then remember(row_subject(0), former[1], former[2]) end
+    former = nil
+  end
+
+  -- the event changes the row, which is still as it was
+  function c.changes(participant, row)
+    local cells = row.cells
+    local since = cells[ROW_MINUTE]
+    if since == minute then return end
+    if since >= 0 then remember(row_subject(row.index), since, with_rating(participant, cells)) end
+    cells[ROW_MINUTE] = minute
+  end
+
   function c.source(name)
     if not c.sources[name] then
       local packed = call('HGET', at('sources'), name)
-      c.sources[name] = packed and unpack_one(packed) or { 0, 0, {}, {} }
+      c.sources[name] = packed and unpack_one(packed) or { 0, 0, {}, {}, -1 }
     end
     return c.sources[name]
+  end
+
+  -- the event changes the source, which is still as it was
+  function c.source_changes(name)
+    local s = c.source(name)
+    local since = s[S_MINUTE]
+    if since == minute then return end
+    if since >= 0 then remember(source_subject(name), since, pack(s)) end
+    s[S_MINUTE] = minute
   end
 
   function c.source_names() return call('HKEYS', at('sources')) end
 
   function c.has_report(field) return c.reports[field] ~= nil or call('HEXISTS', at('reports'), field) == 1 end
+
+  local function write_flat(command, what, flat)
+    for from = 1, #flat, 4000 do call(command, at(what), unpack(flat, from, math.min(from + 3999, #flat))) end
+  end
 
   local function write_packed(what, values, packing)
     local flat = {}
@@ -151,7 +210,7 @@ local function contest_state(views, contest, prefetch)
       flat[#flat + 1] = field
       flat[#flat + 1] = packing(value)
     end
-    for from = 1, #flat, 4000 do call('HSET', at(what), unpack(flat, from, math.min(from + 3999, #flat))) end
+    write_flat('HSET', what, flat)
   end
 
   function c.write()
@@ -174,6 +233,8 @@ local function contest_state(views, contest, prefetch)
     write_packed('waiting', waiting, pack)
     write_packed('sources', c.sources, pack)
     write_packed('reports', c.reports, pack)
+    write_flat('ZADD', 'minutes', past)
+    if is_new then call('SADD', views .. ':contests', contest) end
   end
 
   return c

@@ -1,8 +1,5 @@
 -- External sources, and the marks of a contest's closing and reopening.
 
--- a source is {closed, last report (ms), figures by id, held figures by id}
-local S_CLOSED, S_TIME, S_FIGURES, S_HELD = 1, 2, 3, 4
-
 local function report(c, item)
   local offset, time, source, id, content, delta, decreases, counts = item[2], item[3], item[5], item[6], item[7],
     item[8], item[9], item[10]
@@ -13,6 +10,7 @@ local function report(c, item)
     c.reports[field] = { content, offset, 1, held }
     return true
   end
+  c.source_changes(source)
   if decreases then
     for mapped, figures in pairs(s[S_HELD]) do s[S_FIGURES][mapped] = figures end
     s[S_HELD] = {}
@@ -46,6 +44,7 @@ local function close(c, item)
   local where, at = top, ROW_CLOSED
   if source ~= '' then where, at = c.source(source), S_CLOSED end
   if where[at] >= seq then return false end
+  if source ~= '' then c.source_changes(source) end
   where[at] = seq
   return true
 end
@@ -56,8 +55,11 @@ local function reopen(c, item)
   top[ROW_REOPENED] = seq
   local names = c.source_names()
   for i = 1, #names do c.source(names[i]) end
-  for _, s in pairs(c.sources) do
-    if s[S_CLOSED] <= seq then s[S_CLOSED] = 0 end
+  for name, s in pairs(c.sources) do
+    if s[S_CLOSED] <= seq then
+      c.source_changes(name)
+      s[S_CLOSED] = 0
+    end
   end
   if top[ROW_CLOSED] <= seq then
     top[ROW_CLOSED] = 0

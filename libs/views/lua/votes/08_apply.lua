@@ -6,7 +6,11 @@ local I_CAST, I_FENCE, I_POISON, I_REMOVAL, I_REPORT, I_CLOSED, I_REOPENED, I_VO
 local OF_CONTESTS = { [I_REPORT] = report, [I_CLOSED] = close, [I_REOPENED] = reopen, [I_VOIDED] = void }
 local OF_VOTERS = { [I_CAST] = fold_cast, [I_REMOVAL] = fold_removal }
 
-local HASHES = { 'voters', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'sources', 'reports' }
+local PARTS = { 'voters', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'sources', 'reports',
+  'minutes' }
+
+-- the scope of a generation that folds all, for the timelines alone: no contest has such a key (views/generations.py)
+local TIMELINE = '*timeline'
 
 -- the fold has passed a new fence: opens the gate if it was asked for in this run, else keeps it shut, since what
 -- is reserved under an older incarnation would no longer count
@@ -51,12 +55,13 @@ local function open_fold(views, wanted)
     stats = { fenced = tonumber(stats[1] or 0), duplicates = tonumber(stats[2] or 0),
       quarantined = tonumber(stats[3] or 0), overruled = tonumber(stats[4] or 0) },
   }
-  function state.contest(contest)
+  function state.contest(contest, time)
     local c = contests[contest]
     if not c then
       c = contest_state(views, contest, wanted[contest])
       contests[contest] = c
     end
+    c.turn(time)
     return c
   end
   return state
@@ -67,7 +72,7 @@ local function fold_item(state, item)
   if OF_VOTERS[kind] then
     OF_VOTERS[kind](state, item)
   elseif OF_CONTESTS[kind] then
-    local c = state.contest(item[4])
+    local c = state.contest(item[4], item[3])
     if OF_CONTESTS[kind](c, item) then
       touch(c, item[2], item[3])
     else
@@ -88,7 +93,7 @@ local function fold(views, items, from, scope, base)
   local state = open_fold(views, voters_in(items, from))
   for i = 1, #items do
     local item = items[i]
-    local own = scope == '' or item[1] == I_FENCE or item[4] == scope
+    local own = scope == '' or scope == TIMELINE or item[1] == I_FENCE or item[4] == scope
     if own and item[2] >= from then fold_item(state, item) end
   end
   for _, c in pairs(state.contests) do c.write() end
@@ -103,14 +108,21 @@ local function fold(views, items, from, scope, base)
   end
 end
 
--- one contest's views change places
-local function exchange(one, other, contest)
-  for _, what in ipairs(HASHES) do
-    local a, b, aside = one .. ':' .. what .. ':' .. contest, other .. ':' .. what .. ':' .. contest, one .. ':aside'
-    local had = call('EXISTS', a) == 1
-    if had then call('RENAME', a, aside) end
-    if call('EXISTS', b) == 1 then call('RENAME', b, a) end
-    if had then call('RENAME', aside, b) end
+local function change_places(one, other, name)
+  local a, b, aside = one .. name, other .. name, one .. ':aside'
+  local had = call('EXISTS', a) == 1
+  if had then call('RENAME', a, aside) end
+  if call('EXISTS', b) == 1 then call('RENAME', b, a) end
+  if had then call('RENAME', aside, b) end
+end
+
+-- one contest's views change places, or all timelines
+local function exchange(one, other, scope)
+  if scope == TIMELINE then
+    local contests = call('SUNION', one .. ':contests', other .. ':contests')
+    for i = 1, #contests do change_places(one, other, ':minutes:' .. contests[i]) end
+  else
+    for i = 1, #PARTS do change_places(one, other, ':' .. PARTS[i] .. ':' .. scope) end
   end
 end
 

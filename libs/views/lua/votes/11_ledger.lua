@@ -1,11 +1,24 @@
 -- Reading a partition's ledger page by page, each page with the position at which it is exactly so: for comparing
 -- it with another fold while votes come in. What the pages hold: see the head of 01_records.lua and views/ledger.py.
+-- Of the timeline's members, what is before the value is the field.
 
--- ARGV: a hash of the contest ("voters", "spill", ...), contest, cursor ('0' to begin), how many entries about,
+local function members_as_fields(scanned)
+  for i = 1, #scanned, 2 do
+    local member = scanned[i]
+    local size = 8
+    if string.sub(member, 1, 1) == 's' then size = string.find(member, '\0', 1, true) + 4 end
+    scanned[i], scanned[i + 1] = string.sub(member, 1, size), string.sub(member, size + 1)
+  end
+  return scanned
+end
+
+-- ARGV: a part of the contest's views ("voters", "minutes", ...), contest, cursor ('0' to begin), how many entries about,
 -- generation ('' the live one). {log, offset, next cursor ('0' at the end), {field, value, ...} as stored}
 read('votes_page', function(keys, args)
   local views = view(keys[1], args[5])
   local log, offset = position(views)
-  local page = call('HSCAN', views .. ':' .. args[1] .. ':' .. args[2], args[3], 'COUNT', args[4])
-  return pack({ log, offset, page[1], page[2] })
+  local is_timeline = args[1] == 'minutes'
+  local key = views .. ':' .. args[1] .. ':' .. args[2]
+  local page = call(is_timeline and 'ZSCAN' or 'HSCAN', key, args[3], 'COUNT', args[4])
+  return pack({ log, offset, page[1], is_timeline and members_as_fields(page[2]) or page[2] })
 end)

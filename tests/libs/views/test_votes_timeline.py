@@ -1,0 +1,203 @@
+"""What a contest was at the end of any minute is what the log said by then, however it was cut."""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from libs.contracts.codec import Undecodable, vote_codec
+from libs.contracts.log import LogRecord, Position
+from libs.contracts.topics import votes_topic
+from libs.projection.votes import VotesProjection
+from libs.tally.figures import Figures
+from libs.tally.standing import VoteStatus
+from libs.tally.tallies import ContestTally, PartitionTally
+from libs.views.addresses import AddressCounters
+from libs.views.client import Coalescer, connect
+from libs.views.functions import load_functions
+from libs.views.generations import TIMELINE, Generations
+from libs.views.ledger import LedgerPages
+from libs.views.states import ContestCounts, SourceCounts
+from libs.views.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of, past_of
+from libs.views.votes import VoteViews
+from tests.libs.views.random_logs import is_poison, logs
+from tests.support.builders import a_cast, a_report
+
+CONTESTS = ("one", "two:é")
+TOPIC = votes_topic("t", 1)
+
+
+@pytest.fixture(scope="module")
+async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
+    connection = Coalescer(connect(servers.addresses.valkey))
+    await load_functions(connection)
+    yield connection
+    await connection.close()
+
+
+class Folded:
+    """One partition, folded by hand; `generation` beside the live one where it is named."""
+
+    def __init__(self, valkey: Coalescer, namespace: str = "") -> None:
+        self.valkey = valkey
+        self.namespace = namespace or f"t{uuid.uuid4().hex}"
+        self.timeline = Timeline(valkey, self.namespace)
+
+    async def fold(
+        self, log: Sequence[LogRecord], sizes: Sequence[int] = (), generation: int | None = None
+    ) -> None:
+        """In pieces of these sizes; the last takes the rest."""
+        views = VoteViews(self.valkey, self.namespace, generation)
+        projection = VotesProjection(TOPIC, views, AddressCounters(self.valkey, self.namespace))
+        start, at = Position("log", 0), 0
+        for size in (*sizes, len(log)):
+            if piece := log[at : at + size]:
+                await projection.fold(0, start, piece)
+                start, at = Position("log", piece[-1].offset + 1), at + size
+
+    def key(self, rest: str) -> str:
+        return f"{self.namespace}:{{0}}:{rest}"
+
+    async def kept(self, generation: int = 1) -> dict[str, dict[Moment, PastRow | SourceCounts]]:
+        """All that the timelines hold."""
+        pages = LedgerPages(self.valkey, self.namespace, generation)
+        found = {}
+        for contest in CONTESTS:
+            rows = [row for page in await pages.fields(0, "minutes", contest) for row in page.rows]
+            found[contest] = {moment_of(field): past_of(value) for field, value in rows}
+            assert len(found[contest]) == len(rows), "a minute of a subject is there once"
+        return found
+
+    async def forget(self) -> None:
+        if keys := await self.valkey.call("KEYS", f"{self.namespace}:*"):
+            await self.valkey.call("DEL", *keys)
+
+
+def seen(counts: ContestCounts) -> dict[Any, Any]:
+    """All that a reader is told, but for zeros."""
+    table: dict[Any, Any] = dict(counts.figures)
+    table |= {("rating", name): sums for name, sums in counts.ratings.items()}
+    table |= {
+        ("source", name): (source.closed, source.updated_ms, source.figures, source.held)
+        for name, source in counts.sources.items()
+    }
+    if counts.changed >= 0:
+        table["ids"] = dict(counts.ids)
+        table["marks"] = counts.changed, counts.updated_ms, counts.closed, counts.reopened
+    return {cell: value for cell, value in table.items() if value != Figures()}
+
+
+def said(tally: ContestTally) -> dict[Any, Any]:
+    """The same of the fold."""
+    table: dict[Any, Any] = {}
+    for participant in {name for name, _ in tally.figures}:
+        free, paid, both = (
+            tally.figures.get((participant, source), Figures()) for source in ("c-free", "c-paid", "")
+        )
+        table[participant, "c-free"], table[participant, "c-paid"] = replace(free), replace(paid)
+        table[participant, ""] = Figures(free.count + paid.count, both.unique, both.anonymous)
+    table |= {("rating", name): sums for name, sums in tally.ratings.items()}
+    table |= {
+        ("source", name): (source.closed, source.updated_ms, dict(source.figures), dict(source.held))
+        for name, source in tally.sources.items()
+    }
+    table["ids"] = {status: tally.ids[status] for status in VoteStatus}
+    table["marks"] = tally.last_offset, tally.last_time_ms, tally.closed, tally.reopened
+    return {cell: value for cell, value in table.items() if value != Figures()}
+
+
+def minutes_of(log: Sequence[LogRecord]) -> dict[str, dict[int, dict[Any, Any]]]:
+    """By contest, what it was after the last event of each minute that changed it."""
+    tally, found = PartitionTally(), defaultdict[str, dict[int, dict[Any, Any]]](dict)
+    for record in log:
+        event = vote_codec.decode(record.value)
+        if isinstance(event, Undecodable) or is_poison(record):
+            continue
+        tally.evolve(event, record.offset, record.timestamp_ms)
+        contest = tally.contests.get(name := getattr(event, "contest", ""))
+        if contest is not None and contest.last_offset == record.offset:
+            found[name][contest.last_time_ms // MINUTE_MS] = said(contest)
+    return found
+
+
+def stretched(log: Sequence[LogRecord], factor: int) -> list[LogRecord]:
+    return [replace(record, timestamp_ms=record.timestamp_ms * factor) for record in log]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    log=st.builds(stretched, logs, st.sampled_from([100, 3_000, 20_000])),
+    sizes=st.lists(st.sampled_from([1, 2, 7, 50, 130]), max_size=40),
+)
+async def test_at_the_end_of_every_minute_it_is_the_fold_of_what_came_until_then(
+    valkey: Coalescer, log: list[LogRecord], sizes: list[int]
+) -> None:
+    cut, whole = Folded(valkey), Folded(valkey)
+    await cut.fold(log, sizes)
+    await whole.fold(log)
+    assert await cut.kept() == await whole.kept()
+    expected = minutes_of(log)
+    for contest in CONTESTS:
+        changed = sorted(expected[contest])
+        asked = sorted({-2, -1, 0, 2**31, *changed, *(minute - 1 for minute in changed)})
+        for minute in asked if len(asked) < 60 else asked[:: len(asked) // 30]:
+            before = bisect_right(changed, minute)
+            then = expected[contest][changed[before - 1]] if before else {}
+            assert seen(await cut.timeline.counts_at(0, contest, minute)) == then, minute
+    await cut.forget()
+    await whole.forget()
+
+
+def an_evening() -> list[LogRecord]:
+    """A vote a minute, and a report each other minute."""
+    events = []
+    for number in range(10):
+        events.append(a_cast("ab"[number % 2], voter=f"voter {number}", contest="one"))
+        events.append(a_report(f"report {number}", ("x", number, 1, 0), contest="one"))
+    return [
+        LogRecord(offset, (offset // 2 + 1) * MINUTE_MS, vote_codec.encode(event))
+        for offset, event in enumerate(events)
+    ]
+
+
+async def test_a_replay_of_the_timelines_alone_exchanges_them_and_nothing_else(valkey: Coalescer) -> None:
+    folded, log = Folded(valkey), an_evening()
+    generations = Generations(valkey, folded.namespace, "votes", TOPIC)
+    await folded.fold(log)
+    right = await folded.kept()
+    assert len(right["one"]) == 9 + 8 + 9  # but for the last of each: the contest, two participants, a source
+    await valkey.call("RENAME", folded.key("g1:minutes:one"), folded.key("g1:minutes:two:é"))
+    await valkey.call("SADD", folded.key("g1:contests"), "two:é")
+    assert await generations.open(0, 2, TIMELINE)
+    await folded.fold(log, generation=2)
+    before = await VoteViews(valkey, folded.namespace).counts(0, "one")
+    assert (await generations.swap(0, 2)).done
+    assert await folded.kept() == right
+    after = await VoteViews(valkey, folded.namespace).counts(0, "one")
+    assert before is not None
+    assert after == replace(before, swaps=before.swaps + 1)
+    assert (await folded.timeline.counts_at(0, "one", 5)).figures["", ""] == Figures(5, 5, 0)
+    assert (await generations.swap(0, 2, read=False)).done
+    assert (await folded.kept())["one"] == {}
+    await folded.forget()
+
+
+async def test_a_contests_timeline_comes_with_it_from_another_generation(valkey: Coalescer) -> None:
+    folded, log = Folded(valkey), an_evening()
+    generations = Generations(valkey, folded.namespace, "votes", TOPIC)
+    await folded.fold(log)
+    right = await folded.kept()
+    await valkey.call("DEL", folded.key("g1:minutes:one"))
+    assert await generations.open(0, 2, "one")
+    await folded.fold(log, generation=2)
+    assert (await generations.swap(0, 2)).done
+    assert await folded.kept() == right
+    await folded.forget()
