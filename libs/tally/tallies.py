@@ -33,7 +33,8 @@ class ContestTally:
 
     `figures` is keyed by (participant or "" for the contest, source or "" for both), `ratings` by participant or
     "". `closed` is the number of the closing in force, `reopened` the last one that was voided. What came behind
-    the close waits, by (voter, vote id): removals, and voidings and restorings.
+    the close waits, by (voter, vote id): removals, and voidings and restorings. `touched` names those whose votes
+    changed since somebody last emptied it.
     """
 
     voters: dict[str, Standing] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class ContestTally:
     waiting_voids: dict[tuple[str, str], list[tuple[VoteVoided | VoteRestored, int]]] = field(default_factory=dict)
     last_offset: int = -1
     last_time_ms: int = 0
+    touched: set[str] = field(default_factory=set, compare=False)
 
     def at(self, participant: str, source: str) -> Figures:
         return self.figures.setdefault((participant, source), Figures())
@@ -170,6 +172,7 @@ class ContestTally:
         """The vote's choices come to be used, and to count (1 each), or no more (-1)."""
         cast = vote.cast
         for participant, count in cast.choices:
+            self.touched.add(participant)
             self._move(standing, vote, participant, used * count, active * count)
             self.at(participant, cast.source).count += active * count
             self.at("", cast.source).count += active * count

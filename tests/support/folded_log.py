@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Position
@@ -36,11 +38,23 @@ class FoldedLog:
         self._producer = producer
         self._reader = reader
 
-    async def append(self, events: Iterable[Event | bytes], partition: int = 0) -> None:
-        for event in events:
+    async def append(
+        self, events: Iterable[Event | bytes], partition: int = 0, at_ms: int | None = None, apart_ms: int = 0
+    ) -> None:
+        """`at_ms`, and `apart_ms` later for each that follows, are append times of a log `back_in_time`."""
+        for number, event in enumerate(events):
             value = event if isinstance(event, bytes) else vote_codec.encode(event)
-            await self._producer.send(self._topic.name, value, partition=partition)
+            when = None if at_ms is None else at_ms + number * apart_ms
+            await self._producer.send(self._topic.name, value, partition=partition, timestamp_ms=when)
         await self._producer.flush()
+
+    async def back_in_time(self) -> None:
+        """Have the broker take the times that it is told."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.stack.kafka)
+        await admin.start()
+        configs = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self._topic.name, configs)])
+        await admin.close()
 
     async def fold(self, partition: int = 0) -> None:
         ids = await self._reader.log_ids(self._topic.name, [partition])

@@ -14,6 +14,7 @@ from libs.tally.standing import FoldedVote
 from libs.tally.tallies import PartitionTally
 from libs.views.packing import POISON, digest, fold_item
 from services.operations.verification.equations import VoteIds
+from services.operations.verification.minutes import Minutes
 
 SLICE = 2_000
 """Records folded at once: some 30 ms, after which others on the event loop have a turn."""
@@ -23,7 +24,8 @@ class LogFold:
     """The fold up to `offset`, of one contest or of all, beside what the ledger numbers by itself.
 
     `indexes[contest]` numbers participants from 1 in the order in which their first vote was folded; `names` lists
-    them in it. `reported[contest, source]` gives what an external source reported last, by its own ids.
+    them in it. `reported[contest, source]` gives what an external source reported last, by its own ids. `minutes`
+    keeps what was.
     """
 
     def __init__(self, partition: int, contest: str | None = None) -> None:
@@ -35,6 +37,7 @@ class LogFold:
         self.quarantined = 0
         self.indexes: dict[str, dict[str, int]] = {}
         self.names: dict[str, list[str]] = {}
+        self.minutes = Minutes(self.tally, self.indexes)
         self.reported: dict[tuple[str, str], dict[str, int]] = {}
         self._votes: dict[tuple[str, str], dict[bytes, tuple[int, FoldedVote]]] = {}
 
@@ -48,7 +51,9 @@ class LogFold:
             if self._contest is not None and getattr(event, "contest", self._contest) != self._contest:
                 continue
             self.ids.take(event, record.offset)
+            self.minutes.before(event, record.timestamp_ms)
             self.tally.evolve(event, record.offset, record.timestamp_ms)
+            self.minutes.after(event, record.offset)
             if isinstance(event, VoteCast):
                 self._number(event, record.offset)
             elif isinstance(event, SourceReported):

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from libs.tally.errors import timestamp
 from libs.tally.events import VoteRestored
 from libs.tally.standing import FoldedVote
 from libs.tally.tallies import ContestTally
 from libs.views.ledger import DIGEST_SIZE, INLINE, HashPage, has_details, read_record, record_of
 from libs.views.packing import FORMS, SOURCES, digest, raw, text, unpack
+from libs.views.timeline import Moment, field_of, moment_of, past_of
 from services.operations.verification.difference import Difference
 from services.operations.verification.fold import LogFold
 
@@ -162,6 +164,53 @@ def _report(fold: LogFold, contest: str, field: bytes) -> Any:
     return [raw(report.content), report.offset, int(report.late), [mapped.encode() for mapped in report.held]]
 
 
+def _past_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
+    for subject, minutes in fold.minutes.of(contest).items():
+        yield from (field_of(Moment(subject, minute)) for minute in sorted(minutes)[:-1])
+
+
+def _past(fold: LogFold, contest: str) -> Callable[[bytes], Any]:
+    past = fold.minutes.of(contest)
+
+    def look(field: bytes) -> Any:
+        subject, minute = moment_of(field)
+        minutes = past.get(subject, {})
+        return minutes.get(minute) if minute < max(minutes, default=0) else None
+
+    return look
+
+
+def _row_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
+    return (name.encode() for name in fold.indexes.get(contest, {}))
+
+
+def _row_changed(fold: LogFold, contest: str) -> Callable[[bytes], Any]:
+    past, indexes = fold.minutes.of(contest), fold.indexes.get(contest, {})
+
+    def look(field: bytes) -> Any:
+        if not field:
+            return [tally_of(fold, contest).last_offset]
+        index = indexes.get(field.decode())
+        return None if index is None else [max(past.get(index, {}), default=-1)]
+
+    return look
+
+
+def _source_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
+    return (name.encode() for name in tally_of(fold, contest).sources)
+
+
+def _source_changed(fold: LogFold, contest: str) -> Callable[[bytes], Any]:
+    past = fold.minutes.of(contest)
+    return lambda field: [max(past.get(field.decode(), {}), default=-1)]
+
+
+def _moment(field: bytes) -> str:
+    subject, minute = moment_of(field)
+    of = f"source {subject}" if isinstance(subject, str) else f"participant number {subject}" if subject else "all"
+    return f"{of} at the end of {timestamp((minute + 1) * 60_000_000)}"
+
+
 def _each(look: Callable[[LogFold, str, bytes], Any]) -> Callable[[LogFold, str], Callable[[bytes], Any]]:
     return lambda fold, contest: partial(look, fold, contest)
 
@@ -194,5 +243,20 @@ HASHES: Final = (
         _each(_report),
         unpack,
         lambda field: f"report {field.decode().replace(chr(0), '/')}",
+    ),
+    Hash("minutes", _past_fields, _past, past_of, _moment),
+    Hash(
+        "counts",
+        _row_fields,
+        _row_changed,
+        lambda value: unpack(value)[9:10],
+        lambda field: f"participant {field.decode()}: minute of the last change" if field else "last change",
+    ),
+    Hash(
+        "sources",
+        _source_fields,
+        _source_changed,
+        lambda value: unpack(value)[4:5],
+        lambda field: f"source {field.decode()}: minute of the last change",
     ),
 )

@@ -142,6 +142,61 @@ async def test_one_doctored_field_of_any_hash_is_found(log: FoldedLog, name: str
     assert {difference.contest for difference in report.differences} == {name.partition(":")[2]}
 
 
+async def many_minutes(log: FoldedLog) -> None:
+    """All that happens, an event every twenty seconds."""
+    await log.back_in_time()
+    await log.append(all_that_happens(), at_ms=NOW // 1000, apart_ms=20_000)
+    await log.fold()
+
+
+async def test_what_was_at_the_end_of_every_minute_equals_the_fold(log: FoldedLog) -> None:
+    await many_minutes(log)
+    kept = [
+        await log.valkey.call("ZCARD", log.key(f"g1:minutes:{name}")) for name in ("rated", "ordered", "plain")
+    ]
+    assert min(kept) > 40
+    report = await compare(log.stack)
+    assert report.differences == []
+    await log.append(all_that_happens(start=100, voters=3), at_ms=NOW // 1000 + 9_000_000, apart_ms=20_000)
+    await log.fold()
+    assert (await compare(log.stack)).differences == []
+
+
+@pytest.mark.parametrize(
+    ("contest", "subject"),
+    [("rated", b"r\0\0\0"), ("rated", b"r\0\0\1"), ("ordered", b"r\0\0\2"), ("plain", b"ssms\0")],
+)
+async def test_one_doctored_minute_is_found(log: FoldedLog, contest: str, subject: bytes) -> None:
+    await many_minutes(log)
+    key = log.key(f"g1:minutes:{contest}")
+    members = [m for m in await log.valkey.call("ZRANGE", key, 0, -1) if m.startswith(subject)]
+    head = len(subject) + 4
+    for member, other in zip(members[1:3], members[3:5], strict=True):
+        await log.valkey.call("ZREM", key, member)
+        (lost,) = (await compare(log.stack)).differences
+        assert (lost.contest, lost.view) == (contest, "nothing")
+        await log.valkey.call("ZADD", key, 0, member[:head] + other[head:])
+        (wrong,) = (await compare(log.stack)).differences
+        assert (wrong.what, wrong.log) == (lost.what, lost.log)
+        await log.valkey.call("ZREM", key, member[:head] + other[head:])
+        await log.valkey.call("ZADD", key, 0, member)
+    assert (await compare(log.stack)).equal
+
+
+@pytest.mark.parametrize(("name", "field", "at"), [("counts", "a", 9), ("sources", "sms", 4)])
+async def test_a_doctored_minute_of_the_last_change_is_found(
+    log: FoldedLog, name: str, field: str, at: int
+) -> None:
+    await many_minutes(log)
+    contest = "plain" if name == "sources" else "rated"
+    key = log.key(f"g1:{name}:{contest}")
+    stored = msgpack.unpackb(await log.valkey.call("HGET", key, field))
+    stored[at] += 1
+    await log.valkey.call("HSET", key, field, msgpack.packb(stored))
+    (difference,) = (await compare(log.stack)).differences
+    assert difference.what.endswith(f"{field}: minute of the last change")
+
+
 def what_differs(report: Report) -> list[tuple[str, str, str, str, str]]:
     return [(d.contest, d.participant, d.source, d.log, d.view) for d in report.differences]
 
