@@ -33,7 +33,7 @@ class State(StrEnum):
     SIDE = "side"
     """To be looked at only, as of some earlier time."""
     BROKEN = "broken"
-    """It could not be folded any further."""
+    """It cannot be folded any further, or by other code only."""
 
 
 class GenerationGone(TallyError):
@@ -119,6 +119,11 @@ class Generations:
     async def read_all(self) -> list[PartitionGenerations]:
         """By partition."""
         return await asyncio.gather(*(self.read(partition) for partition in range(self.topic.partitions)))
+
+    async def scope(self, number: int) -> str | None:
+        """Of a generation; None where no partition has one of that number."""
+        found = (partition.get(number) for partition in await self.read_all())
+        return next((one.scope for one in found if one is not None), None)
 
     async def open(self, partition: int, number: int, scope: str = "", *, side: bool = False) -> bool:
         """Whether it is open now, for this purpose; False where the number was given to another."""

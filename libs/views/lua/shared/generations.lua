@@ -6,8 +6,8 @@
 -- One of a narrower scope never is the live one: what it holds changes places with what the live one held, and `read`
 -- says whether it has (1) or not (0).
 -- A generation is being folded by a replay (BUILDING), or together with the live one, in the same call (FOLLOWING, and
--- KEPT once it was swapped), or holds what one was until some time, to be looked at only (SIDE), or could not be folded
--- further (BROKEN).
+-- KEPT once it was swapped), or holds what one was until some time, to be looked at only (SIDE), or cannot be folded
+-- further (BROKEN), as any of another layout than this code's.
 
 local BUILDING, FOLLOWING, KEPT, SIDE, BROKEN = 'building', 'following', 'kept', 'side', 'broken'
 
@@ -42,7 +42,9 @@ local function generations_of(prefix, schema, fold, exchange)
       local number = tonumber(flat[i])
       if number then
         local row = unpack_one(flat[i + 1])
-        all.opened[number] = { state = row[1], scope = row[2], schema = row[3], read = row[4] }
+        -- this code can fold no other layout than its own
+        local state = row[3] == schema and row[1] or BROKEN
+        all.opened[number] = { state = state, scope = row[2], schema = row[3], read = row[4] }
       else
         all[flat[i]] = tonumber(flat[i + 1])
       end
@@ -131,7 +133,7 @@ local function generations_of(prefix, schema, fold, exchange)
     end
     local log, offset = position(views)
     local live_log, live_offset = position(at(base, all.live))
-    if row.state == BUILDING and log == live_log and offset >= live_offset then
+    if row.state == BUILDING and (log == live_log or live_log == '') and offset >= live_offset then
       row.state = FOLLOWING
       keep(base, number, row)
     end
@@ -154,7 +156,7 @@ local function generations_of(prefix, schema, fold, exchange)
 
   -- ARGV: number, 1 (or 0, of a narrower scope: back again). From this call on what that generation holds is read;
   -- what was read until now follows it, to be swapped back. {1} done, {2} it was so; {0, reason} where it does not
-  -- follow, or stands elsewhere.
+  -- follow, or stands elsewhere: behind a live one of another layout, which goes no further, it need not wait.
   redis.register_function(prefix .. '_swap', function(keys, args)
     local base, number, wanted = keys[1], tonumber(args[1]), tonumber(args[2])
     local all = rows(base)
@@ -166,16 +168,17 @@ local function generations_of(prefix, schema, fold, exchange)
     local views, live = at(base, number), at(base, all.live)
     local log, offset = position(views)
     local live_log, live_offset = position(live)
-    if log ~= live_log or offset ~= live_offset then return { 0, 'moving' } end
+    local stuck = all.schema and all.schema ~= schema
+    if stuck and row.scope ~= '' then return { 0, 'of another layout than the live one' } end
+    if log ~= live_log or offset < live_offset or (offset > live_offset and not stuck) then return { 0, 'moving' } end
     if row.scope ~= '' then
       exchange(views, live, row.scope)
       row.state, row.read = KEPT, wanted
       keep(base, number, row)
     else
-      local former = all.schema or schema
       call('HDEL', key(base), whole(number))
-      keep(base, all.live, { state = former == schema and KEPT or BROKEN, scope = '', schema = former, read = 0 })
-      call('HSET', key(base), 'live', whole(number), 'schema', row.schema)
+      keep(base, all.live, { state = KEPT, scope = '', schema = all.schema or schema, read = 0 })
+      call('HSET', key(base), 'live', whole(number), 'schema', schema)
     end
     call('HINCRBY', key(base), 'swaps', 1)
     return { 1 }
@@ -186,7 +189,6 @@ local function generations_of(prefix, schema, fold, exchange)
   redis.register_function(prefix .. '_drop', function(keys, args)
     local all = rows(keys[1])
     if tonumber(args[1]) == all.live then return 0 end
-    call('HSET', key(keys[1]), 'last', whole(math.max(all.last, all.live)))
     call('HDEL', key(keys[1]), args[1])
     return 1
   end)
