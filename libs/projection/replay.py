@@ -43,11 +43,20 @@ class Replay:
 
         Raises `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`.
         """
+        before = None
         while True:
             position = await self.fold(partition, None, told)
             state = await self._generations.touch(partition, self._number, position)
             if state is not State.BUILDING:
                 return
+            if position == before:
+                await self._check_live(partition)
+            before = position
+
+    async def _check_live(self, partition: int) -> None:
+        """The end of the log is not where the live generation stands: does that stand in this log at all?"""
+        live = (await self._generations.read(partition)).live.position
+        start_of(self._topic, partition, await Origins(self._reader, self._topic).of(partition), live)
 
     async def fold(self, partition: int, stop: int | None, told: Told) -> Position:
         """Fold up to the offset `stop`, or up to where the log ends now. Raises as `follow` does."""

@@ -92,7 +92,7 @@ def run(
             if until is not None or to_position is not None:
                 return await _look(desk, targets, until, to_position, parallel, execute, as_json)
             found = await _plan(desk, targets, outdated)
-            if not execute or not found.fits:
+            if not execute or not found.fits or not found.parts:
                 print_json(found.as_json()) if as_json else show_plan(found)
                 return Ending.FINE if found.fits else Ending.PROBLEM
             done: list[Rebuilt] = []
@@ -216,13 +216,15 @@ async def _look(
     execute: bool,
     as_json: bool,
 ) -> Ending:
-    done = []
+    if until is None:
+        targets = [target for target in targets if target.row.prefix == "votes"]
+    if not targets:
+        raise typer.BadParameter("A Tally-Position is one of the votes.", param_hint="--to-position")
+    done, events = [], {}
     for target in targets:
         stops = await _stops(desk, target, until, to_position)
-        if stops is None:
-            continue
+        events[target.title] = sum(stops.values())
         if not execute:
-            typer.echo(f"{target.title}: {sum(stops.values()):,} events into a side generation, with --execute.")
             continue
         job = Job(desk.valkey, desk.reader, desk.stack, target, parallel=parallel, quiet=as_json)
         with without_gc():
@@ -230,18 +232,18 @@ async def _look(
         if not as_json:
             show_rebuilt(done[-1])
     if as_json:
-        print_json({"rebuilt": [one.as_json() for one in done]})
+        print_json({"rebuilt": [one.as_json() for one in done]} if execute else {"events": events})
+    for title, count in events.items() if not execute and not as_json else ():
+        typer.echo(f"{title}: {count:,} events into a side generation, with --execute.")
     return Ending.FINE
 
 
-async def _stops(desk: Desk, target: Target, until: str | None, token: str | None) -> dict[int, int] | None:
-    """Where to stop in each partition; None where a position of the votes says nothing of this topic."""
+async def _stops(desk: Desk, target: Target, until: str | None, token: str | None) -> dict[int, int]:
+    """Where to stop in each partition: behind what was appended up to a time, or at a position of the votes."""
     topic = target.row.topic(desk.stack)
     partitions = range(topic.partitions)
     if until is not None:
-        return await desk.reader.offsets_from(topic.name, partitions, moment(until, "--until") // 1000)
-    if target.row.prefix != "votes":
-        return None
+        return await desk.reader.offsets_from(topic.name, partitions, moment(until, "--until") // 1000 + 1)
     try:
         asked = decode_positions(token or "")
     except ValueError as error:

@@ -71,15 +71,13 @@ class Job:
 
         Raises `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; run again it goes on.
         """
-        number, resumed = await self._open()
+        number, resumed, left = await self._open()
         bars = await self._fold(number, None)
         with ProgressBar("Verifying", enabled=not self._quiet) as progress, without_gc():
-            verdict = await verify_generation(
-                self._valkey, self._stack, self._target, number, self._partitions, progress
-            )
+            verdict = await verify_generation(self._valkey, self._stack, self._target, number, left, progress)
         swapped = verdict.equal or (accept and verdict.report is None)
         if swapped:
-            for partition in self._partitions:
+            for partition in left:
                 await swap(self._generations, partition, number)
         done = bars.events, bars.seconds, bars.events_per_s
         return Rebuilt(self._target, number, resumed, *done, verdict, swapped)
@@ -92,7 +90,8 @@ class Job:
         bars = await self._fold(number, stops)
         return Rebuilt(self._target, number, False, bars.events, bars.seconds, bars.events_per_s, None, False)
 
-    async def _open(self) -> tuple[int, bool]:
+    async def _open(self) -> tuple[int, bool, list[int]]:
+        """Its number, whether another run had begun it, and the partitions in which it is not read yet."""
         found = await self._generations.read_all()
         known = unfinished(found, self._target.scope)
         number = next_number(found) if known is None else known
@@ -101,7 +100,8 @@ class Job:
                 one = found[partition].get(number)
                 if one is None or one != found[partition].live:
                     raise GenerationGone.of(number, self._generations.base(partition))
-        return number, known is not None
+        held = {partition: found[partition].get(number) for partition in self._partitions}
+        return number, known is not None, [partition for partition, one in held.items() if not (one and one.read)]
 
     async def _fold(self, number: int, stops: Mapping[int, int] | None) -> Bars:
         topic = self._generations.topic.name

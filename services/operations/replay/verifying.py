@@ -42,18 +42,20 @@ class Change:
 class Verdict:
     """What was found. Of the votes: `report` compares the generation with an independent fold of the log, and
     `changes` with what is read now; of other projections `differing` is what the live one holds otherwise.
+    Where that is of another layout there is nothing to compare with (`compared` is False).
     """
 
     report: Report | None = None
     changes: list[Change] = field(default_factory=list)
     differing: list[Differing] = field(default_factory=list)
+    compared: bool = True
 
     @property
     def equal(self) -> bool:
         return not self.differing if self.report is None else self.report.equal
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"equal": self.equal}
+        found: dict[str, Any] = {"equal": self.equal, "compared_with_live": self.compared}
         if self.report is not None:
             found |= {"report": self.report.as_json(), "changes": [change.as_json() for change in self.changes]}
         else:
@@ -70,11 +72,18 @@ async def verify_generation(
 
     Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
     """
-    if target.row.prefix == "votes":
-        report = await compare(stack, target.contest, progress=progress, generation=number, partitions=partitions)
-        return Verdict(report, await changes(valkey, stack, target, number, partitions))
     generations = target.row.generations(valkey, stack)
-    return Verdict(differing=await _differing(generations, target, number, partitions))
+    found = await generations.read_all()
+    legible = [partition for partition in partitions if found[partition].live.schema == found[partition].schema]
+    verdict = Verdict(compared=len(legible) == len(partitions))
+    if target.row.prefix == "votes":
+        verdict.report = await compare(
+            stack, target.contest, progress=progress, generation=number, partitions=partitions
+        )
+        verdict.changes = await changes(valkey, stack, target, number, legible)
+    else:
+        verdict.differing = await _differing(generations, target, number, legible)
+    return verdict
 
 
 async def changes(
