@@ -11,6 +11,7 @@ from rich.table import Table
 from libs.results.results import places
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.history.counting import Counted, count_at
+from services.operations.history.generation import count_in
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, moment, print_json, run
 from services.operations.verification.fold import without_gc
@@ -20,6 +21,9 @@ def count(
     contest: Annotated[str, typer.Option("--contest", help="Key of the contest.")],
     at: Annotated[str | None, typer.Option("--at", help="When; like 2026-05-01T18:00:00Z. Absent: now.")] = None,
     sources: Annotated[bool, typer.Option("--sources", help="By vote source, too.")] = False,
+    generation: Annotated[
+        int | None, typer.Option("--generation", help="As views hold it that a replay made beside the live ones.")
+    ] = None,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
@@ -28,13 +32,18 @@ def count(
     Who takes part, titles and what sources' ids mean are as they are now, of a closed contest as they were at its
     closing. Before the contest all is zero; a time in the future is now.
     """
+    if None not in (at, generation):
+        raise typer.BadParameter("A generation is as of one time only: leave out --at.", param_hint="--generation")
 
     async def work() -> Ending:
         now = time.time_ns() // 1000
         when = now if at is None else moment(at, "--at")
         stack = find_stack(data_dir)
         with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
-            counted = await count_at(stack, contest, when, now, sources=sources, progress=progress)
+            if generation is None:
+                counted = await count_at(stack, contest, when, now, sources=sources, progress=progress)
+            else:
+                counted = await count_in(stack, contest, generation, sources=sources)
         if as_json:
             print_json(counted.as_json())
         else:

@@ -10,6 +10,7 @@ from libs.tally.standing import VoteStatus
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from services.operations.connect import DATA_DIR, Stack, find_stack
+from services.operations.history.generation import scope_of
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 from services.operations.verification.comparison import compare
@@ -27,6 +28,9 @@ MOST_SHOWN = 30
 def verify(
     contest: Annotated[str | None, typer.Argument(help="Key of one contest; absent: all.")] = None,
     only: Annotated[str | None, typer.Option("--contest", help="The same.")] = None,
+    generation: Annotated[
+        int | None, typer.Option("--generation", help="Views that a replay made beside the live ones.")
+    ] = None,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
@@ -41,8 +45,9 @@ def verify(
 
     async def work() -> Ending:
         stack = find_stack(data_dir)
+        scope = contest if generation is None else await scope_of(stack, generation) or contest
         with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
-            report = await compare(stack, contest, progress=progress)
+            report = await compare(stack, scope, progress=progress, generation=generation)
         if contest is not None and not report.contests and not await _exists(stack, contest):
             typer.echo(f"Error: There is no contest {contest}, neither in the log nor in the views.", err=True)
             return Ending.BAD_USAGE

@@ -1,0 +1,79 @@
+"""The counts of a contest as a generation holds them: one that a replay made beside the live one."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+
+from libs.catalogue.contests import contest_of, sources_of
+from libs.contracts.topics import votes_topic
+from libs.results.counts import Counts
+from libs.results.record import vote_count
+from libs.results.results import results_of
+from libs.tally.errors import NotFound
+from libs.tally.figures import Figures, RatingSums
+from libs.views.functions import open_valkey
+from libs.views.generations import Generations
+from libs.views.states import ContestCounts
+from libs.views.votes import VoteViews
+from services.operations.connect import Stack
+from services.operations.history.counting import Counted, read_contest
+
+
+async def scope_of(stack: Stack, generation: int) -> str:
+    """The contest that alone is folded into a generation of the votes, "" for all. Raises `NotFound`."""
+    valkey = open_valkey(stack.valkey)
+    try:
+        topic = votes_topic(stack.namespace, stack.partitions)
+        scope = await Generations(valkey, stack.namespace, "votes", topic).scope(generation)
+    finally:
+        await valkey.close()
+    if scope is None:
+        raise NotFound(f"There is no generation {generation} of the votes: `tally replay run` names its own.")
+    return scope
+
+
+async def count_in(stack: Stack, contest: str, generation: int, *, sources: bool) -> Counted:
+    """What `generation` holds of the contest. Raises `NotFound` and `ViewsUnavailable`."""
+    if await scope_of(stack, generation) not in ("", contest):
+        raise NotFound(f"Generation {generation} is not of contest {contest}.")
+    account, config = await read_contest(stack, contest)
+    found = contest_of(account, config)
+    if found is None or config.contest is None:
+        raise NotFound(f"There is no contest {contest}.")
+    valkey = open_valkey(stack.valkey)
+    try:
+        views = VoteViews(valkey, stack.namespace, generation)
+        held = await asyncio.gather(*(views.counts(partition, contest) for partition in range(stack.partitions)))
+    finally:
+        await valkey.close()
+    parts = [part for part in held if part is not None]
+    counts = _sum(parts)
+    results = results_of(found, sources_of(config), counts)
+    last = None if counts.updated_ms is None else counts.updated_ms * 1000
+    return Counted(
+        record=vote_count(found, config.contest.created, counts, results, sources=sources),
+        config=config,
+        positions={partition: part.position for partition, part in enumerate(parts)},
+        last=last,
+        at=last or time.time_ns() // 1000,
+    )
+
+
+def _sum(parts: Sequence[ContestCounts]) -> Counts:
+    """A voter lives in one partition, so it is exact."""
+    figures: defaultdict[tuple[str, str], Figures] = defaultdict(Figures)
+    ratings: defaultdict[str, RatingSums] = defaultdict(RatingSums)
+    for part in parts:
+        for name, its in part.figures.items():
+            figures[name] += its
+        for participant, sums in part.ratings.items():
+            ratings[participant] += sums
+    return Counts(
+        figures=figures,
+        ratings=ratings,
+        sources={name: source for part in parts for name, source in part.sources.items()},
+        positions={partition: part.position.offset for partition, part in enumerate(parts)},
+        closed=min((part.closed for part in parts), default=0),
+        updated_ms=max((part.updated_ms for part in parts if part.updated_ms), default=None),
+    )

@@ -1,0 +1,47 @@
+"""A whole service with views of its own, which the tests here spoil, rebuild and exchange."""
+
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from services.operations import prepare
+from services.operations.stack.servers import Servers
+from services.operations.stack.settings import StackSettings
+from services.operations.stack.supervisor import Supervisor
+from tests.services.operations.replay.desk import Desk
+from tests.support.voting import Api
+
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="package")
+async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
+    """Gateway and projector over the session's Kafka and Valkey."""
+    settings = StackSettings(
+        kafka_bootstrap_servers=servers.addresses.kafka,
+        valkey_url=servers.addresses.valkey,
+        namespace=f"replay{uuid.uuid4().hex[:8]}",
+        partitions=PARTITIONS,
+        data_dir=Path(tmp_path_factory.mktemp("replay")),
+    )
+    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+        yield supervisor
+
+
+@pytest.fixture
+async def api(stack: Supervisor) -> AsyncIterator[Api]:
+    """The API with the development key, which has every permission."""
+    headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
+    async with httpx.AsyncClient(base_url=stack.stack["base_url"], headers=headers, timeout=30) as client:
+        yield Api(client)
+
+
+@pytest.fixture
+async def desk(stack: Supervisor) -> AsyncIterator[Desk]:
+    """Where an operator works; no generation but the live ones is left by the tests before."""
+    async with Desk.open(stack) as desk:
+        await desk.run("replay", "drop", "--execute")
+        yield desk

@@ -1,0 +1,111 @@
+"""An operator's desk in tests: commands, generations, and hands in Valkey where they do not belong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import msgpack
+from typer.testing import CliRunner, Result
+
+from libs.kafka.log import LogReader
+from libs.projection.replay import Replay
+from libs.views.client import Coalescer
+from libs.views.functions import open_valkey
+from libs.views.generations import Generations
+from services.operations.__main__ import app
+from services.operations.connect import Stack, find_stack
+from services.operations.replay.projections import PROJECTIONS, Name
+from services.operations.replay.targets import next_number
+from services.operations.stack.supervisor import Supervisor
+from tests.support.voting import Contest
+
+
+@dataclass(frozen=True)
+class Desk:
+    supervisor: Supervisor
+    stack: Stack
+    valkey: Coalescer
+    reader: LogReader
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, supervisor: Supervisor) -> AsyncIterator[Self]:
+        stack = find_stack(supervisor.data_dir)
+        valkey = open_valkey(stack.valkey)
+        async with LogReader(stack.kafka_settings) as reader:
+            yield cls(supervisor, stack, valkey, reader)
+        await valkey.close()
+
+    async def run(self, *arguments: str) -> Result:
+        """As a process of its own would: not on this test's event loop."""
+        command = [*arguments, "--data-dir", str(self.supervisor.data_dir)]
+        return await asyncio.to_thread(CliRunner().invoke, app, command)
+
+    async def told(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        """What a command says as JSON, and that it ends so."""
+        result = await self.run(*arguments, "--json")
+        assert result.exit_code == code, result.output
+        found: dict[str, Any] = json.loads(result.stdout)
+        return found
+
+    async def replay(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        """`tally replay run --execute` of the votes, and what it says of them."""
+        done = await self.told("replay", "run", "--projection", "votes", "--execute", *arguments, code=code)
+        [found] = done["rebuilt"]
+        assert found["projection"] == "votes"
+        return found  # type: ignore[no-any-return]
+
+    def generations(self, name: Name = Name.VOTES) -> Generations:
+        return PROJECTIONS[name].generations(self.valkey, self.stack)
+
+    async def live(self, name: Name = Name.VOTES) -> int:
+        """The number that is live in every partition."""
+        [number] = {one.live.number for one in await self.generations(name).read_all()}
+        return number
+
+    async def begun(self, contest: Contest | None = None) -> int:
+        """A generation of the votes folded as far as the live one, as by a replay that was interrupted there."""
+        generations, scope = self.generations(), contest.key if contest else ""
+        number = next_number(await generations.read_all())
+        projection = PROJECTIONS[Name.VOTES].into(self.valkey, self.stack, number)
+        replay = Replay(projection, generations, self.reader, number)
+        for partition in range(self.stack.partitions):
+            assert await generations.open(partition, number, scope)
+            await replay.follow(partition, lambda *_: None)
+        return number
+
+    async def keys_of(self, number: int, prefix: str = "") -> list[bytes]:
+        pattern = f"{self.stack.namespace}:[{{]{prefix}[0-9]*}}:g{number}:*"
+        found: list[bytes] = await self.valkey.call("KEYS", pattern)
+        return found
+
+    async def spoil(self, contest: Contest, number: int | None = None, by: int = 100) -> None:
+        """One count of one partition of a generation, the live one unless another is named, is off by so much."""
+        number = await self.live() if number is None else number
+        participant = contest.participants[0]
+        for partition in range(self.stack.partitions):
+            key = f"{self.stack.namespace}:{{{partition}}}:g{number}:counts:{contest.key}"
+            packed = await self.valkey.call("HGET", key, participant)
+            if packed is not None:
+                row = msgpack.unpackb(packed)
+                row[1] += by
+                await self.valkey.call("HSET", key, participant, msgpack.packb(row))
+                return
+        raise AssertionError("nobody voted yet")
+
+
+async def voted(contest: Contest, *names: str) -> None:
+    """One vote each for the first participant, shown in the count."""
+    answers = await asyncio.gather(*(contest.vote(0, name) for name in names))
+    assert {answer.status_code for answer in answers} == {201}
+    for answer in answers:
+        await contest.counts(answer.headers["tally-position"])
+
+
+async def count(contest: Contest) -> int:
+    return int((await contest.counts())["count"])

@@ -1,0 +1,163 @@
+"""`tally replay`: what is wrong in the views is folded anew from the log; nobody notices, but for right counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.services.operations.replay.desk import Desk, count, voted
+from tests.support.voting import Api, Contest
+
+VOTERS = [f"voter {number}" for number in range(12)]
+MORE = [f"another {number}" for number in range(12)]
+SPOILT = 100
+
+
+async def a_spoilt_contest(api: Api, desk: Desk) -> Contest:
+    """Of which readers are shown a hundred votes too many."""
+    contest = await api.contest()
+    await voted(contest, *VOTERS)
+    await desk.spoil(contest, by=SPOILT)
+    await voted(contest, *MORE)
+    assert await count(contest) == len(VOTERS) + len(MORE) + SPOILT
+    return contest
+
+
+def changes_of(rebuilt: dict[str, Any], contest: Contest) -> list[tuple[str, int, int]]:
+    return [
+        (change["participant"], change["before"]["count"], change["after"]["count"])
+        for change in rebuilt["verified"]["changes"]
+        if change["contest"] == contest.key
+    ]
+
+
+async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_changes_nothing(
+    api: Api, desk: Desk
+) -> None:
+    await voted(await api.contest(), *VOTERS)
+    planned = await desk.told("replay", "plan")
+    parts = {part["projection"]: part for part in planned["parts"]}
+    assert list(parts) == ["catalogue", "test", "votes", "purchases"]
+    positions = (await desk.told("verify"))["positions"]
+    assert parts["votes"]["events"] == sum(at["offset"] for at in positions.values())
+    assert (parts["votes"]["folded"], parts["votes"]["resumes"], parts["votes"]["kept"]) == (0, None, 0)
+    assert parts["votes"]["schema"] == parts["votes"]["code_schema"]
+    assert planned["events_per_s"] > 0
+    assert 0 < planned["memory_bytes"] < planned["free_bytes"]
+    assert planned["fits"]
+    assert (await desk.told("replay", "run"))["parts"] == planned["parts"], "without --execute it is a plan"
+    assert not any(one.others for one in await desk.generations().read_all())
+    plain = await desk.run("replay", "plan", "--projection", "votes")
+    assert plain.exit_code == 0
+    assert plain.stdout.startswith("what=votes events=")
+    assert "`tally replay run --execute` does it" in plain.stdout
+    assert (await desk.run("replay", "run", "--outdated", "--execute")).stdout == "There is nothing to rebuild.\n"
+
+
+async def test_a_spoilt_count_is_found_by_verify_and_repaired_by_a_replay(api: Api, desk: Desk) -> None:
+    contest = await a_spoilt_contest(api, desk)
+    before = await desk.live()
+    wrong = await desk.told("verify", contest.key, code=1)
+    assert {one["participant"] for one in wrong["differences"]} == {contest.participants[0]}
+    rebuilt = await desk.replay()
+    assert await count(contest) == len(VOTERS) + len(MORE), "what is served was not fetched anew"
+    assert (rebuilt["swapped"], rebuilt["resumed"], rebuilt["verified"]["equal"]) == (True, False, True)
+    right = len(VOTERS) + len(MORE)
+    assert changes_of(rebuilt, contest) == [(contest.participants[0], right + SPOILT, right)]
+    assert await desk.live() == rebuilt["generation"] > before
+    assert (await desk.told("verify"))["equal"]
+
+
+async def test_it_says_in_plain_words_what_it_changed(api: Api, desk: Desk) -> None:
+    contest = await a_spoilt_contest(api, desk)
+    done = await desk.run("replay", "run", "--projection", "votes", "--execute")
+    assert done.exit_code == 0, done.output
+    number = await desk.live()
+    assert f"votes: generation {number}: " in done.stdout
+    assert (
+        f"changes: contest {contest.key} {contest.participants[0]}: 124 -> 24 votes, 24 -> 24 voters"
+        in done.stdout
+    )
+    assert f"Readers see generation {number}. `tally replay rollback` brings the former one back." in done.stdout
+
+
+async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, desk: Desk) -> None:
+    one, other = [await a_spoilt_contest(api, desk) for _ in range(2)]
+    live = await desk.live()
+    rebuilt = await desk.replay("--contest", one.key)
+    assert rebuilt["contest"] == one.key
+    assert (await count(one), await count(other)) == (24, 124)
+    assert await desk.live() == live
+    assert (await desk.told("verify", one.key))["equal"]
+    await desk.told("verify", other.key, code=1)
+    undone = await desk.told("replay", "rollback", "--contest", one.key, "--execute")
+    assert [row["generation"] for row in undone["rolled_back"]] == [rebuilt["generation"]]
+    assert await count(one) == 124
+    await voted(one, "last")
+    assert await count(one) == 125, "what was read before is folded on"
+    await desk.replay()
+    assert (await count(one), await count(other)) == (25, 24)
+
+
+async def test_a_swap_of_one_contest_that_was_interrupted_goes_on(api: Api, desk: Desk) -> None:
+    contest = await a_spoilt_contest(api, desk)
+    begun = await desk.begun(contest)
+    for partition in range(desk.stack.partitions - 1):
+        assert (await desk.generations().swap(partition, begun)).done
+    rebuilt = await desk.replay("--contest", contest.key)
+    assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["generation"]) == (True, True, begun)
+    assert await count(contest) == 24
+    assert (await desk.told("verify", contest.key))["equal"]
+
+
+async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(api: Api, desk: Desk) -> None:
+    contest = await a_spoilt_contest(api, desk)
+    former = await desk.live()
+    new = (await desk.replay())["generation"]
+    preview = await desk.run("replay", "rollback", "--projection", "votes")
+    assert (preview.exit_code, await desk.live()) == (0, new)
+    assert f"votes: generation {new} in 4 partitions" in preview.stdout
+    await desk.told("replay", "rollback", "--projection", "votes", "--execute")
+    assert (await desk.live(), await count(contest)) == (former, 124)
+    await voted(contest, "last")
+    assert await count(contest) == 125
+    assert (await desk.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
+    again = await desk.replay()
+    assert (again["generation"], await count(contest)) == (new + 1, 25)
+    assert await desk.keys_of(former)
+    previewed = await desk.told("replay", "drop", "--projection", "votes")
+    assert {row["generation"] for row in previewed["dropped"]} == {former, new}
+    assert await desk.keys_of(former)
+    dropped = await desk.told("replay", "drop", "--projection", "votes", "--execute")
+    assert dropped["keys"] > 0
+    assert not await desk.keys_of(former)
+    assert not await desk.keys_of(new)
+    assert await count(contest) == 25
+    assert (await desk.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
+
+
+async def test_what_does_not_equal_the_log_is_not_read(api: Api, desk: Desk) -> None:
+    contest = await api.contest()
+    await voted(contest, *VOTERS)
+    live, begun = await desk.live(), await desk.begun()
+    await desk.spoil(contest, begun)
+    rebuilt = await desk.replay(code=1)
+    assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["generation"]) == (True, False, begun)
+    assert rebuilt["verified"]["report"]["difference_count"] > 0
+    assert (await desk.live(), await count(contest)) == (live, len(VOTERS))
+    plain = await desk.run("replay", "run", "--projection", "votes", "--execute", "--accept-differences")
+    assert plain.exit_code == 1
+    assert f"participant {contest.participants[0]}" in plain.stdout
+    assert "It does not equal the log, and is not read. `tally replay drop` gives it up." in plain.stdout
+    await desk.run("replay", "drop", "--execute")
+    assert (await desk.replay())["swapped"]
+    assert (await desk.told("verify"))["equal"]
+
+
+async def test_bad_usage_is_said_so(desk: Desk) -> None:
+    for bad in (
+        ["run", "--contest", "c", "--projection", "catalogue"],
+        ["run", "--until", "yesterday"],
+        ["run", "--to-position", "nonsense"],
+        ["run", "--projection", "nothing"],
+    ):
+        assert (await desk.run("replay", *bad)).exit_code == 2
