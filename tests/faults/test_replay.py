@@ -1,0 +1,166 @@
+"""A replay while voters vote and readers read: killed, gone on with, swapped, rolled back and swapped again, and
+the projector killed meanwhile. No vote is lost, doubled or refused for it, no count fails or goes backwards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from libs.views.functions import open_valkey
+from libs.views.generations import State
+from services.operations import prepare
+from services.operations.connect import find_stack
+from services.operations.replay.projections import PROJECTIONS, Name
+from services.operations.stack.servers import Servers
+from services.operations.stack.settings import StackSettings
+from services.operations.stack.supervisor import Supervisor
+from services.operations.verification.comparison import compare
+from tests.support.eventually import eventually
+from tests.support.voting import Api, Contest
+
+ROOT = Path(__file__).parents[2]
+PARTITIONS = 4
+FILLED = 3_000
+BATCH = 1_000
+VOTERS = 6
+PAUSE_S = 0.02
+
+
+@pytest.fixture
+async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
+    settings = StackSettings(
+        kafka_bootstrap_servers=servers.addresses.kafka,
+        valkey_url=servers.addresses.valkey,
+        namespace=f"f{uuid.uuid4().hex[:8]}",
+        partitions=PARTITIONS,
+        data_dir=tmp_path,
+    )
+    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+        yield supervisor
+
+
+@dataclass
+class Public:
+    """Those who vote and those who read, until told to stop."""
+
+    contest: Contest
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    accepted: int = 0
+    other_answers: list[str] = field(default_factory=list)
+    shown: list[int] = field(default_factory=lambda: [0])
+
+    async def vote(self, seat: int) -> None:
+        for number in count():
+            if self.stop.is_set():
+                return
+            answer = await self.contest.vote(number % 2, f"voter {seat}.{number}")
+            if answer.status_code == 201:
+                self.accepted += 1
+            else:
+                self.other_answers.append(answer.text)
+            await asyncio.sleep(PAUSE_S)
+
+    async def read(self) -> None:
+        while not self.stop.is_set():
+            answer = await self.contest.client.get(f"{self.contest.path}/vote_updates/")
+            assert answer.status_code == 200, answer.text
+            shown = answer.json()["count"]
+            assert shown >= self.shown[-1], f"{shown} after {self.shown[-1]}"
+            self.shown.append(shown)
+            await asyncio.sleep(PAUSE_S)
+
+
+@dataclass(frozen=True)
+class Operator:
+    stack: Supervisor
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        where = ["--execute", "--json", "--data-dir", str(self.stack.data_dir)]
+        command = [sys.executable, "-m", "services.operations", "replay", *arguments, *where]
+        return await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+
+    async def replay(self, *arguments: str) -> dict[str, Any]:
+        process = await self.start(*arguments, "--projection", "votes")
+        printed, _ = await process.communicate()
+        assert process.returncode == 0, printed
+        found: dict[str, Any] = json.loads(printed)
+        return found
+
+    async def kill_half_way(self) -> None:
+        """While the first partition is folded and the others are not."""
+        process = await self.start("run", "--projection", "votes", "--parallel", "1")
+        described = find_stack(self.stack.data_dir)
+        valkey = open_valkey(described.valkey)
+        generations = PROJECTIONS[Name.VOTES].generations(valkey, described)
+
+        async def half_way() -> bool:
+            others = [one for found in await generations.read_all() for one in found.others.values()]
+            return any(one.state is State.BUILDING and one.position is not None for one in others)
+
+        await eventually(half_way, 20, every_s=0.005)
+        process.kill()
+        assert await process.wait() == -9
+        await valkey.close()
+
+    async def is_clean(self) -> bool:
+        report = await compare(find_stack(self.stack.data_dir))
+        assert report.equal, report.as_json()
+        return True
+
+
+async def fill(contest: Contest) -> None:
+    async def post(first: int) -> None:
+        votes = [
+            {"participant_key": contest.participants[number % 2], "voter_id": f"filled {number}"}
+            for number in range(first, first + BATCH)
+        ]
+        content, headers = orjson.dumps({"votes": votes}), {"content-type": "application/json"}
+        answer = await contest.client.post(f"{contest.path}/votes/batch", content=content, headers=headers)
+        assert answer.content.count(b'"status":201') == BATCH, answer.text[:300]
+
+    await asyncio.gather(*(post(first) for first in range(0, FILLED, BATCH)))
+
+
+async def test_nobody_is_the_worse_for_a_replay(stack: Supervisor) -> None:
+    description, operator = stack.stack, Operator(stack)
+    headers = {"Authorization": f"Bearer {description['api_key']}"}
+    async with httpx.AsyncClient(base_url=description["base_url"], headers=headers, timeout=30) as client:
+        contest = await Api(client).contest()
+        await fill(contest)
+        public = Public(contest)
+        async with asyncio.TaskGroup() as group:
+            for seat in range(VOTERS):
+                group.create_task(public.vote(seat))
+            group.create_task(public.read())
+            await operator.kill_half_way()
+            assert await operator.is_clean()
+            [first] = (await operator.replay("run"))["rebuilt"]
+            await stack.kill("projector")
+            undone = (await operator.replay("rollback"))["rolled_back"]
+            assert await operator.is_clean()
+            [second] = (await operator.replay("run"))["rebuilt"]
+            before = public.accepted
+            await eventually(lambda: public.accepted > before + 20, 10)
+            public.stop.set()
+        assert (first["resumed"], first["swapped"], second["swapped"]) == (True, True, True)
+        assert (first["verified"]["changes"], second["verified"]["changes"]) == ([], [])
+        assert undone == [{"projection": "votes", "generation": first["generation"], "partitions": PARTITIONS}]
+        assert second["generation"] == first["generation"] + 1
+        assert public.other_answers == []
+
+        async def all_counted() -> bool:
+            return int((await contest.counts())["count"]) == FILLED + public.accepted
+
+        await eventually(all_counted, 10)
+        assert await operator.is_clean()
