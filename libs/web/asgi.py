@@ -14,7 +14,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Front:
-    """Answers every path with and without a trailing slash, directly; a bug is a 500 problem, never a stack trace.
+    """Answers every path with and without a trailing slash, directly, and HEAD wherever there is a GET; a bug is a
+    500 problem, never a stack trace.
 
     Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`. Hot routes are
     answered here, without the layers that the app puts around its own.
@@ -31,6 +32,8 @@ class Front:
         path: str = scope["path"]
         if path[-1:] == "/" and len(path) > 1 and not scope["raw_path"].upper().endswith(b"%2F"):
             scope["path"] = path.rstrip("/") or "/"
+        if scope["method"] == "HEAD":
+            scope, send = {**scope, "method": "GET"}, _without_body(send)
         started = False
 
         async def watched(message: Any) -> None:
@@ -58,3 +61,14 @@ class Front:
                 scope["path_params"] = found.groupdict()
                 return route.serve
         return self.app
+
+
+def _without_body(send: Send) -> Send:
+    """Ends the answer behind its headers; an app that streams is told that nobody listens any more."""
+
+    async def headers_only(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b""})
+
+    return headers_only

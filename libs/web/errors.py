@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from http import HTTPStatus
 from math import ceil
 from typing import Any, Final, NamedTuple, TypeGuard
@@ -67,7 +67,7 @@ TABLE: Final[dict[str, Row]] = {
 LEGACY_OWN: Final = frozenset({401, 405, 429, 500, 503})
 """Statuses that the legacy generation keeps; every other error of its callers is a 400."""
 
-METHODS: Final = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 BY_STATUS: Final = {
     400: "malformed_json",
@@ -107,6 +107,12 @@ class PayloadTooLarge(TallyError):
 
 class UnsupportedMediaType(TallyError):
     code = "unsupported_media_type"
+
+
+def allow(methods: Iterable[str]) -> str:
+    """The header `Allow`; where there is a GET, there is a HEAD (`Front` answers it)."""
+    taken = set(methods)
+    return ", ".join(sorted(taken | {"HEAD"} if "GET" in taken else taken))
 
 
 class MethodNotAllowed(TallyError):
@@ -223,4 +229,4 @@ def _methods(request: Request) -> str:
         for method in METHODS
         if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)
     )
-    return ", ".join(allowed)
+    return allow(allowed)

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
-from libs.web.errors import MethodNotAllowed
+from libs.web.errors import MethodNotAllowed, allow
 
 Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -24,5 +24,5 @@ class HotRoute(APIRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         methods = self.methods or set()
         if scope["method"] not in methods:
-            raise MethodNotAllowed(", ".join(sorted(methods)))
+            raise MethodNotAllowed(allow(methods))
         await self.serve(scope, receive, send)

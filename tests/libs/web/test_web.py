@@ -1,13 +1,16 @@
 """Errors, authentication and conditions, without servers."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import orjson
 import pytest
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError, ViewsUnavailable
@@ -162,3 +165,57 @@ async def test_a_caller_who_hangs_up_is_no_bug(caplog: pytest.LogCaptureFixture)
 
     await Front(app)(scope, receive, send)
     assert not caplog.records
+
+
+def served(app: Starlette) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=Front(app)), base_url="http://here")
+
+
+async def test_head_answers_as_get_does_without_the_body() -> None:
+    async def endpoint(_: Request) -> Response:
+        return Response(b"0123456789", headers={"ETag": '"1"'})
+
+    app = FastAPI()
+    handle_errors(app)
+    app.add_api_route("/got", endpoint, methods=["GET"])
+    app.add_api_route("/posted", endpoint, methods=["POST"])
+    async with served(app) as client:
+        got, head = await client.get("/got"), await client.head("/got/")
+        assert (head.status_code, head.content, dict(head.headers)) == (200, b"", dict(got.headers))
+        assert (await client.head("/nothing")).status_code == 404
+        refused = await client.head("/posted")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+        assert (await client.put("/got")).headers["allow"] == "GET, HEAD"
+
+
+async def test_head_of_a_stream_ends_it() -> None:
+    ended = asyncio.Event()
+
+    async def forever() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"more"
+                await asyncio.sleep(0)
+        finally:
+            ended.set()
+
+    async def endpoint(_: Request) -> Response:
+        return StreamingResponse(forever())
+
+    sent: list[Any] = []
+    answered = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await answered.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if message["type"] == "http.response.body":
+            answered.set()
+
+    scope = {"type": "http", "method": "HEAD", "path": "/", "raw_path": b"/", "query_string": b"", "headers": []}
+    async with asyncio.timeout(5):
+        await Front(Starlette(routes=[Route("/", endpoint)]))(scope, receive, send)
+    assert ended.is_set()
+    assert [message.get("body") for message in sent] == [None, b""]

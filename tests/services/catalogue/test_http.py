@@ -254,7 +254,7 @@ async def test_a_body_can_be_too_large(client: httpx.AsyncClient) -> None:
 async def test_other_methods_and_media_types_are_refused(client: httpx.AsyncClient) -> None:
     response = await client.put("/contests/x", json={})
     assert_problem(response, "method_not_allowed")
-    assert response.headers["allow"] == "DELETE, GET, PATCH"
+    assert response.headers["allow"] == "DELETE, GET, HEAD, PATCH"
     form = {"content-type": "application/x-www-form-urlencoded"}
     assert_problem(await client.post("/contests", content=b"a=1", headers=form), "unsupported_media_type")
     merge = {"content-type": "application/merge-patch+json; charset=utf-8"}

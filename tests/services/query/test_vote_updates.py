@@ -267,13 +267,14 @@ async def test_an_address_answers_with_and_without_a_trailing_slash_and_to_get_a
     for path in ("/contests/song/vote_updates", "/contests/song/vote_updates/"):
         assert (await world.get(path, key)).status_code == 200
     response = await world.client.post("/contests/song/vote_updates", headers={"authorization": f"Bearer {key}"})
-    assert (response.status_code, response.headers["allow"]) == (405, "GET")
+    assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD")
 
 
 async def test_the_hot_route_is_documented_like_the_others(world: World) -> None:
     document = (await world.client.get("/openapi.json")).json()
     operation = document["paths"]["/contests/{contest_key}/vote_updates"]["get"]
-    assert {p["name"] for p in operation["parameters"]} == {"contest_key", "sources", "min_position"}
+    own = [parameter for parameter in operation["parameters"] if "name" in parameter]
+    assert {parameter["name"] for parameter in own} == {"contest_key", "sources", "min_position"}
     schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
     assert schema == {"$ref": "#/components/schemas/VoteCount"}
     assert {"304", "401", "403", "404", "422", "503"} <= set(operation["responses"])
