@@ -18,6 +18,7 @@ from libs.web.document import DocumentedApp
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_routes
 from libs.web.hot import HotRoute
+from libs.web.pages import page_routes
 
 DRAIN_S = 10
 """How long requests that are under way may go on after the signal to stop."""
@@ -43,7 +44,7 @@ class Surface:
 
 def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAPI:
     """One app of several surfaces, with health routes over all their checks; wrap it in `Front` to serve it."""
-    app = DocumentedApp(title=title, redirect_slashes=False, **options)
+    app = DocumentedApp(title=title, redirect_slashes=False, docs_url=None, redoc_url=None, **options)
     handle_errors(app)
     checks: dict[str, Check] = {}
     for surface in surfaces:
@@ -54,6 +55,7 @@ def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAP
             app.include_router(router)
         app.router.routes.extend(surface.routes)
     app.router.routes.extend(health_routes(checks))
+    app.router.routes.extend(page_routes(title))
     return app
 
 

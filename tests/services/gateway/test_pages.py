@@ -1,0 +1,60 @@
+"""The description's pages: everything that they load comes from the same origin."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from libs.web.asgi import Front
+from services.gateway.app import build
+
+FOREIGN = re.compile(r"(?:https?:)?//[a-z0-9.-]+", re.IGNORECASE)
+NAMED = re.compile(r"(?:src|href|spec-url)=\"([^\"]+)\"")
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=Front(build([])))
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/", "/redoc"])
+async def test_a_page_names_no_foreign_host_and_all_that_it_names_is_there(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    page = await client.get(path)
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert not FOREIGN.findall(page.text)
+    named = NAMED.findall(page.text)
+    assert len(named) >= 2
+    for address in named:
+        assert urlsplit(address).path.startswith("/")
+        found = await client.get(address)
+        assert (found.status_code, len(found.content) > 100) == (200, True), address
+
+
+async def test_pages_run_no_script_of_their_own_and_load_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+    for path in ("/docs", "/redoc"):
+        page = await client.get(path)
+        assert not re.search(r"<script(?![^>]*\ssrc=)", page.text)
+        policy: dict[str, Any] = {
+            name: sources
+            for name, *sources in (part.split() for part in page.headers["content-security-policy"].split(";"))
+        }
+        assert policy["default-src"] == ["'none'"]
+        assert policy["script-src"] == policy["connect-src"] == ["'self'"]
+        assert not any(FOREIGN.match(source) for sources in policy.values() for source in sources)
+
+
+async def test_the_start_script_reads_our_description(client: httpx.AsyncClient) -> None:
+    assert '"/openapi.json"' in (await client.get("/docs/start.js")).text
+    assert (await client.get("/openapi.json")).json()["info"]["title"] == "Tallykeeper"
+
+
+async def test_there_are_no_other_assets(client: httpx.AsyncClient) -> None:
+    for path in ("/docs/assets/nothing.js", "/docs/assets/../core.py", "/docs/assets/%2e%2e/core.py"):
+        assert (await client.get(path)).status_code == 404, path
