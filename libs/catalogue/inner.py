@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Final
 
+from libs.catalogue.schemas.base import Members
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import timestamp
 
@@ -15,10 +16,10 @@ Raises `ValidationFailed`.
 """
 
 KEY_BYTES: Final = 12
-_OWN: Final = ("key", "created", "updated")
+_OWN: Final = {"key", "created", "updated"}
 
 
-def keyed(name: str) -> Arrange:
+def keyed(name: str, schema: type[Members]) -> Arrange:
     """Of the items of list `name`, each with a key and times of its own.
 
     An item of a change that brings a known key is that one, changed; without a key it is new.
@@ -35,7 +36,7 @@ def keyed(name: str) -> Arrange:
             elif key is not None and key not in known:
                 problems.append(Problem(f"/{name}/{index}/key", "is unknown; leave it out to add one"))
             else:
-                _stamp(item, known.get(key or ""), at)
+                _complete(schema, known.get(key or ""), item, at)
                 taken.add(item["key"])
         if problems:
             raise ValidationFailed(problems)
@@ -43,7 +44,7 @@ def keyed(name: str) -> Arrange:
     return arrange
 
 
-def stamped(*path: str, default: Document | None = None) -> Arrange:
+def stamped(*path: str, schema: type[Members], default: Document | None = None) -> Arrange:
     """Of the object that `path` leads to, when it was changed last, if ever; a `default` makes it always there."""
 
     def arrange(before: Document | None, after: Document, at: int) -> None:
@@ -52,28 +53,27 @@ def stamped(*path: str, default: Document | None = None) -> Arrange:
             own = after[path[0]] = dict(default)
         if own is None:
             return
-        old = _at(before or {}, path) or {}
-        own.pop("updated", None)
-        if _content(old) != _content(own):
-            own["updated"] = timestamp(at)
-        elif "updated" in old:
-            own["updated"] = old["updated"]
+        old = _at(before or {}, path)
+        is_new = old is None and default is not None
+        changed = is_new or not _same(schema, old or {}, own)
+        own["updated"] = timestamp(at) if changed else (old or {}).get("updated")
 
     return arrange
 
 
-def _stamp(item: Document, old: Document | None, at: int) -> None:
-    """Complete an item, which was `old`."""
+def _complete(schema: type[Members], old: Document | None, item: Document, at: int) -> None:
+    """Give an item, which was `old`, what is the server's."""
     now = timestamp(at)
-    own = {"key": secrets.token_hex(KEY_BYTES), "created": now, "updated": now}
-    if old is not None:
-        own |= {"key": old["key"], "created": old["created"]}
-        own |= {"updated": old["updated"]} if _content(old) == _content(item) else {}
-    item |= own
+    if old is None:
+        item |= {"key": secrets.token_hex(KEY_BYTES), "created": now, "updated": now}
+    else:
+        item |= {name: old[name] for name in _OWN} | ({} if _same(schema, old, item) else {"updated": now})
 
 
-def _content(part: Document) -> Document:
-    return {name: value for name, value in part.items() if name not in _OWN}
+def _same(schema: type[Members], one: Document, other: Document) -> bool:
+    """Whether both read alike, but for what is the server's."""
+    shown = [schema.model_validate(part).model_dump(exclude=_OWN) for part in (one, other)]
+    return shown[0] == shown[1]
 
 
 def _at(document: Document, path: tuple[str, ...]) -> Document | None:

@@ -13,13 +13,13 @@ from typing import Final
 from libs.catalogue import closing, inner
 from libs.catalogue.errors import StatusTransition
 from libs.catalogue.examples import EXAMPLES
-from libs.catalogue.schemas.app import App
+from libs.catalogue.schemas.app import App, CloudSettings
 from libs.catalogue.schemas.content import Article, Feed, Survey
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.convention import Convention, Timeslot
-from libs.catalogue.schemas.media import File, Image
+from libs.catalogue.schemas.media import Access, File, Image, PublicAccess
 from libs.catalogue.schemas.participant import Participant
-from libs.catalogue.schemas.shop import Shop
+from libs.catalogue.schemas.shop import Package, Shop
 from libs.catalogue.schemas.vote_source import StoredVoteSource
 from libs.catalogue.table import OPERATIONS, Document, Offer, Reference, Resource, Table
 from libs.contracts.catalogue import Stored
@@ -62,7 +62,7 @@ def _shop(name: str, singular: str) -> Resource:
         schema=Shop,
         example=EXAMPLES["shops"],
         references=(Reference("/article", "articles"), IMAGE),
-        arrange=inner.keyed("packages"),
+        arrange=inner.keyed("packages", Package),
     )
 
 
@@ -148,7 +148,7 @@ APPS: Final = Resource(
     schema=App,
     example=EXAMPLES["apps"],
     references=(Reference("/master_shop_key", "master_shops"), IMAGE, Reference("/toolbar/image/key", "images")),
-    arrange=inner.stamped("config", "cloud_settings"),
+    arrange=inner.stamped("config", "cloud_settings", schema=CloudSettings),
 )
 
 SURVEYS: Final = Resource(
@@ -175,7 +175,7 @@ FILES: Final = Resource(
     singular="file",
     schema=File,
     example=EXAMPLES["files"],
-    arrange=inner.stamped("access", default={"access": "private"}),
+    arrange=inner.stamped("access", schema=Access, default={"access": "private"}),
     operations=OPERATIONS - {"list"},
 )
 
@@ -184,7 +184,7 @@ IMAGES: Final = Resource(
     singular="image",
     schema=Image,
     example=EXAMPLES["images"],
-    arrange=inner.stamped("access", default={"access": "public"}),
+    arrange=inner.stamped("access", schema=PublicAccess, default={"access": "public"}),
     operations=frozenset({"get", "delete"}),
 )
 

@@ -32,8 +32,11 @@ def read(row: Resource) -> Schema:
     """What a read answers."""
     schema = row.schema.model_json_schema(mode="serialization")
     schema.pop("additionalProperties", None)
-    own: Schema = {"key": {"type": "string"}}
-    times: Schema = {"created": TIME, "updated": TIME}
+    own: Schema = {"key": {"type": "string", "description": "The record's own; it never changes."}}
+    times: Schema = {
+        "created": TIME | {"description": "When it was made."},
+        "updated": TIME | {"description": "When it was changed last."},
+    }
     schema["properties"] = own | schema["properties"] | dict(row.computed_members) | times
     example = {"key": EXAMPLE_KEY} | row.example | {"created": EXAMPLE_TIME, "updated": EXAMPLE_TIME}
     return named(f"{row.schema.__name__}Record", schema | {"examples": [example]}, "Record")
@@ -45,8 +48,8 @@ def listed(row: Resource) -> Schema:
         "type": "object",
         "required": ["data", "has_more", "next"],
         "properties": {
-            "data": {"type": "array", "items": read(row)},
-            "has_more": {"type": "boolean"},
+            "data": {"type": "array", "items": read(row), "description": "Newest first."},
+            "has_more": {"type": "boolean", "description": "Whether there is another page."},
             "next": {"type": ["string", "null"], "description": "Give it back as `?next=`."},
         },
     }

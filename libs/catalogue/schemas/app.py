@@ -1,6 +1,6 @@
 """An app: how it is built, what it shows, who may log in."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -54,6 +54,8 @@ class Build(Members):
 
 
 class CloudSettings(Members):
+    ignored: ClassVar[frozenset[str]] = frozenset()
+
     region: str | None = Field(None, description="Where the app's cloud services run.")
     updated: ServerTime = Field(None, description="When the rest of this was changed last.")
 

@@ -74,7 +74,7 @@ class Silver(Members):
 
 class SubRating(Members):
     sub_rating_id: PartId = Field(description="The account's own; once in the list.")
-    title: str = Field("", description="Shown to people.")
+    title: Title = None
     max_votes: Scale | None = Field(None, description="The highest value; unset: as `max_rating`.")
     style: Style = Field({})
 
@@ -100,7 +100,7 @@ class OrderingPosition(Members):
     id: PartId = Field(description="The account's own; once in the list.")
     index: int | None = Field(None, description="Its place among the positions.")
     votes: PositionVotes = Field(1, description="What the participant at this position gets.")
-    title: str = Field("", description="Shown to people.")
+    title: Title = None
     style: Style = Field({})
     icon: Icon = Field({})
 

@@ -11,6 +11,8 @@ Readers = Annotated[Literal["private", "public"], Field(description="Who may rea
 
 
 class Access(Members):
+    ignored: ClassVar[frozenset[str]] = frozenset()
+
     access: Readers = "private"
     updated: ServerTime = Field(None, description="When `access` was changed last.")
 

@@ -1,0 +1,103 @@
+"""Records of every resource made over HTTP, out of rows of the specification's table."""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.e2e.current_api.kinds import ITEMS, PART, SERVER, Key, Kind
+from tests.e2e.current_api.specification import FIELDS
+
+Document = dict[str, Any]
+Keys = Mapping[str, tuple[str, str]]
+
+MINIMUM: dict[str, Document] = {
+    "files": {"filename": "a.txt", "file_extension": "txt", "file_type": "text/plain"},
+}
+ITEM: dict[str, Document] = {
+    "days": {"id": "one"},
+    "venues": {"id": "one"},
+    "sub_rating_configs": {"sub_rating_id": "one"},
+    "positions": {"id": "one"},
+}
+"""The least that an item of a list may be."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """The API, and two records of each resource that others refer to."""
+
+    client: httpx.AsyncClient
+    keys: Keys
+
+    async def create(self, resource: str, body: Document) -> httpx.Response:
+        where = f"/{resource}"
+        if resource == "surveys":
+            where = f"/surveys/{uuid.uuid4().hex}"
+        elif resource == "timeslots":
+            where = f"/conventions/{self.keys['conventions'][0]}/timeslots"
+        return await self.client.post(where, json=body)
+
+    async def made(self, resource: str, body: Document) -> Document:
+        answer = await self.create(resource, body)
+        assert answer.status_code == 201, answer.text
+        record: Document = answer.json()
+        return record
+
+    async def patch(self, resource: str, key: str, patch: Document) -> httpx.Response:
+        return await self.client.patch(f"/{resource}/{key}", json=patch)
+
+    async def read(self, resource: str, key: str) -> Document:
+        answer = await self.client.get(f"/{resource}/{key}")
+        assert answer.status_code == 200, answer.text
+        record: Document = answer.json()
+        return record
+
+    def body(self, resource: str, values: Mapping[str, Any]) -> Document:
+        """A body with a value at each pointer, and what a body needs at least."""
+        body = copy.deepcopy(MINIMUM.get(resource, {}))
+        for path, value in values.items():
+            _put(body, path.split("/"), self.named(value))
+        return body
+
+    def named(self, value: Any) -> Any:
+        """The value with real keys in place of `Key`."""
+        match value:
+            case Key():
+                return self.keys[value.resource][value.number]
+            case dict():
+                return {name: self.named(item) for name, item in value.items()}
+        return value
+
+
+def values_of(resource: str, value: Callable[[Kind], Any]) -> dict[str, Any]:
+    """`value` of each row that is neither the server's nor made of other rows."""
+    return {path: value(kind) for path, kind in leaves(resource)}
+
+
+def leaves(resource: str) -> Iterator[tuple[str, Kind]]:
+    return ((path, kind) for path, kind in FIELDS[resource].items() if kind not in (PART, ITEMS, SERVER))
+
+
+def at(record: Document, path: str) -> Any:
+    """What stands there; of lists, in their first item."""
+    found: Any = record
+    for step in path.split("/"):
+        found = found[0] if step == "*" else found[step]
+    return found
+
+
+def _put(body: Document, steps: list[str], value: Any) -> None:
+    name, *rest = steps
+    if not rest:
+        body[name] = value
+    elif rest[0] == "*":
+        [item] = body.setdefault(name, [copy.deepcopy(ITEM.get(name, {}))])
+        _put(item, rest[1:], value)
+    else:
+        _put(body.setdefault(name, {}), rest, value)

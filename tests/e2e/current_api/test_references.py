@@ -1,0 +1,99 @@
+"""What refers to other records firmly: they must be there, and cannot go. The rows of the table say which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from libs.catalogue.resources import PARTICIPANTS, RESOURCES
+from tests.e2e.current_api.kinds import Key
+from tests.e2e.current_api.records import Records, leaves
+from tests.e2e.current_api.specification import FIELDS
+from tests.support.voting import code
+
+FIRM = [
+    (resource, path, key)
+    for resource in FIELDS
+    for path, kind in leaves(resource)
+    for key in (kind.first, *(kind.first.values() if isinstance(kind.first, dict) else ()))
+    if isinstance(key, Key)
+]
+WHOLE = [row for row in FIRM if row[2].resource not in ("days", "venues", "images")]
+
+
+def test_the_table_s_references_are_those_that_are_proven_here() -> None:
+    proven = {(resource, f"/{path}") for resource, path, _ in FIRM}
+    rows = {
+        (row.name, reference.at.removesuffix("/key")) for row in RESOURCES.values() for reference in row.references
+    }
+    assert rows - {(PARTICIPANTS.name, "/image_key")} == proven
+
+
+@pytest.mark.parametrize(("resource", "path", "key"), WHOLE, ids=str)
+async def test_what_is_referred_to_goes_only_when_nobody_refers_to_it(
+    records: Records, resource: str, path: str, key: Key
+) -> None:
+    target = f"/{key.resource}/{(await records.made(key.resource, {}))['key']}"
+    name = target.rsplit("/", 1)[1]
+    value: Any = name if isinstance(dict(leaves(resource))[path].first, Key) else {"key": name}
+    made = await records.made(resource, records.body(resource, {path: value}))
+    refused = await records.client.delete(target)
+    assert code(refused) == (409, "in_use")
+    assert refused.json()["referrers"] == [{"resource": resource, "key": made["key"]}]
+    answer = await records.patch(resource, made["key"], records.body(resource, {path: None}))
+    assert answer.status_code == 200
+    assert (await records.client.delete(target)).status_code == 204
+    assert (await records.create(resource, records.body(resource, {path: value}))).status_code == 422
+
+
+@pytest.mark.parametrize("member", ["day_id", "venue_id"])
+async def test_a_day_or_venue_with_timeslots_stays(records: Records, member: str) -> None:
+    parts = {"day_id": "days", "venue_id": "venues"}[member]
+    schedule = await records.made("conventions", {parts: [{"id": "one"}, {"id": "two"}]})
+    where = f"/conventions/{schedule['key']}"
+    slot = (await records.client.post(f"{where}/timeslots", json={member: "one"})).json()
+    for patch in ({parts: [{"id": "two"}]}, {parts: None}):
+        refused = await records.client.patch(where, json=patch)
+        assert code(refused) == (409, "in_use")
+        assert refused.json()["referrers"] == [{"resource": "timeslots", "key": slot["key"]}]
+    kept = await records.client.patch(where, json={parts: [{"id": "one", "title": "renamed"}]})
+    assert kept.status_code == 200
+    assert (await records.client.patch(f"/timeslots/{slot['key']}", json={member: None})).status_code == 200
+    assert (await records.client.patch(where, json={parts: []})).status_code == 200
+
+
+async def test_a_day_of_another_schedule_is_none(records: Records) -> None:
+    one = await records.made("conventions", {"days": [{"id": "one"}]})
+    other = await records.made("conventions", {"days": [{"id": "other"}]})
+    for wrong in ("other", f"{other['key']}/other", f"../{other['key']}/other"):
+        answer = await records.client.post(f"/conventions/{one['key']}/timeslots", json={"day_id": wrong})
+        assert [error["pointer"] for error in answer.json()["errors"]] == ["/day_id"]
+
+
+async def test_a_schedule_goes_with_its_timeslots(records: Records) -> None:
+    article = await records.made("articles", {})
+    schedule = await records.made("conventions", {"days": [{"id": "one"}]})
+    where = f"/conventions/{schedule['key']}"
+    body = {"day_id": "one", "article": article["key"]}
+    slots = [(await records.client.post(f"{where}/timeslots", json=body)).json()["key"] for _ in range(2)]
+    assert code(await records.client.delete(f"/articles/{article['key']}")) == (409, "in_use")
+    assert (await records.client.delete(where)).status_code == 204
+    for gone in (where, f"{where}/timeslots", *(f"/timeslots/{slot}" for slot in slots)):
+        assert (await records.client.get(gone)).status_code == 404
+    assert (await records.client.delete(f"/articles/{article['key']}")).status_code == 204
+
+
+async def test_every_reference_to_nothing_is_named(records: Records) -> None:
+    body = {"article": "nothing", "image": {"key": "nowhere"}}
+    answer = await records.create("shops", body)
+    assert code(answer) == (422, "validation_failed")
+    assert {error["pointer"] for error in answer.json()["errors"]} == {"/article", "/image/key"}
+    free = {"navigation": {"article": "nothing", "key": "nowhere"}, "content": [{"image": {"key": "nowhere"}}]}
+    assert (await records.create("articles", free)).status_code == 201
+
+
+async def test_an_article_may_be_its_own_template_and_go(records: Records) -> None:
+    key = (await records.made("articles", {}))["key"]
+    assert (await records.patch("articles", key, {"origin_template": key})).status_code == 200
+    assert (await records.client.delete(f"/articles/{key}")).status_code == 204

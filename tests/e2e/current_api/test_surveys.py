@@ -1,0 +1,97 @@
+"""Surveys live at keys that the account gives."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+import pytest
+
+from services.operations.stack.supervisor import Supervisor
+from tests.e2e.current_api.records import Records
+from tests.support.purchasing import client_with
+from tests.support.voting import code
+
+
+def an_address() -> str:
+    return f"/surveys/{uuid.uuid4().hex}"
+
+
+async def test_a_post_creates_then_replaces(records: Records) -> None:
+    where = an_address()
+    made = await records.client.post(where, json={"title": "One", "tags": ["a"]})
+    survey = made.json()
+    assert (made.status_code, made.headers["location"]) == (201, where)
+    assert where.endswith(survey["key"])
+    replaced = await records.client.post(f"{where}/", json={"title": "Two"})
+    assert (replaced.status_code, replaced.json()["title"], replaced.json()["tags"]) == (200, "Two", [])
+    assert replaced.json()["created"] == survey["created"] < replaced.json()["updated"]
+    assert replaced.headers["etag"] != made.headers["etag"]
+    same = await records.client.post(where, json={"title": "Two"})
+    assert same.status_code == 200
+    assert (await records.client.get(where)).json() == same.json()
+    assert (await records.client.delete(where)).status_code == 204
+    assert (await records.client.post(where, json={})).status_code == 201
+
+
+async def test_there_is_no_post_to_all_surveys(records: Records) -> None:
+    for where in ("/surveys", "/surveys/"):
+        refused = await records.client.post(where, json={})
+        assert code(refused) == (405, "method_not_allowed")
+        assert refused.headers["allow"] == "GET"
+
+
+@pytest.mark.parametrize("key", ["a b", "a%2Fb%00", "é", "x" * 131, "a:b"])
+async def test_what_is_no_key_is_refused(records: Records, key: str) -> None:
+    answer = await records.client.post(f"/surveys/{key}", json={})
+    assert answer.status_code in (404, 422)
+    assert answer.status_code == 422 or "%2F" in key
+
+
+async def test_wrong_bodies_are_refused_and_change_nothing(records: Records) -> None:
+    where = an_address()
+    for wrong in ({"title": 5}, {"image": {"key": "nothing"}}):
+        assert code(await records.client.post(where, json=wrong)) == (422, "validation_failed")
+    assert (await records.client.get(where)).status_code == 404
+    made = await records.client.post(where, json={})
+    assert code(await records.client.post(where, json={"image": {"key": "nothing"}})) == (422, "validation_failed")
+    assert (await records.client.get(where)).json() == made.json()
+
+
+async def test_an_idempotency_key_answers_the_first_time_again(records: Records) -> None:
+    where = an_address()
+    first, second = ({"Idempotency-Key": uuid.uuid4().hex} for _ in range(2))
+    made = await records.client.post(where, json={"title": "One"}, headers=first)
+    replaced = await records.client.post(where, json={"title": "Two"}, headers=second)
+    for headers, before in ((first, made), (second, replaced)):
+        again = await records.client.post(where, json={"title": before.json()["title"]}, headers=headers)
+        assert again.headers["idempotent-replayed"] == "true"
+        assert (again.status_code, again.json()) == (before.status_code, before.json())
+        assert again.headers["etag"] == before.headers["etag"]
+        other = await records.client.post(where, json={"title": "Other"}, headers=headers)
+        assert code(other) == (422, "idempotency_key_reused")
+    assert (await records.client.get(where)).json() == replaced.json()
+
+
+async def test_many_posts_at_once_make_one_survey(records: Records) -> None:
+    where = an_address()
+    answers = await asyncio.gather(
+        *(records.client.post(where, json={"custom_data": {"n": number}}) for number in range(8))
+    )
+    assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
+    assert len({answer.json()["created"] for answer in answers}) == 1
+    assert (await records.client.get(where)).json() in [answer.json() for answer in answers]
+
+
+async def test_two_accounts_have_surveys_of_the_same_key(records: Records, stack: Supervisor) -> None:
+    where = an_address()
+    mine = (await records.client.post(where, json={"title": "Mine"})).json()
+    async with await client_with(stack, uuid.uuid4().hex, "content:read", "content:write") as other:
+        assert (await other.get(where)).status_code == 404
+        theirs = await other.post(where, json={"title": "Theirs"})
+        assert theirs.status_code == 201
+        assert (await records.client.get(where)).json() == mine
+        assert (await records.client.delete(where)).status_code == 204
+        assert (await other.get(where)).json() == theirs.json()
+        assert (await other.patch(where, json={"title": "Still"})).status_code == 200
+        assert (await other.delete(where)).status_code == 204
