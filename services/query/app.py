@@ -8,11 +8,13 @@ from libs.contracts.topics import catalogue_topic, test_world
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
+from libs.views.timeline import Timeline
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Surface
 from services.query.legacy import LegacyReads
 from services.query.participants import ParticipantCounts
+from services.query.past import PastCounts
 from services.query.positions import PositionWatch
 from services.query.public_results import PublicResults
 from services.query.receipts import Receipts
@@ -44,7 +46,8 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
 
     production = world(settings.namespace, settings.partitions)
     test = world(test_world(settings.namespace), NO_VOTES)
-    counts = VoteUpdates(production.auth, production.snapshots, settings.partitions, wait_s)
+    past = PastCounts(Timeline(valkey, settings.namespace))
+    counts = VoteUpdates(production.auth, production.snapshots, past, settings.partitions, wait_s)
     receipts = Receipts(open_store(settings.storage_url))
     public = PublicResults(production.catalogue, production.snapshots, receipts)
 

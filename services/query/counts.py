@@ -1,7 +1,7 @@
 """One contest's counts over all partitions, of which only those that changed are fetched again."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from libs.results.counts import NO_RATINGS, NOTHING, Counts
@@ -48,17 +48,37 @@ class ContestSums:
         return bool(changed)
 
     @property
+    def parts(self) -> tuple[ContestCounts, ...]:
+        """What is summed up, by partition: all of them once refreshed."""
+        return tuple(part for part in self._parts if part is not None)
+
+    @property
     def counts(self) -> Counts:
         """The sums as they are; later refreshes do not change them."""
-        parts = {partition: part for partition, part in enumerate(self._parts) if part is not None}
-        return Counts(
-            figures=self._figures,
-            ratings=self._ratings,
-            sources={name: source for part in parts.values() for name, source in part.sources.items()},
-            positions={partition: part.position.offset for partition, part in parts.items()},
-            closed=min((part.closed for part in parts.values()), default=0),
-            updated_ms=max((part.updated_ms for part in parts.values() if part.updated_ms), default=None),
-        )
+        return _counts(self._figures, self._ratings, self.parts)
+
+
+def sum_of(parts: Sequence[ContestCounts]) -> Counts:
+    """Of the parts of all partitions, in their order."""
+    figures: dict[tuple[str, str], Figures] = {}
+    ratings: dict[str, RatingSums] = {}
+    for part in parts:
+        _replace_figures(figures, {}, part.figures)
+        _replace_ratings(ratings, {}, part.ratings)
+    return _counts(figures, ratings, parts)
+
+
+def _counts(
+    figures: Mapping[tuple[str, str], Figures], ratings: Mapping[str, RatingSums], parts: Sequence[ContestCounts]
+) -> Counts:
+    return Counts(
+        figures=figures,
+        ratings=ratings,
+        sources={name: source for part in parts for name, source in part.sources.items()},
+        positions={partition: part.position.offset for partition, part in enumerate(parts)},
+        closed=min((part.closed for part in parts), default=0),
+        updated_ms=max((part.updated_ms for part in parts if part.updated_ms), default=None),
+    )
 
 
 def _went_back(held: ContestCounts | None, found: ContestCounts) -> bool:

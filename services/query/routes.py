@@ -21,6 +21,15 @@ MinPosition = Annotated[
     str | None,
     Query(description="A `Tally-Position`: wait until all before it is in, at most 5 s, then 503."),
 ]
+AsOf = Annotated[
+    str | None,
+    Query(
+        description="An RFC 3339 time: the counts as of the end of that minute, by when events came into the log. "
+        "Before the contest all is zero, in the future it is now. Who takes part, titles and mappings are as of "
+        "now, of a closed contest as of its closing. Who may see the counts now, may see these.",
+        json_schema_extra={"format": "date-time"},
+    ),
+]
 ReceiptOfVote = Annotated[
     str | None,
     Query(description="The `receipt` of a vote in this contest: opens what is `hidden_until_vote`."),
@@ -49,10 +58,13 @@ PUBLIC_HEADERS: Final[Schema] = {
 def count_route(serve: VoteUpdates) -> HotRoute:
     """The hot read."""
 
-    def vote_updates(contest_key: str, sources: SourcesFlag = False, min_position: MinPosition = None) -> None:
+    def vote_updates(
+        contest_key: str, sources: SourcesFlag = False, min_position: MinPosition = None, at: AsOf = None
+    ) -> None:
         """The contest's counts. While they are hidden, `results:read_hidden` is needed, too.
 
-        Catalogue changes show at once, votes within a tenth of a second or, with `min_position`, at once.
+        Catalogue changes show at once, votes within a tenth of a second or, with `min_position`, at once. With
+        `at`, `updated`, `Tally-Position` and `Tally-Final` are as of then, too.
         """
 
     return HotRoute(

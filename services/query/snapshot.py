@@ -1,6 +1,6 @@
 """A contest and its counts at one moment, and the answers made of them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from libs.results.counts import Counts
 from libs.results.results import Results, results_of
 from libs.tally.contest import Contest, Phase
 from libs.tally.figures import Figures
+from libs.views.states import ContestCounts
 from services.query.answers import Answer
 
 Render = Callable[["Snapshot"], Answer]
@@ -19,7 +20,7 @@ Render = Callable[["Snapshot"], Answer]
 @dataclass(frozen=True)
 class Snapshot:
     """`counts` over the records of `config`: `stored` is the contest's; `contest`, `record` and `sources` are made
-    of them.
+    of them. `parts` are what `counts` sum up, by partition.
 
     `phase` is the contest's when this was made.
     """
@@ -32,6 +33,7 @@ class Snapshot:
     config: ContestConfig
     phase: Phase
     counts: Counts = field(default_factory=Counts)
+    parts: Sequence[ContestCounts] = ()
     answers: dict[Render, Answer] = field(default_factory=dict)
 
     @cached_property

@@ -11,7 +11,6 @@ from libs.catalogue.contests import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.topics import Topic
-from libs.results.counts import Counts
 from libs.tally.errors import NotFound
 from libs.views.catalogue import Mark
 from services.query.counts import ContestSums, CountViews
@@ -122,7 +121,7 @@ class Snapshots:
             self._entries.pop((account, key), None)
             raise NotFound(f"There is no contest {key}.")
         if changed or snapshot is not before or snapshot.phase is not snapshot.contest.phase(now()):
-            snapshot = _counted(snapshot, entry.sums.counts)
+            snapshot = _counted(snapshot, entry.sums)
         entry.snapshot = snapshot
         pause_s = max(LEAST_INTERVAL_S, (loop.time() - began) * LOAD)
         entry.seen = seen
@@ -167,9 +166,10 @@ def _snapshot(account: str, config: ContestConfig) -> Snapshot | None:
     )
 
 
-def _counted(snapshot: Snapshot, counts: Counts) -> Snapshot:
+def _counted(snapshot: Snapshot, sums: ContestSums) -> Snapshot:
     """The snapshot with the counts as they are, and with the answers that it was asked for."""
-    counted = replace(snapshot, counts=counts, phase=snapshot.contest.phase(now()), answers={})
+    phase = snapshot.contest.phase(now())
+    counted = replace(snapshot, counts=sums.counts, parts=sums.parts, phase=phase, answers={})
     for render in snapshot.answers:
         counted.answer(render)
     return counted

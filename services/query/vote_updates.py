@@ -7,31 +7,41 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
+from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.tokens import decode_positions, encode_positions, merge_positions
+from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.conditions import not_modified
 from services.query.errors import ResultsHidden
+from services.query.past import PastCounts
 from services.query.record import vote_count, vote_count_by_source
 from services.query.snapshot import Snapshot
 from services.query.snapshots import NO_POSITIONS, Snapshots, covers, now
 
+LASTING: Final = b"private, max-age=60"
+"""`Cache-Control` of a minute that is complete: participants and mappings may still change."""
 BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Asked(NamedTuple):
-    """The query parameters: whether by source, and the positions that must be in."""
+    """The query parameters: whether by source, the positions that must be in, and the end of which minute (since
+    1970) is asked for, if not now."""
 
     sources: bool
     positions: Mapping[int, int]
+    minute: int | None
 
 
 class VoteUpdates:
     """Serves the vote count record of a contest."""
 
-    def __init__(self, auth: Authenticator, snapshots: Snapshots, partitions: int, wait_s: float) -> None:
+    def __init__(
+        self, auth: Authenticator, snapshots: Snapshots, past: PastCounts, partitions: int, wait_s: float
+    ) -> None:
         self._auth = auth
         self._snapshots = snapshots
+        self._past = past
         self._partitions = partitions
         self._wait_s = wait_s
 
@@ -41,13 +51,16 @@ class VoteUpdates:
         require(key, "results:read")
         asked = parse(scope["query_string"], self._partitions)
         contest = scope["path_params"]["contest_key"]
-        snapshot = await self._visible(key, contest, NO_POSITIONS)
+        present = await self._visible(key, contest, NO_POSITIONS)
         if asked.positions:
-            snapshot = await self._visible(key, contest, asked.positions)
+            present = await self._visible(key, contest, asked.positions)
+        snapshot = present if asked.minute is None else await self._past.as_of(present, asked.minute)
         answer = snapshot.answer(vote_count_by_source if asked.sources else vote_count)
         unchanged = not_modified(header(headers, b"if-none-match"), answer.tag)
         sent = answer.not_modified if unchanged else answer.headers
-        if asked.positions and not covers(snapshot.counts.positions, asked.positions):
+        if asked.minute is not None and is_complete(present, asked.minute):
+            sent = [(name, LASTING if name == b"cache-control" else value) for name, value in sent]
+        if snapshot is present and asked.positions and not covers(snapshot.counts.positions, asked.positions):
             # events that changed nothing of this contest lie between what is known and what was waited for
             reached = encode_positions(merge_positions([snapshot.counts.positions, asked.positions])).encode()
             sent = [(name, reached if name == b"tally-position" else value) for name, value in sent]
@@ -66,17 +79,28 @@ class VoteUpdates:
 def parse(query: bytes, partitions: int) -> Asked:
     """Raises `ValidationFailed`, naming the parameter; unknown ones are ignored."""
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
-    if "at" in given:
-        raise ValidationFailed([Problem("", "at: counts as of an earlier time are not available yet")])
     sources = BOOLEANS.get(given.get("sources", ["false"])[-1].lower())
     if sources is None:
         raise ValidationFailed([Problem("", "sources must be true or false")])
+    minute = _minute(given["at"][-1]) if "at" in given else None
     if "min_position" not in given:
-        return Asked(sources, NO_POSITIONS)
+        return Asked(sources, NO_POSITIONS, minute)
     try:
         positions = decode_positions(given["min_position"][-1])
     except ValueError as error:
         raise ValidationFailed([Problem("", f"min_position: {error}")]) from error
     if any(partition >= partitions for partition in positions):
         raise ValidationFailed([Problem("", "min_position names a partition that the votes log does not have")])
-    return Asked(sources, positions)
+    return Asked(sources, positions, minute)
+
+
+def is_complete(present: Snapshot, minute: int) -> bool:
+    """Whether no event of the minute is on its way any more: the views hold what came a minute after its end."""
+    return (present.counts.updated_ms or 0) >= (minute + 2) * MINUTE_MS
+
+
+def _minute(at: str) -> int:
+    try:
+        return microseconds(parse_timestamp(at)) // (1000 * MINUTE_MS)
+    except ValueError as error:
+        raise ValidationFailed([Problem("", f"at {error}")]) from error

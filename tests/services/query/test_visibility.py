@@ -179,6 +179,25 @@ async def test_each_reader_sees_what_visibility_phase_and_key_allow(
             assert await read(world, key) == (hidden if hidden_here else shown), (path, name)
 
 
+@pytest.mark.parametrize("phase", TIMES)
+@pytest.mark.parametrize("visibility", HIDDEN)
+async def test_what_was_is_hidden_from_those_from_whom_what_is_is_hidden(
+    world: World, visibility: str, phase: str
+) -> None:
+    await song(world, vote_visibility=visibility, **TIMES[phase])
+    await vote(world)
+    world.clock_ms += 600_000
+    await vote(world)
+    hides = phase in HIDDEN[visibility]
+    for name, permissions in KEYS.items():
+        key = await world.production.key(permissions=permissions)
+        refused = name == "editor" or (hides and name == "reader")
+        for at in ("2000-01-01T00:00:00Z", "2026-09-21T14:13:00Z", "2026-09-21T14:14:00Z", "2099-01-01T00:00:00Z"):
+            answer = await world.get(f"/contests/song/vote_updates/?sources=true&at={at}", key)
+            assert answer.status_code == (403 if refused else 200), (at, name)
+            assert ("count" in answer.json()) is not refused
+
+
 async def test_a_refusal_says_what_hides_the_counts(world: World) -> None:
     await song(world, vote_visibility="hidden_until_end")
     answers = [
@@ -246,6 +265,7 @@ async def answers_to(world: World, key: str) -> list[tuple[int, Any, str | None]
         "/contests/song/participants",
         "/participants/b",
         "/contests/song/vote_updates?sources=true",
+        "/contests/song/vote_updates?sources=true&at=2026-09-21T14:13:00Z",
         "/public/contests/song/results",
     ):
         found.append(await world.get(path, key))

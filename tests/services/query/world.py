@@ -136,7 +136,10 @@ class Catalogue:
 
 
 class World:
-    """`client` speaks to the service; `production` and `test` are the two catalogues."""
+    """`client` speaks to the service; `production` and `test` are the two catalogues.
+
+    `clock_ms` and the offset are an event's append time.
+    """
 
     def __init__(self, valkey: Coalescer, namespace: str, settings: Settings, client: httpx.AsyncClient) -> None:
         self.client = client
@@ -144,6 +147,7 @@ class World:
         self.views = VoteViews(valkey, namespace)
         self.production = Catalogue(valkey, namespace)
         self.test = Catalogue(valkey, test_world(namespace))
+        self.clock_ms = START_MS
         self._topic = votes_topic(namespace, settings.partitions)
         self._next: dict[int, int] = defaultdict(int)
         self._ids = 0
@@ -181,7 +185,7 @@ class World:
             partition = self._topic.partition_of(source_log_key(event.contest, event.source))
         assert partition is not None
         offset = self._next[partition]
-        item = FoldInput(event, offset, START_MS + offset)
+        item = FoldInput(event, offset, self.clock_ms + offset)
         await self.views.apply(partition, Position("log", offset), [item], offset + 1)
         self._next[partition] = offset + 1
         return encode_positions({partition: offset + 1})

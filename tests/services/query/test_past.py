@@ -1,0 +1,216 @@
+"""`?at=`: the record as it was at the end of a minute, by the records of the catalogue as of now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from libs.contracts.log import Position
+from libs.contracts.topics import catalogue_topic, votes_topic
+from libs.tally.errors import timestamp
+from libs.tally.events import Rating
+from libs.views.generations import Generations
+from libs.views.states import ContestCounts, FoldInput
+from libs.views.timeline import MINUTE_MS, Timeline
+from libs.views.votes import VoteViews
+from services.query.past import PastCounts
+from services.query.positions import PositionWatch
+from services.query.snapshots import Snapshots
+from tests.services.query.world import PARTITIONS, START_MS, World, closed_contest, contest
+from tests.support.builders import a_removal
+
+PATH = "/contests/song/vote_updates?sources=true"
+START = START_MS // MINUTE_MS
+
+
+async def song(world: World, **fields: Any) -> str:
+    await world.production.create("contests", "song", contest() | fields)
+    for participant in "ab":
+        await world.production.enter("song", participant)
+    await world.production.register("song", "sms", title="Sms", mapping={"A": "a", "B": "b"})
+    return await world.production.key()
+
+
+async def at(world: World, key: str, minute: int, second: float = 0.0, **headers: str) -> httpx.Response:
+    """The answer for a moment of the minute, counted from the first vote's."""
+    moment = timestamp(int(((START + minute) * 60 + second) * 1_000_000))
+    return await world.get(f"{PATH}&at={moment}", key, **headers)
+
+
+async def count_at(world: World, key: str, minute: int) -> int:
+    answer = await at(world, key, minute)
+    assert answer.status_code == 200, answer.text
+    count: int = answer.json()["count"]
+    return count
+
+
+async def voted(world: World, *minutes: int) -> None:
+    """A vote in each of these minutes, from the first vote's, all in one partition."""
+    for minute in minutes:
+        world.clock_ms = START_MS + minute * MINUTE_MS
+        await world.vote("a", voter="ann")
+
+
+async def test_every_minute_is_answered_as_at_its_end(world: World) -> None:
+    key = await song(world)
+    then: list[httpx.Response] = []
+    for minute in range(12):
+        world.clock_ms = START_MS + minute * MINUTE_MS
+        if minute % 3 < 2:
+            await world.vote("ab"[minute % 2], 1 + minute, voter=f"voter {minute // 2}", anonymous=minute % 4 == 0)
+            await world.report("sms", ("A", minute, minute // 2, 1), ("B", 3, 3, 0))
+        if minute == 7:
+            await world.fold(a_removal("v1", voter="voter 0", contest="song", anonymous=True))
+        if minute == 10:
+            await world.vote("a", 2, voter="voter 1", source="c-paid")
+        then.append(await world.get(f"{PATH}&min_position={world.head()}", key))
+    await world.vote("b", voter="the last")
+    assert len({answer.content for answer in then}) == 8
+    for minute, answer in enumerate(then[:-1]):
+        for second in (0.0, 59.999999):
+            found = await at(world, key, minute, second)
+            assert found.json() == answer.json(), minute
+            assert found.headers["tally-final"] == "provisional"
+    positions = [(await at(world, key, minute)).headers["tally-position"] for minute in (0, 11)]
+    assert positions == [then[0].headers["tally-position"], (await world.get(PATH, key)).headers["tally-position"]]
+
+
+async def test_ratings_are_those_of_then(world: World) -> None:
+    key = await song(world, contest_type="rating")
+    then = []
+    for minute in range(4):
+        world.clock_ms = START_MS + minute * MINUTE_MS
+        rated = Rating(minute * 500_000, (("voice", minute * 1_000_000),))
+        position = await world.vote("a", form="rating", rating=rated, max_participant=1)
+        then.append(await world.counts(key, position=position))
+    assert [record["rating"]["average"] for record in then] == [0.0, 0.5, 1.0, 1.5]
+    assert [(await at(world, key, minute)).json() for minute in range(4)] == then
+
+
+async def test_before_the_contest_all_is_zero_and_the_future_is_now(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0, 5)
+    now = await world.counts(key, position=world.head())
+    for moment in ("0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "2026-09-21T14:12:59.999999Z"):
+        record = (await world.get(f"{PATH}&at={moment}", key)).json()
+        assert record["count"] == record["unique_voter_count"] == record["participants"]["a"]["count"] == 0
+        assert record["updated"] == record["created"]
+        assert set(record["participants"]) == {"a", "b"}
+    for moment in ("2026-09-21T14:18:00Z", "9999-12-31T23:59:59Z", "2026-09-21T16:18:59%2B02:00"):
+        assert (await world.get(f"{PATH}&at={moment}", key)).json() == now
+
+
+async def test_who_takes_part_and_what_ids_mean_is_as_of_now(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0)
+    await world.report("sms", ("A", 10, 1, 0))
+    await voted(world, 3)
+    assert await count_at(world, key, 1) == 11
+    await world.production.change("vote_sources", "song~sms", {"title": "Sms", "mapping": {"A": "b"}}, "song")
+    found = (await at(world, key, 1)).json()
+    assert [found["participants"][name]["count"] for name in "ab"] == [1, 10]
+    await world.production.change("participants", "b", {"status": "rejected"}, "song")
+    assert await count_at(world, key, 1) == 1
+    assert set((await at(world, key, 1)).json()["participants"]) == {"a"}
+
+
+async def test_a_reader_may_wait_for_a_position_first(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0)
+    await world.counts(key, position=world.head())
+    await voted(world, 0, 2)
+    found = await world.get(f"{PATH}&at=2026-09-21T14:13:00Z&min_position={world.head()}", key)
+    assert found.json()["count"] == 2
+    assert found.headers["tally-position"] != world.head()
+
+
+async def test_a_minute_that_is_complete_may_be_kept_longer_than_one_that_runs(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0, 1, 4)
+    await world.counts(key, position=world.head())
+    answers = [await at(world, key, minute) for minute in range(6)]
+    assert [answer.headers["cache-control"] for answer in answers] == ["private, max-age=60"] * 3 + [
+        "private, max-age=1"
+    ] * 3
+    for minute, answer in enumerate(answers):
+        again = await at(world, key, minute, **{"if-none-match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["cache-control"] == answer.headers["cache-control"]
+    assert len({answer.headers["etag"] for answer in answers}) == 3
+
+
+async def test_what_lies_behind_the_close_is_final(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0)
+    await world.production.change("contests", "song", closed_contest("ab"), "song")
+    world.clock_ms = START_MS + 3 * MINUTE_MS
+    await world.close()
+    await voted(world, 6)
+    await world.counts(key, position=world.head())
+    finals = [(await at(world, key, minute)).headers["tally-final"] for minute in (0, 2, 3, 4, 6, 9)]
+    assert finals == ["provisional"] * 2 + ["final"] * 4
+    assert await count_at(world, key, 4) == 1
+
+
+async def test_a_swap_of_generations_is_seen_in_the_past_too(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0, 1, 2)
+    await world.counts(key, position=world.head())
+    assert await count_at(world, key, 1) == 2
+    topic = votes_topic(world.settings.namespace, PARTITIONS)
+    generations = Generations(world.views._valkey, world.settings.namespace, "votes", topic)
+    partition = topic.partition_of(world.cast("a").voter)
+    assert await generations.open(partition, 2)
+    rebuilt = VoteViews(world.views._valkey, world.settings.namespace, generation=2)
+    casts = [FoldInput(world.cast("a", 5), at, START_MS + at * MINUTE_MS) for at in range(3)]
+    await rebuilt.apply(partition, Position("log", 0), casts, 3)
+    assert (await generations.swap(partition, 2)).done
+    await world.vote("b", voter="ann")
+    await world.counts(key, position=world.head())
+    assert await count_at(world, key, 1) == 10
+
+
+async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0, 1, 2)
+    await world.counts(key, position=world.head())
+    topic = votes_topic(world.settings.namespace, PARTITIONS)
+    partition = topic.partition_of(world.cast("a").voter)
+    position = f"{world.settings.namespace}:{{{partition}}}:g1:position"
+    await world.views._valkey.call("HSET", position, "offset", 1)
+    lost = await at(world, key, 0)
+    assert (lost.status_code, lost.json()["code"]) == (503, "views_unavailable")
+    await world.views._valkey.call("HSET", position, "offset", 3)
+    assert await count_at(world, key, 0) == 1
+
+
+class Counting(Timeline):
+    """Of how many parts it was asked."""
+
+    asked = 0
+
+    async def counts_at(self, partition: int, contest: str, minute: int) -> ContestCounts:
+        self.asked += 1
+        return await super().counts_at(partition, contest, minute)
+
+
+async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(world: World) -> None:
+    await song(world)
+    await voted(world, *range(8))
+    views, namespace = world.views, world.settings.namespace
+    topic = catalogue_topic(namespace)
+    catalogue = world.production.views
+    snapshots = Snapshots(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
+    timeline = Counting(views._valkey, namespace)
+    past = PastCounts(timeline, most_figures=12)
+
+    async def asks(minute: int) -> int:
+        before, present = timeline.asked, await snapshots.get("acme", "song")
+        assert (await past.as_of(present, START + minute)).counts.at("a", "").count == minute + 1
+        return timeline.asked - before
+
+    assert [await asks(minute) for minute in (0, 0, 1, 2, 0, 3, 1, 1, 0)] == [1, 0, 1, 1, 0, 1, 1, 0, 0]
+    assert await asks(7) == 0
+    await world.vote("b", voter="bob")
+    assert await asks(1) == 0
