@@ -17,6 +17,7 @@ from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
+from libs.tally.events import Event
 from libs.tally.figures import Figures
 from libs.tally.standing import VoteStatus
 from libs.tally.tallies import ContestTally, PartitionTally
@@ -158,7 +159,7 @@ async def test_at_the_end_of_every_minute_it_is_the_fold_of_what_came_until_then
 
 def an_evening() -> list[LogRecord]:
     """A vote a minute, and a report each other minute."""
-    events = []
+    events: list[Event] = []
     for number in range(10):
         events.append(a_cast("ab"[number % 2], voter=f"voter {number}", contest="one"))
         events.append(a_report(f"report {number}", ("x", number, 1, 0), contest="one"))
