@@ -13,7 +13,7 @@ from libs.results.results import results_of
 from libs.tally.errors import NotFound
 from libs.tally.figures import Figures, RatingSums
 from libs.views.functions import open_valkey
-from libs.views.generations import Generations
+from libs.views.generations import TIMELINE, Generations
 from libs.views.states import ContestCounts
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
@@ -30,7 +30,7 @@ async def scope_of(stack: Stack, generation: int) -> str:
         await valkey.close()
     if scope is None:
         raise NotFound(f"There is no generation {generation} of the votes: `tally replay run` names its own.")
-    return scope
+    return "" if scope == TIMELINE else scope
 
 
 async def count_in(stack: Stack, contest: str, generation: int, *, sources: bool) -> Counted:

@@ -1,4 +1,7 @@
-"""How a replay shows how far it is: a bar a partition on a terminal, a line now and then elsewhere."""
+"""How a replay shows how far it is: a bar a partition on a terminal, a line now and then elsewhere.
+
+Where a terminal has fewer lines than there are partitions, only those that are being folded have theirs.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,7 +10,17 @@ from typing import Final, Self
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 LINE_S: Final = 5.0
 ALL: Final = -1
@@ -26,23 +39,25 @@ class Bars:
         console = Console(stderr=True)
         self._lines = not quiet and not console.is_terminal
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
+            TextColumn("{task.description}", justify="right"),
+            BarColumn(bar_width=None),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
+            _Rate(),
             TimeRemainingColumn(),
         )
         shown = not quiet and console.is_terminal
-        self._bar = Progress(*columns, console=console, transient=True) if shown else None
+        self._bar = Progress(*columns, console=console, transient=True, expand=True) if shown else None
+        self._roomy = len(self._starts) < console.height - 1
         self._tasks: dict[int, TaskID] = {}
         self._took: float | None = None
 
     def __enter__(self) -> Self:
         if self._bar is not None:
             for partition, start in self._starts.items():
-                name = f"{self._title} {partition}"
-                self._tasks[partition] = self._task(name, self._ends[partition], start)
-            self._tasks[ALL] = self._task("all", sum(self._ends.values()), sum(self._starts.values()))
+                end, name = self._ends[partition], f"{self._title} {partition}"
+                self._tasks[partition] = self._bar.add_task(name, total=end, completed=start, visible=self._roomy)
+            ends, starts = sum(self._ends.values()), sum(self._starts.values())
+            self._tasks[ALL] = self._bar.add_task("all", total=ends, completed=starts)
             self._bar.start()
         return self
 
@@ -69,9 +84,11 @@ class Bars:
         self._at[partition] = offset
         self._ends[partition] = max(self._ends[partition], offset)
         if self._bar is not None:
-            mine = (offset - self._starts[partition]) / max(self.seconds, 1e-6)
-            self._show(partition, offset, self._ends[partition], mine)
-            self._show(ALL, sum(self._at.values()), sum(self._ends.values()), self.events_per_s)
+            end = self._ends[partition]
+            self._bar.update(
+                self._tasks[partition], completed=offset, total=end, visible=self._roomy or offset < end
+            )
+            self._bar.update(self._tasks[ALL], completed=sum(self._at.values()), total=sum(self._ends.values()))
         elif self._lines and time.monotonic() - self._said > LINE_S:
             self._said = time.monotonic()
             self.line()
@@ -81,10 +98,10 @@ class Bars:
         left = (end - at) / max(self.events_per_s, 1)
         say(f"{self._title}: {at:,} of {end:,} events, {self.events_per_s:,.0f} a second, {left:,.0f} s left")
 
-    def _task(self, name: str, end: int, start: int) -> TaskID:
-        assert self._bar is not None
-        return self._bar.add_task(name, total=end, completed=start, rate="")
 
-    def _show(self, task: int, at: int, end: int, rate: float) -> None:
-        assert self._bar is not None
-        self._bar.update(self._tasks[task], completed=at, total=end, rate=f"{rate:,.0f}/s")
+class _Rate(ProgressColumn):
+    """Events a second."""
+
+    def render(self, task: Task) -> Text:
+        rate = task.finished_speed or task.speed
+        return Text("" if rate is None else f"{rate:,.0f}/s", justify="right")
