@@ -33,8 +33,8 @@ class FoldedLog:
         self.stack = stack
         self.valkey = valkey
         self.views = VoteViews(valkey, stack.namespace)
-        self._topic = votes_topic(stack.namespace, stack.partitions)
-        self._projection = VotesProjection(self._topic, self.views, AddressCounters(valkey, stack.namespace))
+        self.topic = votes_topic(stack.namespace, stack.partitions)
+        self._projection = VotesProjection(self.topic, self.views, AddressCounters(valkey, stack.namespace))
         self._producer = producer
         self._reader = reader
 
@@ -45,7 +45,7 @@ class FoldedLog:
         for number, event in enumerate(events):
             value = event if isinstance(event, bytes) else vote_codec.encode(event)
             when = None if at_ms is None else at_ms + number * apart_ms
-            await self._producer.send(self._topic.name, value, partition=partition, timestamp_ms=when)
+            await self._producer.send(self.topic.name, value, partition=partition, timestamp_ms=when)
         await self._producer.flush()
 
     async def back_in_time(self) -> None:
@@ -53,15 +53,15 @@ class FoldedLog:
         admin = AIOKafkaAdminClient(bootstrap_servers=self.stack.kafka)
         await admin.start()
         configs = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
-        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self._topic.name, configs)])
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.topic.name, configs)])
         await admin.close()
 
     async def fold(self, partition: int = 0) -> None:
-        ids = await self._reader.log_ids(self._topic.name, [partition])
+        ids = await self._reader.log_ids(self.topic.name, [partition])
         start = await self.views.position(partition) or Position(ids[partition], 0)
-        extent = await self._reader.extents(self._topic.name, [partition])
+        extent = await self._reader.extents(self.topic.name, [partition])
         ranges = {partition: Extent(start.offset, extent[partition].end)}
-        async for _, records in self._reader.records(self._topic.name, ranges):
+        async for _, records in self._reader.records(self.topic.name, ranges):
             await self._projection.fold(partition, start, list(records))
             start = Position(start.log_id, records[-1].offset + 1)
 

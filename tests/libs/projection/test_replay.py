@@ -1,0 +1,171 @@
+"""The loop of a replay, on a real log beside real views: all of it, once, whatever comes between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from libs.contracts.log import LogRecord, Position
+from libs.kafka.errors import LogChanged
+from libs.kafka.log import LogReader
+from libs.projection.replay import Replay
+from libs.projection.votes import VotesProjection
+from libs.tally.errors import ViewsUnavailable
+from libs.tally.events import Event
+from libs.views.generations import GenerationGone, Generations, State
+from libs.views.votes import VoteViews
+from tests.support.builders import a_cast
+from tests.support.folded_log import FoldedLog, folded_log
+
+Before = Callable[[int, Position], Awaitable[None]]
+
+
+class Interrupted(VotesProjection):
+    """Folds, and has something happen before each fold."""
+
+    def __init__(self, log: FoldedLog, generations: Generations, before: Before) -> None:
+        views = VoteViews(log.valkey, log.stack.namespace, 2)
+        super().__init__(generations.topic, views, None)
+        self._before = before
+        self.folds = 0
+
+    async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
+        self.folds += 1
+        await self._before(self.folds, start)
+        await super().fold(partition, start, records)
+
+
+async def nothing(*_: Any) -> None:
+    """Happens."""
+
+
+@pytest.fixture
+async def log(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
+    async with folded_log(kafka, valkey_address, namespace) as log:
+        await log.append(votes(4_500))
+        yield log
+
+
+def votes(count: int, first: int = 0) -> list[Event | bytes]:
+    return [a_cast(voter=f"voter {n}") for n in range(first, first + count)]
+
+
+def generations_of(log: FoldedLog) -> Generations:
+    return Generations(log.valkey, log.stack.namespace, "votes", log.topic)
+
+
+@asynccontextmanager
+async def a_replay(log: FoldedLog, before: Before = nothing) -> AsyncIterator[tuple[Replay, Generations]]:
+    generations = generations_of(log)
+    await generations.open(0, 2)
+    async with LogReader(log.stack.kafka_settings) as reader:
+        yield Replay(Interrupted(log, generations, before), generations, reader, 2), generations
+
+
+async def voters(log: FoldedLog, generation: int) -> int:
+    return int(await log.valkey.call("HLEN", log.key(f"g{generation}:voters:contest")))
+
+
+async def test_it_folds_the_log_to_its_end_and_tells_how_far_it_is(log: FoldedLog) -> None:
+    await log.fold()
+    told: list[tuple[int, int]] = []
+    async with a_replay(log) as (replay, generations):
+        await replay.follow(0, lambda *at: told.append(at))
+        found = (await generations.read(0)).others[2]
+    assert told == sorted(told)
+    assert told[-1] == (0, 4_501)
+    assert (found.state, found.position and found.position.offset) == (State.FOLLOWING, 4_501)
+    assert await voters(log, 2) == 4_500
+
+
+async def test_it_waits_for_what_is_appended_and_folded_meanwhile(log: FoldedLog) -> None:
+    await log.fold()
+
+    async def go_on(folds: int, _: Position) -> None:
+        if folds == 1:
+            await log.append(votes(700, 10_000))
+            await log.fold()
+
+    async with a_replay(log, go_on) as (replay, generations):
+        await replay.follow(0, lambda *_: None)
+        found = await generations.read(0)
+    assert found.others[2].state is State.FOLLOWING
+    assert found.others[2].position == found.live.position
+    assert await voters(log, 2) == 5_200
+
+
+async def test_what_another_one_has_folded_is_not_folded_again(log: FoldedLog) -> None:
+    await log.fold()
+    async with a_replay(log) as (other, _):
+
+        async def overtaken(folds: int, _: Position) -> None:
+            if folds == 2:
+                await other.fold(0, 3_000, lambda *_: None)
+
+        async with a_replay(log, overtaken) as (replay, _):
+            await replay.follow(0, lambda *_: None)
+    assert await voters(log, 2) == 4_500
+    state = await VoteViews(log.valkey, log.stack.namespace, 2).state(0)
+    assert (state.position.offset, state.duplicates) == (4_501, 0)
+
+
+async def test_views_that_went_back_are_folded_again_from_there(log: FoldedLog) -> None:
+    await log.fold()
+    copies: dict[bytes, bytes] = {}
+
+    async def lose(folds: int, _: Position) -> None:
+        keys = await log.valkey.call("KEYS", log.key("*").replace("{", "[{]"))
+        if folds == 2:
+            copies.update({key: await log.valkey.call("DUMP", key) for key in keys})
+        if folds == 3:
+            await log.valkey.call("DEL", *keys)
+            for key, dumped in copies.items():
+                await log.valkey.call("RESTORE", key, 0, dumped)
+
+    async with a_replay(log, lose) as (replay, _):
+        await replay.follow(0, lambda *_: None)
+    assert copies
+    assert await voters(log, 2) == 4_500
+
+
+async def test_servers_that_are_away_for_a_moment_are_waited_for(log: FoldedLog) -> None:
+    await log.fold()
+
+    async def away(folds: int, _: Position) -> None:
+        if folds == 2:
+            raise ViewsUnavailable("Valkey is away.", retry_after_s=1)
+
+    async with a_replay(log, away) as (replay, _):
+        await replay.follow(0, lambda *_: None)
+    assert await voters(log, 2) == 4_500
+
+
+async def test_it_stops_exactly_where_it_is_told_to(log: FoldedLog) -> None:
+    async with a_replay(log) as (replay, _):
+        assert (await replay.fold(0, 1_234, lambda *_: None)).offset == 1_234
+        assert (await replay.fold(0, 1_234, lambda *_: None)).offset == 1_234
+    assert await voters(log, 2) == 1_233
+
+
+async def test_a_generation_that_was_dropped_ends_it(log: FoldedLog) -> None:
+    await log.fold()
+
+    async def drop(folds: int, _: Position) -> None:
+        if folds == 2:
+            await generations_of(log).drop(0, 2)
+
+    async with a_replay(log, drop) as (replay, _):
+        with pytest.raises(GenerationGone, match="Start the replay anew"):
+            await replay.follow(0, lambda *_: None)
+
+
+async def test_a_live_view_of_another_log_or_past_its_end_ends_it(log: FoldedLog) -> None:
+    await log.fold()
+    for field, value, why in (("offset", 9_999, "it was shortened"), ("log", "recreated", "it was recreated")):
+        await log.valkey.call("HSET", log.key("g1:position"), field, value)
+        async with a_replay(log) as (replay, _):
+            with pytest.raises(LogChanged, match=why):
+                await replay.follow(0, lambda *_: None)
