@@ -7,7 +7,7 @@ An event says what was asked for; whether it took effect is judged by the fold, 
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, assert_never
 
 import orjson
 from pydantic import StringConstraints
@@ -77,6 +77,33 @@ class RecordChanged(RecordWritten):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One record of several: as `RecordChanged` says if it has an `expected_version`, else as `RecordCreated`."""
+
+    resource: Resource
+    key: Key
+    record: str
+    parent: Ref | None = None
+    contest: Key | None = None
+    refs: tuple[Ref, ...] = ()
+    offers: tuple[Ref, ...] = ()
+    due: int | None = None
+    expected_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsWritten(Command):
+    """Several records in one step: where one would be refused, none is written, and the outcome is that one's.
+
+    They are judged by what all of them leave behind: one may refer to another that comes after it. A parent has to
+    be there before; a record may be there once.
+    """
+
+    writes: tuple[Write, ...]
+    type: Literal["RecordsWritten"] = "RecordsWritten"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDeleted(Command):
     """The record goes, and what belongs to it; refused where others refer to any of that firmly.
 
@@ -121,10 +148,26 @@ class KeyRevoked(Command):
     type: Literal["KeyRevoked"] = "KeyRevoked"
 
 
-CatalogueCommand = RecordCreated | RecordChanged | RecordDeleted | ContestClosing | KeyIssued | KeyRevoked
+CatalogueCommand = (
+    RecordCreated | RecordChanged | RecordsWritten | RecordDeleted | ContestClosing | KeyIssued | KeyRevoked
+)
 CatalogueEvent = LogCreated | CatalogueCommand
 
 catalogue_codec: Codec[CatalogueEvent] = Codec(CatalogueEvent)
+
+
+def contests_of(event: CatalogueEvent) -> frozenset[str]:
+    """The contests whose configuration versions the event raises."""
+    match event:
+        case RecordsWritten():
+            named = {write.contest for write in event.writes}
+        case RecordCreated() | RecordChanged() | RecordDeleted() | ContestClosing():
+            named = {event.contest}
+        case LogCreated() | KeyIssued() | KeyRevoked():
+            named = set()
+        case _:
+            assert_never(event)
+    return frozenset(contest for contest in named if contest is not None)
 
 
 class OutcomeKind(IntEnum):
@@ -165,16 +208,21 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a command. `stored` (of an accepted write) is the record as that command left it.
+    """What became of a command. `written` are the records of an accepted write, in its order, as it left them.
 
-    Its `record` is "" where the command came without an idempotency key.
+    Their `record` is "" where the command came without an idempotency key.
     """
 
     kind: OutcomeKind
     offset: int
     content: str
-    stored: Stored | None = None
+    written: tuple[Stored, ...] = ()
     refs: tuple[Ref, ...] = ()
+
+    @property
+    def stored(self) -> Stored | None:
+        """The one record of an accepted write of one."""
+        return self.written[0] if self.written else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from libs.contracts.catalogue import (
-    CatalogueEvent,
-    ContestClosing,
-    RecordChanged,
-    RecordCreated,
-    RecordDeleted,
-    catalogue_codec,
-)
+from libs.contracts.catalogue import CatalogueEvent, catalogue_codec, contests_of
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import Topic
@@ -58,19 +51,14 @@ class CatalogueProjection:
             versions = {
                 contest: record.offset
                 for record, event in entries
-                if (contest := _contest_named(event)) is not None
+                if not isinstance(event, Undecodable)
+                for contest in contests_of(event)
             }
             if versions:
                 await self._raise_config(versions)
             end = entries[-1][0].offset + 1
             await self._views.apply(partition, start, entries, end)
             start = Position(start.log_id, end)
-
-
-def _contest_named(event: CatalogueEvent | Undecodable) -> str | None:
-    if isinstance(event, RecordCreated | RecordChanged | RecordDeleted | ContestClosing):
-        return event.contest
-    return None
 
 
 def _sliced(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:

@@ -7,7 +7,7 @@ import orjson
 
 from libs.catalogue.closing import Closing, closing_of
 from libs.catalogue.errors import NotClosed
-from libs.contracts.catalogue import ContestClosing, catalogue_codec
+from libs.contracts.catalogue import ContestClosing, catalogue_codec, contests_of
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import LogRecord
 from libs.sealing.certificate import Decision
@@ -37,7 +37,7 @@ async def find_decision(
         for record, event in zip(batch, events, strict=True):
             if isinstance(event, LogCreated) and record.offset == 0:
                 log_id = event.log_id
-            if isinstance(event, Undecodable) or getattr(event, "contest", None) != contest:
+            if isinstance(event, Undecodable) or contest not in contests_of(event):
                 continue
             if isinstance(event, ContestClosing) and (event.account, event.expected_config) == (account, version):
                 document = orjson.loads(event.record)

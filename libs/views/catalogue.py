@@ -19,7 +19,10 @@ from libs.contracts.catalogue import (
     RecordChanged,
     RecordCreated,
     RecordDeleted,
+    RecordsWritten,
+    RecordWritten,
     Stored,
+    Write,
 )
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import LogRecord, Position
@@ -41,6 +44,8 @@ class Mark(NamedTuple):
 
 ANY_VERSION = -1
 REASON_SIZE = 500
+STORED_SIZE = 7
+"""What an outcome says of each record that was written: the members of `Stored`."""
 
 
 class CatalogueViews:
@@ -167,12 +172,17 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
             return ["nothing", *where]
     who = [event.at, event.account, event.command_id, event.content]
     match event:
-        case RecordCreated() | RecordChanged():
-            expected = event.expected_version if isinstance(event, RecordChanged) else ANY_VERSION
-            refs, offers = ([part for ref in flat for part in ref] for flat in (event.refs, event.offers))
-            what = [event.resource, event.key, event.contest or "", expected, ANY_VERSION, event.record]
-            due = False if event.due is None else event.due
-            return [event.type, *where, *who, *what, *(event.parent or ("", "")), refs, offers, due]
+        case RecordCreated():
+            return [event.type, *where, *who, *_what(event, None)]
+        case RecordChanged():
+            return [event.type, *where, *who, *_what(event, event.expected_version)]
+        case RecordsWritten():
+            writes = [
+                ["RecordCreated" if write.expected_version is None else "RecordChanged", *where, *who, *what]
+                for write in event.writes
+                for what in [_what(write, write.expected_version)]
+            ]
+            return [event.type, *where, *who, writes]
         case RecordDeleted():
             versions = [_any(event.expected_version), _any(event.expected_parent)]
             return [event.type, *where, *who, event.resource, event.key, event.contest or "", *versions]
@@ -184,6 +194,13 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
         case KeyRevoked():
             return [event.type, *where, *who, event.key_id]
     assert_never(event)
+
+
+def _what(write: RecordWritten | Write, expected_version: int | None) -> list[Any]:
+    refs, offers = ([part for ref in flat for part in ref] for flat in (write.refs, write.offers))
+    what = [write.resource, write.key, write.contest or "", _any(expected_version), ANY_VERSION, write.record]
+    due = False if write.due is None else write.due
+    return [*what, *(write.parent or ("", "")), refs, offers, due]
 
 
 def _any(version: int | None) -> int:
@@ -206,7 +223,8 @@ def _many(flat: Sequence[bytes]) -> list[Stored]:
 def _outcome(packed: bytes) -> Outcome:
     kind, offset, content, named, *rest = msgpack.unpackb(packed)
     refs = tuple(zip(named[::2], named[1::2], strict=True)) if named else ()
-    return Outcome(OutcomeKind(kind), offset, content, Stored(*rest) if rest else None, refs)
+    written = tuple(Stored(*rest[at : at + STORED_SIZE]) for at in range(0, len(rest), STORED_SIZE))
+    return Outcome(OutcomeKind(kind), offset, content, written, refs)
 
 
 def _key_row(key_id: bytes, packed: bytes) -> KeyRow:

@@ -6,7 +6,14 @@ from contextlib import aclosing
 from typing import Final, NamedTuple, TypeVar
 
 from libs.catalogue.writing import Request, Writer
-from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated, RecordDeleted, catalogue_codec
+from libs.contracts.catalogue import (
+    OutcomeKind,
+    RecordChanged,
+    RecordCreated,
+    RecordDeleted,
+    RecordsWritten,
+    catalogue_codec,
+)
 from libs.contracts.topics import Topic
 from libs.kafka.log import Extent, LogReader
 from libs.tally.errors import TallyError, ViewsUnavailable
@@ -135,6 +142,9 @@ def _made(events: Iterable[object]) -> Iterator[Name]:
     for event in events:
         if isinstance(event, RecordCreated):
             yield Name(event.account, event.resource, event.key, event.parent is None)
+        elif isinstance(event, RecordsWritten):
+            for write in event.writes:
+                yield Name(event.account, write.resource, write.key, write.parent is None)
 
 
 def _contest(name: Name) -> str | None:

@@ -49,21 +49,23 @@ end
 
 -- ---------------------------------------------------------------------------------------------- judging: reads only
 
+local function name_of(e) return e.resource .. '\0' .. e.key end
+
 local function set_of(flat)
   local set = {}
   for i = 1, #flat, 2 do set[flat[i] .. '\0' .. flat[i + 1]] = true end
   return set
 end
 
--- the references, as a flat list, that neither a record nor an offered part answers to
-local function missing_refs(base, e)
-  local missing, own = {}, set_of(e.offers)
-  own[e.resource .. '\0' .. e.key] = true
+-- the references, as a flat list, that neither a record nor an offered part answers to `after` an event's writes: `own`
+-- is what they are and offer, `lost` what their records offered until then
+local function missing_refs(base, e, after)
+  local missing = {}
   for i = 1, #e.refs, 2 do
     local resource, key = e.refs[i], e.refs[i + 1]
     local name = resource .. '\0' .. key
-    if not own[name] and call('HEXISTS', records_of(base, e.account, resource), key) == 0
-      and call('HEXISTS', base .. ':offers:' .. e.account, name) == 0 then
+    if not after.own[name] and (after.lost[name] or call('HEXISTS', records_of(base, e.account, resource), key) == 0
+      and call('HEXISTS', base .. ':offers:' .. e.account, name) == 0) then
       missing[#missing + 1] = resource
       missing[#missing + 1] = key
     end
@@ -106,7 +108,7 @@ end
 -- ---------------------------------------------------------------------------------------------- writing
 
 local function write_refs(base, e, old_refs, old_offers)
-  local name, kept, offered = e.resource .. '\0' .. e.key, set_of(e.refs), set_of(e.offers)
+  local name, kept, offered = name_of(e), set_of(e.refs), set_of(e.offers)
   local offers = base .. ':offers:' .. e.account
   for i = 1, #old_refs, 2 do
     if not kept[old_refs[i] .. '\0' .. old_refs[i + 1]] then
@@ -152,19 +154,38 @@ local function remove(base, account, member)
 end
 
 -- ---------------------------------------------------------------------------------------------- the fold
--- One function a kind of event: judge with reads alone, then write. Each returns the outcome's kind, the record's
--- envelope as it left it (or nil), and a flat list of records that the outcome names.
+-- A write is judged with reads alone, `after` all that its event writes: the kind of outcome, and a flat list of records
+-- that it names.
 
-local folds = {}
+local judges, writers = {}, {}
 
-function folds.RecordCreated(base, e, clock)
-  if find(base, e.account, e.resource, e.key) then return EXISTS, nil, {} end
-  local missing = missing_refs(base, e)
+function judges.RecordCreated(base, e, after)
+  if find(base, e.account, e.resource, e.key) then return EXISTS, {} end
+  local missing = missing_refs(base, e, after)
   if e.parent ~= '' and not find(base, e.account, e.parent_resource, e.parent) then
     table.insert(missing, 1, e.parent)
     table.insert(missing, 1, e.parent_resource)
   end
-  if #missing > 0 then return MISSING, nil, missing end
+  return #missing > 0 and MISSING or OK, missing
+end
+
+function judges.RecordChanged(base, e, after)
+  local old = find(base, e.account, e.resource, e.key)
+  if not old then return MISSING, { e.resource, e.key } end
+  if old[VERSION] ~= e.expected then return CONFLICT, {} end
+  local missing = missing_refs(base, e, after)
+  if #missing > 0 then return MISSING, missing end
+  local offered, found = set_of(e.offers), {}
+  for i = 1, #old[OFFERS], 2 do
+    local resource, key = old[OFFERS][i], old[OFFERS][i + 1]
+    if not offered[resource .. '\0' .. key] then add_referrers(base, e.account, resource, key, after.own, found) end
+  end
+  return #found > 0 and IN_USE or OK, found
+end
+
+-- Each returns the record's envelope as it left it.
+
+function writers.RecordCreated(base, e, clock)
   local number = 0
   if e.parent ~= '' then
     number = call('HINCRBY', base .. ':numbers:' .. e.account .. ':' .. e.resource, e.parent, 1)
@@ -176,45 +197,64 @@ function folds.RecordCreated(base, e, clock)
   call('HSETNX', base .. ':owners:' .. e.resource, e.key, e.account)
   write_refs(base, e, {}, {})
   if e.resource == 'contests' then schedule(base, contest_name(e.account, e.key), e.due) end
-  return OK, envelope, {}
+  return envelope
 end
 
-function folds.RecordChanged(base, e, clock)
+function writers.RecordChanged(base, e, clock)
   local old = find(base, e.account, e.resource, e.key)
-  if not old then return MISSING, nil, { e.resource, e.key } end
-  if old[VERSION] ~= e.expected then return CONFLICT, nil, {} end
-  local missing = missing_refs(base, e)
-  if #missing > 0 then return MISSING, nil, missing end
-  local offered, found, except = set_of(e.offers), {}, { [e.resource .. '\0' .. e.key] = true }
-  for i = 1, #old[OFFERS], 2 do
-    local resource, key = old[OFFERS][i], old[OFFERS][i + 1]
-    if not offered[resource .. '\0' .. key] then add_referrers(base, e.account, resource, key, except, found) end
-  end
-  if #found > 0 then return IN_USE, nil, found end
   local envelope = { e.offset, old[CREATED], clock, old[NUMBER], old[PARENT_RESOURCE], old[PARENT], e.refs, e.offers,
     e.record }
   write_record(base, e, envelope)
   write_refs(base, e, old[REFS], old[OFFERS])
   if e.resource == 'contests' then schedule(base, contest_name(e.account, e.key), e.due) end
-  return OK, envelope, {}
+  return envelope
 end
+
+-- One function a kind of event: judge, then write. Each returns the outcome's kind, a flat list of records that the
+-- outcome names, and keys and envelopes of the records that it left, if any: {key, envelope, key, envelope, ...}.
+
+local folds = {}
+
+-- One write, or several in one step.
+function folds.RecordsWritten(base, e, clock)
+  local after, left = { own = {}, lost = {} }, {}
+  for _, write in ipairs(e.writes) do
+    if after.own[name_of(write)] then return CONFLICT, {} end
+    after.own[name_of(write)] = true
+  end
+  for _, write in ipairs(e.writes) do
+    local old = find(base, e.account, write.resource, write.key)
+    for part in pairs(set_of(old and old[OFFERS] or {})) do after.lost[part] = true end
+    for part in pairs(set_of(write.offers)) do after.own[part] = true end
+  end
+  for _, write in ipairs(e.writes) do
+    local outcome, named = judges[write.kind](base, write, after)
+    if outcome ~= OK then return outcome, named end
+  end
+  for i, write in ipairs(e.writes) do
+    left[2 * i - 1], left[2 * i] = write.key, writers[write.kind](base, write, clock + i - 1)
+  end
+  return OK, {}, left
+end
+
+folds.RecordCreated, folds.RecordChanged = folds.RecordsWritten, folds.RecordsWritten
 
 function folds.ContestClosing(base, e, clock)
   local old = find(base, e.account, 'contests', e.key)
-  if not old then return MISSING, nil, { 'contests', e.key } end
-  if call('HGET', base .. ':config', e.key) ~= whole(e.expected) then return CONFLICT, nil, {} end
+  if not old then return MISSING, { 'contests', e.key } end
+  if call('HGET', base .. ':config', e.key) ~= whole(e.expected) then return CONFLICT, {} end
   old[VERSION], old[UPDATED], old[JSON] = e.offset, clock, e.record
   write_record(base, e, old)
-  return OK, old, {}
+  return OK, {}, { e.key, old }
 end
 
 function folds.RecordDeleted(base, e)
   local old = find(base, e.account, e.resource, e.key)
-  if not old then return MISSING, nil, { e.resource, e.key } end
-  if e.expected >= 0 and old[VERSION] ~= e.expected then return CONFLICT, nil, {} end
+  if not old then return MISSING, { e.resource, e.key } end
+  if e.expected >= 0 and old[VERSION] ~= e.expected then return CONFLICT, {} end
   if e.expected_parent >= 0 then
     local above = find(base, e.account, old[PARENT_RESOURCE], old[PARENT])
-    if not above or above[VERSION] ~= e.expected_parent then return CONFLICT, nil, {} end
+    if not above or above[VERSION] ~= e.expected_parent then return CONFLICT, {} end
   end
   local members, doomed, found = family(base, e.account, e.resource, e.key, old), {}, {}
   for i = 1, #members do doomed[members[i][1] .. '\0' .. members[i][2]] = true end
@@ -223,35 +263,39 @@ function folds.RecordDeleted(base, e)
     local offers = members[i][3][OFFERS]
     for o = 1, #offers, 2 do add_referrers(base, e.account, offers[o], offers[o + 1], doomed, found) end
   end
-  if #found > 0 then return IN_USE, nil, found end
+  if #found > 0 then return IN_USE, found end
   for i = #members, 1, -1 do remove(base, e.account, members[i]) end
-  return OK, nil, {}
+  return OK, {}
 end
 
 function folds.KeyIssued(base, e)
-  if call('HEXISTS', base .. ':keys', e.key) == 1 then return EXISTS, nil, {} end
+  if call('HEXISTS', base .. ':keys', e.key) == 1 then return EXISTS, {} end
   call('HSET', base .. ':keys', e.key, pack({ e.account, e.sha256, e.permissions, e.at }))
   call('HSET', base .. ':position', 'keys', whole(e.offset))
-  return OK, nil, {}
+  return OK, {}
 end
 
 function folds.KeyRevoked(base, e)
   local packed = call('HGET', base .. ':keys', e.key)
-  if not packed or unpack_one(packed)[1] ~= e.account then return MISSING, nil, { 'keys', e.key } end
+  if not packed or unpack_one(packed)[1] ~= e.account then return MISSING, { 'keys', e.key } end
   call('HDEL', base .. ':keys', e.key)
   call('HSET', base .. ':position', 'keys', whole(e.offset))
-  return OK, nil, {}
+  return OK, {}
 end
 
 local function event_of(item)
-  if item[1] == 'KeyIssued' or item[1] == 'KeyRevoked' then
-    return { offset = item[2], time = item[3], at = item[4], account = item[5], command = item[6], content = item[7],
-      contest = '', key = item[8], sha256 = item[9], permissions = item[10] }
+  local e = { kind = item[1], offset = item[2], time = item[3], at = item[4], account = item[5], command = item[6],
+    content = item[7], contest = '', writes = {} }
+  if e.kind == 'KeyIssued' or e.kind == 'KeyRevoked' then
+    e.key, e.sha256, e.permissions = item[8], item[9], item[10]
+  elseif e.kind == 'RecordsWritten' then
+    for i, write in ipairs(item[8]) do e.writes[i] = event_of(write) end
+  else
+    e.resource, e.key, e.contest, e.expected, e.expected_parent = item[8], item[9], item[10], item[11], item[12]
+    e.record, e.parent_resource, e.parent, e.refs, e.offers = item[13], item[14], item[15], item[16], item[17]
+    e.due, e.writes[1] = item[18], e
   end
-  return { offset = item[2], time = item[3], at = item[4], account = item[5], command = item[6], content = item[7],
-    resource = item[8], key = item[9], contest = item[10], expected = item[11], expected_parent = item[12],
-    record = item[13], parent_resource = item[14], parent = item[15], refs = item[16], offers = item[17],
-    due = item[18] }
+  return e
 end
 
 -- lazily: what is older is forgotten already, whether it still lies here or not
@@ -262,13 +306,14 @@ local function prune(base, now, most)
   call('ZREM', base .. ':outcome_times', unpack(old))
 end
 
--- what is remembered of a command: kind, offset, content, named records, key, version, created, updated, number,
--- parent, json ('' without an idempotency key)
-local function remember(base, e, now, kind, envelope, named)
+-- what is remembered of a command: kind, offset, content, named records, and of each record that it left key, version,
+-- created, updated, number, parent, json ('' without an idempotency key)
+local function remember(base, e, now, kind, named, left)
   local outcome = { kind, e.offset, e.content, named }
-  if envelope then
-    outcome = { kind, e.offset, e.content, named, e.key, envelope[VERSION], envelope[CREATED], envelope[UPDATED],
-      envelope[NUMBER], envelope[PARENT], e.content ~= '' and envelope[JSON] or '' }
+  for i = 1, #left, 2 do
+    local envelope = left[i + 1]
+    for _, value in ipairs({ left[i], envelope[VERSION], envelope[CREATED], envelope[UPDATED], envelope[NUMBER],
+      envelope[PARENT], e.content ~= '' and envelope[JSON] or '' }) do outcome[#outcome + 1] = value end
   end
   call('HSET', base .. ':outcomes', e.command, pack(outcome))
   call('ZADD', base .. ':outcome_times', whole(now), e.command)
@@ -290,11 +335,13 @@ local function fold(base, items, from)
       local seen = call('ZSCORE', base .. ':outcome_times', e.command)
       if not seen or tonumber(seen) <= time - KEPT_MS then
         local tick = math.max(clock + 1, math.min(e.at, time * 1000 + 999))
-        local outcome, envelope, named = folds[kind](base, e, tick)
-        if outcome == OK then clock = tick end
-        remember(base, e, time, outcome, envelope, named)
+        local outcome, named, left = folds[kind](base, e, tick)
+        if outcome == OK then clock = tick + math.max(#e.writes, 1) - 1 end
+        remember(base, e, time, outcome, named, left or {})
       end
-      if e.contest ~= '' then call('HSET', base .. ':config', e.contest, whole(e.offset)) end
+      for _, about in ipairs(e.writes) do
+        if about.contest ~= '' then call('HSET', base .. ':config', about.contest, whole(e.offset)) end
+      end
     end
     if kind ~= 'folded' then
       call('HSET', base .. ':position', 'offset', whole(item[2] + 1), 'time', whole(time), 'clock', whole(clock))

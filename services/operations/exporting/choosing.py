@@ -12,6 +12,9 @@ from libs.contracts.catalogue import (
     RecordChanged,
     RecordCreated,
     RecordDeleted,
+    RecordsWritten,
+    RecordWritten,
+    Write,
 )
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import LogRecord
@@ -73,8 +76,9 @@ def is_about(contest: str, bought: frozenset[str], event: Event | CatalogueEvent
         case ContestClosed() | ContestReopened() | ContestClosing():
             return event.contest == contest
         case RecordCreated() | RecordChanged():
-            named = event.parent, *event.refs, (event.resource, event.key)
-            return event.contest == contest or ("contests", contest) in named
+            return _names(contest, event)
+        case RecordsWritten():
+            return any(_names(contest, write) for write in event.writes)
         case RecordDeleted():
             return event.contest == contest or (event.resource, event.key) == ("contests", contest)
         case PurchaseRecorded() | PurchaseRefunded() | PurchaseCast() | PurchaseRefused() | PurchaseTakenBack():
@@ -83,6 +87,11 @@ def is_about(contest: str, bought: frozenset[str], event: Event | CatalogueEvent
             return False
         case _:
             assert_never(event)
+
+
+def _names(contest: str, written: RecordWritten | Write) -> bool:
+    named = written.parent, *written.refs, (written.resource, written.key)
+    return written.contest == contest or ("contests", contest) in named
 
 
 async def bought_for(contest: str, reader: LogReader, topic: Topic, part: Part) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from libs.contracts.catalogue import (
@@ -17,9 +17,11 @@ from libs.contracts.catalogue import (
     RecordChanged,
     RecordCreated,
     RecordDeleted,
-    RecordWritten,
+    RecordsWritten,
     Ref,
     Stored,
+    Write,
+    contests_of,
 )
 from libs.contracts.codec import Undecodable
 from libs.tally.events import LogCreated
@@ -27,6 +29,7 @@ from libs.tally.events import LogCreated
 DAY_MS = 24 * 3600 * 1000
 Name = tuple[str, str, str]
 """Account, resource, key."""
+Written = RecordCreated | RecordChanged | RecordsWritten
 
 
 @dataclass
@@ -82,16 +85,15 @@ class Model:
     def _command(self, offset: int, event: CatalogueCommand) -> None:
         if self.outcome(event.command_id) is None:
             self._remember(event, self._judge(offset, event))
-        if not isinstance(event, KeyIssued | KeyRevoked) and event.contest is not None:
-            self.config[event.contest] = offset
+        self.config |= dict.fromkeys(contests_of(event), offset)
 
     def _remember(self, event: CatalogueCommand, outcome: Outcome) -> None:
-        if outcome.stored is not None and not event.content:
-            outcome = replace(outcome, stored=replace(outcome.stored, record=""))
+        if not event.content:
+            outcome = replace(outcome, written=tuple(replace(stored, record="") for stored in outcome.written))
         self.outcomes[event.command_id] = (self.time, outcome)
 
     def _judge(self, offset: int, event: CatalogueCommand) -> Outcome:
-        refuse = lambda kind, *refs: Outcome(kind, offset, event.content, None, refs)  # noqa: E731
+        refuse = lambda kind, *refs: Outcome(kind, offset, event.content, (), refs)  # noqa: E731
         match event:
             case KeyIssued():
                 if event.key_id in self.keys:
@@ -110,42 +112,13 @@ class Model:
                 return refuse(OutcomeKind.OK)
         if isinstance(event, ContestClosing):
             return self._close(offset, event, refuse)
-        name = (event.account, event.resource, event.key)
-        old = self.records.get(name)
-        if isinstance(event, RecordCreated):
-            if old is not None:
-                return refuse(OutcomeKind.EXISTS)
-            missing = self._missing(event)
-            if event.parent is not None and (event.account, *event.parent) not in self.records:
-                missing.insert(0, event.parent)
-            if missing:
-                return refuse(OutcomeKind.MISSING, *missing)
-            number = 0
-            if event.parent is not None:
-                counter = (event.account, event.resource, event.parent[1])
-                number = self.numbers[counter] = self.numbers.get(counter, 0) + 1
-            now = self._tick(event)
-            parent = event.parent[1] if event.parent is not None else ""
-            stored = Stored(event.key, offset, now, now, number, parent, event.record)
-            self.records[name] = Held(stored, event.parent, event.refs, event.offers)
-            self._schedule(event)
-            return Outcome(OutcomeKind.OK, offset, event.content, stored)
+        if not isinstance(event, RecordDeleted):
+            return self._write(offset, event, refuse)
+        old = self.records.get((event.account, event.resource, event.key))
         if old is None:
             return refuse(OutcomeKind.MISSING, (event.resource, event.key))
         if event.expected_version is not None and event.expected_version != old.stored.version:
             return refuse(OutcomeKind.CONFLICT)
-        if isinstance(event, RecordChanged):
-            if missing := self._missing(event):
-                return refuse(OutcomeKind.MISSING, *missing)
-            gone = [offer for offer in old.offers if offer not in event.offers]
-            if found := self._referrers(event.account, gone, {(event.resource, event.key)}):
-                return refuse(OutcomeKind.IN_USE, *found)
-            now = self._tick(event)
-            stored = replace(old.stored, version=offset, updated=now, record=event.record)
-            self.records[name] = Held(stored, old.parent, event.refs, event.offers)
-            self._schedule(event)
-            return Outcome(OutcomeKind.OK, offset, event.content, stored)
-        assert isinstance(event, RecordDeleted)
         if event.expected_parent is not None:
             above = self.version((event.account, *old.parent)) if old.parent is not None else -1
             if above != event.expected_parent:
@@ -163,6 +136,48 @@ class Model:
         self._tick(event)
         return refuse(OutcomeKind.OK)
 
+    def _write(self, offset: int, event: Written, refuse: Callable[..., Outcome]) -> Outcome:
+        """Everything is put in place first, and looked at then."""
+        account, writes = event.account, event.writes if isinstance(event, RecordsWritten) else (_write_of(event),)
+        if len({(write.resource, write.key) for write in writes}) < len(writes):
+            return refuse(OutcomeKind.CONFLICT)
+        after, numbers = dict(self.records), dict(self.numbers)
+        now = self._next(event)
+        for index, write in enumerate(writes):
+            name = (account, write.resource, write.key)
+            old = self.records.get(name)
+            if write.expected_version is None:
+                counter = (account, write.resource, write.parent[1]) if write.parent else None
+                number = 0 if counter is None else numbers.get(counter, 0) + 1
+                numbers |= {} if counter is None else {counter: number}
+                parent = write.parent[1] if write.parent else ""
+                stored = Stored(write.key, offset, now + index, now + index, number, parent, write.record)
+                after[name] = Held(stored, write.parent, write.refs, write.offers)
+            elif old is not None:
+                stored = replace(old.stored, version=offset, updated=now + index, record=write.record)
+                after[name] = Held(stored, old.parent, write.refs, write.offers)
+        for write in writes:
+            old, ref = self.records.get((account, write.resource, write.key)), (write.resource, write.key)
+            if write.expected_version is None and old is not None:
+                return refuse(OutcomeKind.EXISTS)
+            if write.expected_version is not None and old is None:
+                return refuse(OutcomeKind.MISSING, ref)
+            if old is not None and write.expected_version != old.stored.version:
+                return refuse(OutcomeKind.CONFLICT)
+            missing = _missing(after, account, write)
+            if old is None and write.parent is not None and (account, *write.parent) not in self.records:
+                missing.insert(0, write.parent)
+            if missing:
+                return refuse(OutcomeKind.MISSING, *missing)
+            gone = [offer for offer in old.offers if offer not in write.offers] if old is not None else []
+            if found := self._referrers(account, gone, {(one.resource, one.key) for one in writes}):
+                return refuse(OutcomeKind.IN_USE, *found)
+        self.records, self.numbers, self.clock = after, numbers, now + len(writes) - 1
+        for write in writes:
+            self._schedule(account, write)
+        left = tuple(after[account, write.resource, write.key].stored for write in writes)
+        return Outcome(OutcomeKind.OK, offset, event.content, left)
+
     def _close(self, offset: int, event: ContestClosing, refuse: Callable[..., Outcome]) -> Outcome:
         name = (event.account, "contests", event.contest)
         old = self.records.get(name)
@@ -172,31 +187,23 @@ class Model:
             return refuse(OutcomeKind.CONFLICT)
         stored = replace(old.stored, version=offset, updated=self._tick(event), record=event.record)
         self.records[name] = replace(old, stored=stored)
-        return Outcome(OutcomeKind.OK, offset, event.content, stored)
+        return Outcome(OutcomeKind.OK, offset, event.content, (stored,))
 
-    def _schedule(self, event: RecordWritten) -> None:
-        if event.resource == "contests" and event.due is not None:
-            self.due[event.account, event.key] = event.due
-        elif event.resource == "contests":
-            self.due.pop((event.account, event.key), None)
+    def _schedule(self, account: str, write: Write) -> None:
+        if write.resource == "contests" and write.due is not None:
+            self.due[account, write.key] = write.due
+        elif write.resource == "contests":
+            self.due.pop((account, write.key), None)
 
     def _is_child_kind(self, resource: str, parent: str) -> bool:
         return PARENTS.get(resource) == parent
 
-    def _tick(self, event: CatalogueCommand) -> int:
-        self.clock = max(self.clock + 1, min(event.at, self.time * 1000 + 999))
-        return self.clock
+    def _next(self, event: CatalogueCommand) -> int:
+        return max(self.clock + 1, min(event.at, self.time * 1000 + 999))
 
-    def _missing(self, event: RecordWritten) -> list[Ref]:
-        offered = {
-            offer for (owner, *_), held in self.records.items() if owner == event.account for offer in held.offers
-        }
-        own = {(event.resource, event.key), *event.offers}
-        return [
-            ref
-            for ref in event.refs
-            if ref not in own and ref not in offered and (event.account, *ref) not in self.records
-        ]
+    def _tick(self, event: CatalogueCommand) -> int:
+        self.clock = self._next(event)
+        return self.clock
 
     def _referrers(self, account: str, targets: list[Ref], but: set[Ref]) -> list[Ref]:
         return [
@@ -215,6 +222,25 @@ class Model:
                 if owner == account and held.parent == ref
             ]
         return family
+
+
+def _write_of(event: RecordCreated | RecordChanged) -> Write:
+    return Write(
+        resource=event.resource,
+        key=event.key,
+        record=event.record,
+        parent=event.parent,
+        contest=event.contest,
+        refs=event.refs,
+        offers=event.offers,
+        due=event.due,
+        expected_version=event.expected_version if isinstance(event, RecordChanged) else None,
+    )
+
+
+def _missing(records: Mapping[Name, Held], account: str, write: Write) -> list[Ref]:
+    offered = {offer for (owner, *_), held in records.items() if owner == account for offer in held.offers}
+    return [ref for ref in write.refs if ref not in offered and (account, *ref) not in records]
 
 
 PARENTS = {"participants": "contests", "timeslots": "conventions", "comments": "timeslots"}

@@ -1,8 +1,10 @@
 """The catalogue's Lua fold equals the plain one, however the log is cut, doubled, or begun again."""
 
 import asyncio
+import copy
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,9 +17,12 @@ from libs.contracts.catalogue import (
     ContestClosing,
     KeyIssued,
     KeyRevoked,
+    OutcomeKind,
     RecordChanged,
     RecordCreated,
     RecordDeleted,
+    RecordsWritten,
+    Write,
 )
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import Behind, LogRecord, Position
@@ -41,9 +46,9 @@ LATER = 2**52
 
 DOINGS = ["close", "close", "issue", "revoke", "poison"]
 
-step = st.fixed_dictionaries(
+one_step = st.fixed_dictionaries(
     {
-        "do": st.sampled_from(["create"] * 6 + ["change"] * 4 + ["delete"] * 3 + DOINGS),
+        "do": st.sampled_from(["create"] * 6 + ["change"] * 4 + ["delete"] * 3 + ["together"] * 3 + DOINGS),
         "account": st.sampled_from([ACCOUNTS[0], ACCOUNTS[0], ACCOUNTS[0], ACCOUNTS[1]]),
         "resource": st.sampled_from([*TOPS, *PARENTS]),
         "key": st.sampled_from(KEYS),
@@ -58,18 +63,50 @@ step = st.fixed_dictionaries(
         "skew_us": st.sampled_from([0, -3_000_000, 5_000_000]),
     }
 )
+step = st.builds(lambda one, more: one | {"more": more}, one_step, st.lists(one_step, max_size=3))
 
 
 def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> CatalogueEvent | Undecodable:
     """Mostly about what is there, so that deep states are reached; sometimes about anything."""
-    account, pick, sensible = step["account"], step["pick"], step["sensible"]
-    there = [(resource, key) for owner, resource, key in model.records if owner == account]
     who: dict[str, Any] = {
-        "account": account,
+        "account": step["account"],
         "command_id": COMMANDS[max(0, offset - step["repeats"])],
         "at": time_ms * 1000 + step["skew_us"],
         "content": step["content"],
     }
+    pick, write = step["pick"], write_of(step, model, offset)
+    match step["do"]:
+        case "create" | "change":
+            return alone(RecordsWritten(**who, writes=(write,)))
+        case "together":
+            return RecordsWritten(**who, writes=tuple(writes_of(step, model, offset)))
+        case "delete":
+            version, above = model.version((step["account"], write.resource, write.key)), 7
+            held = model.records.get((step["account"], write.resource, write.key))
+            if held is not None and held.parent is not None:
+                above = model.version((step["account"], *held.parent))
+            return RecordDeleted(
+                **who,
+                resource=write.resource,
+                key=write.key,
+                contest=write.contest,
+                expected_version=[None, None, version, max(0, version - 1)][pick % 4],
+                expected_parent=[None, None, above, max(0, above - 1)][pick // 4 % 4],
+            )
+        case "close":
+            version = model.config.get(step["key"], 0) - (pick % 4 == 0)
+            closed = f'{{"closing":{offset}}}'
+            return ContestClosing(**who, contest=step["key"], record=closed, expected_config=version)
+        case "issue":
+            return KeyIssued(**who, key_id=step["key"], sha256="00", permissions=("content:read",))
+        case "revoke":
+            return KeyRevoked(**who, key_id=step["key"])
+    return Undecodable("no event")
+
+
+def write_of(step: dict[str, Any], model: Model, offset: int) -> Write:
+    account, pick, sensible = step["account"], step["pick"], step["sensible"]
+    there = [(resource, key) for owner, resource, key in model.records if owner == account]
     resource, key = step["resource"], step["key"]
     if step["do"] in ("change", "delete") and sensible and there:
         resource, key = there[pick % len(there)]
@@ -78,7 +115,6 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
     held = model.records.get((account, resource, key))
     if held is not None and held.parent is not None:
         parent = held.parent[1]
-    contest = key if resource == "contests" else parent if resource == "participants" else None
     offered = [offer for (owner, *_), held in model.records.items() if owner == account for offer in held.offers]
     targets = (
         [*there, *offered]
@@ -86,42 +122,44 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
         else [("shops", "nothing"), *(("conventions/days", f"{key}/1") for key in KEYS)]
     )
     version = model.version((account, resource, key))
-    written = {
-        "resource": resource,
-        "key": key,
-        "record": f'{{"empty":[],"offset":"{offset}"}}',
-        "parent": (PARENTS[resource], parent) if resource in PARENTS else None,
-        "contest": contest,
-        "refs": tuple(dict.fromkeys(targets[(pick + n) % len(targets)] for n in range(step["refs"]) if targets)),
-        "offers": tuple(("conventions/days", f"{key}/{day}") for day in step["offers"])
+    return Write(
+        resource=resource,
+        key=key,
+        record=f'{{"empty":[],"offset":"{offset}"}}',
+        parent=(PARENTS[resource], parent) if resource in PARENTS else None,
+        contest=key if resource == "contests" else parent if resource == "participants" else None,
+        refs=tuple(dict.fromkeys(targets[(pick + n) % len(targets)] for n in range(step["refs"]) if targets)),
+        offers=tuple(("conventions/days", f"{key}/{day}") for day in step["offers"])
         if resource == "conventions"
         else (),
-        "due": step["due"],
-    }
-    match step["do"]:
-        case "create":
-            return RecordCreated(**who, **written)
-        case "change":
-            return RecordChanged(**who, **written, expected_version=version if pick % 5 else version + 1)
-        case "delete":
-            expected = [None, None, version, max(0, version - 1)][pick % 4]
-            above = model.version((account, *held.parent)) if held is not None and held.parent is not None else 7
-            return RecordDeleted(
-                **who,
-                resource=resource,
-                key=key,
-                contest=contest,
-                expected_version=expected,
-                expected_parent=[None, None, above, max(0, above - 1)][pick // 4 % 4],
-            )
-        case "close":
-            version = model.config.get(key, 0) - (pick % 4 == 0)
-            return ContestClosing(**who, contest=key, record=f'{{"closing":{offset}}}', expected_config=version)
-        case "issue":
-            return KeyIssued(**who, key_id=key, sha256="00", permissions=("content:read",))
-        case "revoke":
-            return KeyRevoked(**who, key_id=key)
-    return Undecodable("no event")
+        due=step["due"],
+        expected_version=None if step["do"] == "create" else version if pick % 5 else version + 1,
+    )
+
+
+def writes_of(step: dict[str, Any], model: Model, offset: int) -> Iterator[Write]:
+    """Several at once, some of which refer to one another, or to what another of them offers or takes away."""
+    account, writes = step["account"], []
+    for one in [step, *step["more"]]:
+        known = (account, one["resource"], one["key"]) in model.records
+        do = "change" if known or one["do"] == "change" else "create"
+        writes.append(write_of(one | {"account": account, "do": do}, model, offset))
+    for index, (one, write) in enumerate(zip([step, *step["more"]], writes, strict=True)):
+        other = writes[index - 1]
+        held = model.records.get((account, other.resource, other.key))
+        parts = [(other.resource, other.key), *other.offers, *(held.offers if held else ())]
+        more = (parts[one["pick"] % len(parts)],) if one["pick"] % 3 == 0 else ()
+        yield replace(write, refs=tuple(dict.fromkeys((*write.refs, *more))))
+
+
+def alone(event: RecordsWritten) -> RecordCreated | RecordChanged:
+    """An event of one write, as the event that it would be."""
+    who = {"account": event.account, "command_id": event.command_id, "at": event.at, "content": event.content}
+    (write,) = event.writes
+    what = {field.name: getattr(write, field.name) for field in fields(write) if field.name != "expected_version"}
+    if write.expected_version is None:
+        return RecordCreated(**who, **what)
+    return RecordChanged(**who, **what, expected_version=write.expected_version)
 
 
 @pytest.fixture(scope="module")
@@ -156,10 +194,10 @@ async def assert_equal(views: CatalogueViews, model: Model) -> None:
         remembered = model.outcome(command)
         if remembered is not None:
             assert outcome is not None
-            assert (outcome.kind, outcome.offset, outcome.stored) == (
+            assert (outcome.kind, outcome.offset, outcome.written) == (
                 remembered.kind,
                 remembered.offset,
-                remembered.stored,
+                remembered.written,
             )
             assert set(outcome.refs) == set(remembered.refs)
     rows = (await views.keys(PARTITION, -2)).rows
@@ -199,6 +237,41 @@ async def test_any_log_cut_anyhow_and_partly_folded_twice_gives_the_plain_fold(
         if again[index]:
             await views.apply(PARTITION, Position(LOG, first), entries[first:after], after)
     await assert_equal(views, model)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=st.lists(step, min_size=10, max_size=30), together=step)
+def test_several_writes_give_what_they_give_one_by_one_or_nothing_at_all(
+    steps: list[dict[str, Any]], together: dict[str, Any]
+) -> None:
+    """On the plain fold, which the other one equals."""
+    model = Model()
+    for offset, one in enumerate(steps):
+        model.fold(offset, NOW_MS, event_of(one, model, offset, NOW_MS))
+    offset = len(steps)
+    event = event_of(together | {"do": "together", "repeats": 0}, model, offset, NOW_MS)
+    assert isinstance(event, RecordsWritten)
+    one_by_one, before = copy.deepcopy(model), copy.deepcopy(model)
+    model.fold(offset, NOW_MS, event)
+    for index, write in enumerate(event.writes):
+        single = replace(event, writes=(write,), command_id=f"single{index}")
+        one_by_one.fold(offset + index, NOW_MS, alone(single))
+    outcome = model.outcome(event.command_id)
+    assert outcome is not None
+    if outcome.kind is not OutcomeKind.OK:
+        assert (model.records, model.numbers, model.due) == (before.records, before.numbers, before.due)
+        assert outcome.written == ()
+    singles = [one_by_one.outcome(f"single{index}") for index in range(len(event.writes))]
+    if all(single is not None and single.kind is OutcomeKind.OK for single in singles):
+        assert outcome.kind is OutcomeKind.OK
+        for held in one_by_one.records.values():
+            if held.stored.version >= offset:
+                held.stored = replace(held.stored, version=offset)
+        assert (model.records, model.numbers, model.due) == (
+            one_by_one.records,
+            one_by_one.numbers,
+            one_by_one.due,
+        )
 
 
 async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Coalescer, namespace: str) -> None:
