@@ -1,0 +1,108 @@
+"""One more resource takes a schema and a row: routes, documentation, lists and references derive from it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from pydantic import Field
+
+from libs.catalogue.keyring import KeyRing
+from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.catalogue.resources import RESOURCES
+from libs.catalogue.schemas.base import Linked, Picture, Record, Tags, Title
+from libs.catalogue.table import Offer, Reference, Resource, Table
+from libs.web.asgi import Front
+from libs.web.auth import Authenticator
+from libs.web.service import Surface, build_app
+from services.catalogue.routes import build_router
+from services.operations.stack.servers import Servers
+from tests.support.catalogue import open_catalogue
+from tests.support.voting import code
+
+
+class Banner(Record):
+    """Shown above an app."""
+
+    title: Title = None
+    article: str | None = Field(None, description="Key of an article.")
+    image: Picture = Field(Linked())
+    slots: list[str] = Field([], description="Places in it.")
+    tags: Tags = Field([])
+
+
+BANNERS = Resource(
+    name="banners",
+    singular="banner",
+    schema=Banner,
+    example={"title": "Vote now"},
+    references=(Reference("/article", "articles"), Reference("/image/key", "images")),
+    offers=(Offer("/slots/*", "banners/slots"),),
+)
+
+
+@pytest.fixture(scope="module")
+async def client(servers: Servers) -> AsyncIterator[httpx.AsyncClient]:
+    """The catalogue with the row added to its table."""
+    table = Table(*RESOURCES.values(), BANNERS)
+    addresses, namespace = servers.addresses, f"t{uuid.uuid4().hex[:8]}"
+    async with (
+        open_catalogue(addresses.kafka, addresses.valkey, namespace, table) as catalogue,
+        catalogue.folding(),
+    ):
+        auth = Authenticator(KeyRing(catalogue.views))
+        app = build_app("Catalogue", [Surface(routers=[build_router(catalogue.engine, auth, {})])])
+        issued = await issue_key(catalogue.writer, "account", PERMISSIONS)
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(Front(app)),
+            base_url="http://catalogue",
+            headers={"Authorization": f"Bearer {issued.api_key}"},
+        ) as client:
+            yield client
+
+
+async def test_it_is_made_read_changed_listed_and_deleted(client: httpx.AsyncClient) -> None:
+    made = await client.post("/banners", json={"title": "Vote now", "tags": ["a"]})
+    where = made.headers["location"]
+    assert (made.status_code, where) == (201, f"/banners/{made.json()['key']}")
+    assert set(made.json()) == {"key", "title", "article", "image", "slots", "tags", "created", "updated"}
+    changed = await client.patch(where, json={"title": None}, headers={"If-Match": made.headers["etag"]})
+    assert (changed.status_code, changed.json()["title"]) == (200, None)
+    assert (await client.get("/banners", params={"tags": "a"})).json()["data"] == [changed.json()]
+    assert (await client.get(where)).json() == changed.json()
+    assert code(await client.post("/banners", json={"stray": 1})) == (422, "validation_failed")
+    assert (await client.delete(where)).status_code == 204
+    assert (await client.get(where)).status_code == 404
+
+
+async def test_what_it_refers_to_must_be_there_and_stays(client: httpx.AsyncClient) -> None:
+    article = (await client.post("/articles", json={})).json()["key"]
+    banner = (await client.post("/banners", json={"article": article})).headers["location"]
+    refused = await client.delete(f"/articles/{article}")
+    assert code(refused) == (409, "in_use")
+    assert refused.json()["referrers"] == [{"resource": "banners", "key": banner.rpartition("/")[2]}]
+    unknown = await client.patch(banner, json={"article": "nothing"})
+    assert [error["pointer"] for error in unknown.json()["errors"]] == ["/article"]
+    assert (await client.delete(banner)).status_code == 204
+    assert (await client.delete(f"/articles/{article}")).status_code == 204
+
+
+async def test_it_is_documented(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    found = {
+        (path, method): operation
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if operation.get("tags") == ["banners"] and method != "head"
+    }
+    assert {where: operation["summary"] for where, operation in found.items()} == {
+        ("/banners", "post"): "Create a banner",
+        ("/banners", "get"): "List banners",
+        ("/banners/{banner_key}", "get"): "Read a banner",
+        ("/banners/{banner_key}", "patch"): "Change a banner",
+        ("/banners/{banner_key}", "delete"): "Delete a banner",
+    }
+    assert "Shown above an app." in str(document), "from its schema"
+    assert "Vote now" in str(document), "from its example"
