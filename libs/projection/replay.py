@@ -8,7 +8,7 @@ from typing import Final
 
 from libs.contracts.log import Behind, LogRecord, Position
 from libs.kafka.log import Extent, LogReader
-from libs.projection.origin import Origins, start_of
+from libs.projection.origin import Origin, start_of
 from libs.projection.projection import Projection
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.generations import Generations, State
@@ -35,7 +35,8 @@ class Replay:
         self._projection = projection
         self._generations = generations
         self._reader = reader
-        self._origins = Origins(reader, self._topic)
+        self._log_ids: dict[int, str] = {}
+        self._asking = asyncio.Lock()
         self._number = number
 
     async def follow(self, partition: int, told: Told) -> None:
@@ -56,7 +57,7 @@ class Replay:
     async def _check_live(self, partition: int) -> None:
         """The end of the log is not where the live generation stands: does that stand in this log at all?"""
         live = (await self._generations.read(partition)).live.position
-        start_of(self._topic, partition, await Origins(self._reader, self._topic).of(partition), live)
+        start_of(self._topic, partition, await self._origin(partition), live)
 
     async def fold(self, partition: int, stop: int | None, told: Told) -> Position:
         """Fold up to the offset `stop`, or up to where the log ends now. Raises as `follow` does."""
@@ -65,6 +66,7 @@ class Replay:
             try:
                 return await self._fold_range(partition, stop, told)
             except (LogUnavailable, ViewsUnavailable):
+                self._log_ids = {}
                 stored = await self._stored(partition)
                 if stored > furthest:
                     moved_at, furthest = time.monotonic(), stored
@@ -80,7 +82,7 @@ class Replay:
         return 0 if position is None else position.offset
 
     async def _fold_range(self, partition: int, stop: int | None, told: Told) -> Position:
-        origin = await self._origins.of(partition)
+        origin = await self._origin(partition)
         position = start_of(self._topic, partition, origin, await self._projection.position(partition))
         end = origin.extent.end if stop is None else stop
         if position.offset < end:
@@ -91,6 +93,16 @@ class Replay:
                         position = await self._fold(partition, position, records[at : at + FOLD_RECORDS])
                         told(partition, position.offset)
         return position
+
+    async def _origin(self, partition: int) -> Origin:
+        """Where the log ends is asked each time; which one it is, once for all partitions while nothing fails."""
+        async with self._asking:
+            if partition not in self._log_ids:
+                self._log_ids = await self._reader.log_ids(self._topic.name, range(self._topic.partitions))
+        if partition not in self._log_ids:
+            raise LogUnavailable(f"{self._topic.name}/{partition} is empty: its creation is not complete")
+        extents = await self._reader.extents(self._topic.name, [partition])
+        return Origin(self._log_ids[partition], extents[partition])
 
     async def _fold(self, partition: int, position: Position, records: Sequence[LogRecord]) -> Position:
         """Fold what the view lacks of `records`: once it follows, the projector may have brought it further."""
