@@ -53,6 +53,7 @@ TABLE: Final[dict[str, Row]] = {
     "version_conflict": Row(412, "The record has changed"),
     "payload_too_large": Row(413, "The body is too large"),
     "unsupported_media_type": Row(415, "The body's media type is not taken here"),
+    "range_not_satisfiable": Row(416, "The range holds nothing"),
     "validation_failed": Row(422, "The body or a parameter is not acceptable"),
     "idempotency_key_reused": Row(422, "The idempotency key was used for something else"),
     "rate_limited": Row(429, "Too many requests"),
@@ -125,6 +126,16 @@ class MethodNotAllowed(TallyError):
         self.allow = allow
 
 
+class RangeNotSatisfiable(TallyError):
+    """Nothing of what there is was asked for; `size` is how many bytes that are."""
+
+    code = "range_not_satisfiable"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"There are {size} bytes, and the range holds none of them.")
+        self.size = size
+
+
 def request_id(scope: Scope) -> str:
     """The id of this request, for the answer and the process's own log; made when first asked for."""
     state = scope.setdefault("state", {})
@@ -155,6 +166,8 @@ def problem_response(error: TallyError, scope: Scope, **data: Any) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, MethodNotAllowed) and error.allow:
         headers["Allow"] = error.allow
+    if isinstance(error, RangeNotSatisfiable):
+        headers["Content-Range"] = f"bytes */{error.size}"
     if is_legacy(scope):
         body: dict[str, Any] = {"error": {"code": code, "message": error.message}}
         if status not in LEGACY_OWN:

@@ -1,6 +1,7 @@
 """Reading what a caller sent: bodies within a size, JSON, and parameters."""
 
 import re
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import orjson
@@ -20,10 +21,15 @@ _IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 async def read_body(headers: Headers, receive: Receive, max_bytes: int = MAX_JSON_BYTES) -> bytes:
     """The whole body. Raises `PayloadTooLarge` as soon as that is certain, before the rest is read."""
+    chunks = [chunk async for chunk in stream_body(headers, receive, max_bytes)]
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def stream_body(headers: Headers, receive: Receive, max_bytes: int) -> AsyncIterator[bytes]:
+    """The body as it comes in. Raises as `read_body`, and `ClientDisconnect` where it breaks off."""
     declared = header(headers, b"content-length") or ""
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
-    chunks: list[bytes] = []
     size, more = 0, True
     while more:
         message = await receive()
@@ -33,9 +39,8 @@ async def read_body(headers: Headers, receive: Receive, max_bytes: int = MAX_JSO
         size += len(chunk)
         if size > max_bytes:
             raise _too_large(max_bytes)
-        chunks.append(chunk)
+        yield chunk
         more = message.get("more_body", False)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def require_json(headers: Headers, *others: str) -> str:
