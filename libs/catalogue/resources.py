@@ -17,7 +17,7 @@ from libs.catalogue.schemas.app import App, CloudSettings
 from libs.catalogue.schemas.content import Article, Feed, Survey
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.convention import Convention, Timeslot
-from libs.catalogue.schemas.media import Access, File, Image, PublicAccess
+from libs.catalogue.schemas.media import Access, File, Image, PublicAccess, is_scanned
 from libs.catalogue.schemas.participant import Participant
 from libs.catalogue.schemas.shop import Package, Shop
 from libs.catalogue.schemas.vote_source import StoredVoteSource
@@ -50,6 +50,10 @@ def _computed_of_participant(stored: Stored) -> Document:
         "rater_count": None,
         "message_count": 0,
     }
+
+
+def _computed_of_file(stored: Stored) -> Document:
+    return {"is_scanned": is_scanned(stored.document), "upload_url": None}
 
 
 IMAGE: Final = Reference("/image/key", "images")
@@ -176,7 +180,20 @@ FILES: Final = Resource(
     schema=File,
     example=EXAMPLES["files"],
     arrange=inner.stamped("access", schema=Access, default={"access": "private"}),
-    operations=OPERATIONS - {"list"},
+    computed=_computed_of_file,
+    computed_members={
+        "is_scanned": {
+            "type": "boolean",
+            "description": "The bytes were scanned, and are what `file_type` says. Public files are served to all "
+            "only then; after a change of `file_type`, once their bytes were sent again.",
+        },
+        "upload_url": {
+            "type": "string",
+            "description": "PUT, GET and DELETE the bytes here, without a key: whoever has the address may. "
+            "Good until the record is deleted.",
+        },
+    },
+    operations=OPERATIONS - {"list", "delete"},
 )
 
 IMAGES: Final = Resource(

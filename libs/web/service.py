@@ -23,8 +23,8 @@ from libs.web.pages import page_routes
 DRAIN_S = 10
 """How long requests that are under way may go on after the signal to stop."""
 
-Complete = Callable[[ApiKey, list[dict[str, Any]]], Awaitable[None]]
-"""Adds to records of one parent, as a key is shown them, what other views know, such as participants' votes."""
+Complete = Callable[[ApiKey, str, list[dict[str, Any]]], Awaitable[None]]
+"""Adds to records of one parent, as a key is shown them at an origin, what the catalogue's views do not hold."""
 
 
 @dataclass(frozen=True, slots=True)

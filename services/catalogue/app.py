@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from libs.catalogue.engine import Engine, Guard
 from libs.catalogue.keyring import KeyRing
 from libs.catalogue.reopening import Reopener
-from libs.catalogue.resources import PARTICIPANTS, RESOURCES
+from libs.catalogue.resources import FILES, PARTICIPANTS, RESOURCES
 from libs.catalogue.writing import Writer
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.writer import LogWriter
+from libs.media.scanning import TypeScan
+from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
@@ -20,9 +22,12 @@ from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Complete, Surface
 from services.catalogue.closed import ClosedContests
+from services.catalogue.file_routes import file_router
+from services.catalogue.files import Files
 from services.catalogue.reopening import reopening_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
+from services.catalogue.upload_urls import UploadUrls
 from services.catalogue.vote_source_routes import vote_source_router
 from services.catalogue.vote_sources import VoteSources
 
@@ -63,6 +68,9 @@ async def open_surface(
     votes = VoteViews(valkey, settings.namespace)
     closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, settings.partitions)
     world = world_of(valkey, log, settings.namespace, {PARTICIPANTS.name: closed.participant_may_go})
+    store = open_store(settings.storage_url)
+    urls = UploadUrls(store, settings.public_url)
+    files = Files(settings.namespace, world.engine, store, TypeScan)
 
     async def check_views() -> None:
         await world.views.position(0)
@@ -70,10 +78,13 @@ async def open_surface(
     try:
         with suppress(ViewsUnavailable):
             await load_functions(valkey)
+        with suppress(StorageUnavailable):
+            await urls.load()
         async with world.keys.kept_fresh():
             yield Surface(
                 routers=[
-                    build_router(world.engine, world.auth, completes or {}),
+                    build_router(world.engine, world.auth, {**(completes or {}), FILES.name: urls}),
+                    file_router(world.auth, world.views, files, urls, settings.file_max_bytes),
                     vote_source_router(world.auth, VoteSources(world.engine, world.views)),
                     reopening_router(world.auth, Reopener(world.engine, votes, settings.partitions)),
                 ],

@@ -190,14 +190,14 @@ class _Routes:
         written = await self._engine.create(
             self._row, caller.account, document, asked, parent=self._parent(request)
         )
-        return await self._posted(caller, written, 201)
+        return await self._posted(request, caller, written, 201)
 
     async def place(self, request: Request) -> Response:
         caller = await self._caller(request, "content:write")
         asked, document = await _asked(request, caller)
         written = await self._engine.place(self._row, caller.account, self._key(request), document, asked)
         is_new = written.stored.created == written.stored.updated
-        return await self._posted(caller, written, 201 if is_new else 200)
+        return await self._posted(request, caller, written, 201 if is_new else 200)
 
     async def page(self, request: Request) -> Response:
         caller = await self._caller(request, "content:read")
@@ -210,14 +210,14 @@ class _Routes:
         )
         page = await self._engine.page(self._row, caller.account, asked, self._parent(request))
         data = [self._row.show(stored) for stored in page.records]
-        await self._add(caller, data)
+        await self._add(request, caller, data)
         return _json({"data": data, "has_more": page.next is not None, "next": page.next}, 200, {})
 
     async def get(self, request: Request) -> Response:
         caller = await self._caller(request, "content:read")
         stored = await self._engine.get(self._row, caller.account, self._key(request))
         shown = self._row.show(stored)
-        await self._add(caller, [shown])
+        await self._add(request, caller, [shown])
         tag = self._tag(stored, shown)
         if not_modified(request.headers.get("if-none-match"), tag):
             return Response(status_code=304, headers={"ETag": tag})
@@ -227,7 +227,7 @@ class _Routes:
         caller = await self._caller(request, "content:write")
         _, patch = await read_object(request)
         stored = await self._engine.patch(self._row, caller.account, self._key(request), patch, fits(request))
-        return await self._written(caller, stored, 200, {})
+        return await self._written(request, caller, stored, 200, {})
 
     async def delete(self, request: Request) -> Response:
         caller = await self._caller(request, "content:write")
@@ -249,21 +249,23 @@ class _Routes:
         key: str = request.path_params[f"{self._engine.table[self._row.parent].singular}_key"]
         return key
 
-    async def _add(self, caller: ApiKey, shown: list[Document]) -> None:
+    async def _add(self, request: Request, caller: ApiKey, shown: list[Document]) -> None:
         if self._complete is not None:
-            await self._complete(caller, shown)
+            await self._complete(caller, str(request.base_url).rstrip("/"), shown)
 
-    async def _posted(self, caller: ApiKey, written: Written, status: int) -> Response:
+    async def _posted(self, request: Request, caller: ApiKey, written: Written, status: int) -> Response:
         headers = {"Location": f"/{self._row.name}/{written.stored.key}"}
         if written.replayed:
             headers["Idempotent-Replayed"] = "true"
-        return await self._written(caller, written.stored, status, headers)
+        return await self._written(request, caller, written.stored, status, headers)
 
-    async def _written(self, caller: ApiKey, stored: Stored, status: int, headers: dict[str, str]) -> Response:
+    async def _written(
+        self, request: Request, caller: ApiKey, stored: Stored, status: int, headers: dict[str, str]
+    ) -> Response:
         """The write is done, even where what belongs beside the record cannot be read now."""
         shown = self._row.show(stored)
         with suppress(ViewsUnavailable):
-            await self._add(caller, [shown])
+            await self._add(request, caller, [shown])
         return _json(shown, status, headers | {"ETag": self._tag(stored, shown)})
 
     def _tag(self, stored: Stored, shown: Document) -> str:

@@ -14,7 +14,7 @@ class ParticipantCounts:
     def __init__(self, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
 
-    async def __call__(self, key: ApiKey, participants: list[dict[str, Any]]) -> None:
+    async def __call__(self, key: ApiKey, _: str, participants: list[dict[str, Any]]) -> None:
         """All are of one contest; one that was deleted meanwhile adds nothing. Raises `ViewsUnavailable`."""
         if not participants or "results:read" not in key.permissions:
             return

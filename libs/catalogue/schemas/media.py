@@ -1,12 +1,14 @@
 """Files and images: what is said about them; their bytes lie in the object store."""
 
-from typing import Annotated, ClassVar, Literal
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from libs.catalogue.schemas.base import CustomData, Description, Members, Record, ServerTime, Title
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
+MediaType = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$", max_length=255)]
 Readers = Annotated[Literal["private", "public"], Field(description="Who may read the bytes.")]
 
 
@@ -21,17 +23,44 @@ class PublicAccess(Access):
     access: Readers = "public"
 
 
+@dataclass(frozen=True, slots=True)
+class KeptBytes:
+    """What the server knows of a file's bytes, as its record's `bytes`.
+
+    `object` names them among the file's objects; `scanned`: they passed a scan as `type`.
+    """
+
+    object: str
+    size: int
+    sha256: str
+    type: str
+    scanned: bool
+
+    def stored(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def kept_bytes(document: dict[str, Any]) -> KeptBytes | None:
+    """Of a file's document; None before they are sent, and when they were deleted."""
+    kept = document.get("bytes")
+    return None if kept is None else KeptBytes(**kept)
+
+
+def is_scanned(document: dict[str, Any]) -> bool:
+    """Whether a file has bytes that passed a scan as what the record says they are now."""
+    kept = kept_bytes(document)
+    return kept is not None and kept.scanned and kept.type == document["file_type"]
+
+
 class File(Record):
-    """The server keeps what it knows of the bytes: `bytes` {size, sha256, type, scanned, stored}."""
+    """The server keeps what it knows of the bytes, `bytes`: `KeptBytes`."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"bytes"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"is_scanned", "upload_url"}
 
     filename: Name = Field(description="The file's name.")
     file_extension: Annotated[str, Field(max_length=32)] = Field(description="What the file's name ends with.")
-    file_type: Annotated[str, Field(pattern=r"^[\w.+-]+/[\w.+*-]+$", max_length=255)] = Field(
-        description="The media type."
-    )
+    file_type: MediaType = Field(description="The media type that the bytes are served as.")
     description: Description = None
     access: Access = Field(default_factory=Access, description="Private, unless said otherwise.")
     custom_data: CustomData = Field({})

@@ -147,6 +147,23 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/api/users/{user_id}/purchases": "what one user bought",
     "/api/purchases/{purchase_key}": "one purchase",
     "/operations/purchases/refunds": "purchases, to an operator",
+    "/conventions/{convention_key}/timeslots": "records",
+    "/files/{file_key}": "a record",
+    "/files/{file_key}/content": "what the account uploaded",
+    "/images/{image_key}": "a record",
+    "/timeslots/{timeslot_key}": "a record",
+} | {
+    path: "records of a resource that knows nothing of votes"
+    for several, one in (
+        ("apps", "app"),
+        ("articles", "article"),
+        ("conventions", "convention"),
+        ("feeds", "feed"),
+        ("master_shops", "master_shop"),
+        ("shops", "shop"),
+        ("surveys", "survey"),
+    )
+    for path in (f"/{several}", f"/{several}/{{{one}_key}}")
 }
 
 

@@ -1,0 +1,225 @@
+"""The addresses of files' bytes, and the deletion of a file with them."""
+
+from hashlib import blake2b
+from typing import Any, Final
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response, StreamingResponse
+
+from libs.catalogue.resources import FILES
+from libs.catalogue.schemas.media import KeptBytes, is_scanned, kept_bytes
+from libs.contracts.catalogue import Stored
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.storage.store import StorageUnavailable
+from libs.tally.errors import NotFound
+from libs.views.catalogue import CatalogueViews
+from libs.web.auth import Authenticator, headers_of, require
+from libs.web.conditions import etag, matches, not_modified
+from libs.web.content import SAFE, Span, asked_range, attachment
+from libs.web.errors import UnsupportedMediaType
+from libs.web.openapi import IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, parameter
+from libs.web.requests import stream_body
+from services.catalogue.files import Files
+from services.catalogue.openapi import BEARER
+from services.catalogue.routes import fits
+from services.catalogue.upload_urls import UploadUrls
+
+CONTENT: Final = "/files/{file_key}/content"
+TRIES: Final = 3
+"""How often bytes may be replaced under one read."""
+SIGNATURE: Final = parameter("signature", "query", "As in the file's `upload_url`; with it no key is needed.")
+BINARY: Final[Schema] = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
+NO_BYTES: Final = "No bytes have been sent for this file: PUT them to its upload_url."
+
+
+class Door:
+    """Who may handle a file's bytes."""
+
+    def __init__(self, auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls) -> None:
+        self._auth = auth
+        self._views = views
+        self._files = files
+        self._urls = urls
+
+    async def account(self, request: Request, key: str, permission: str) -> str:
+        """The file's account, for who has its signed address, or a key of the account with the permission.
+
+        Raises `NotFound`, for a wrong signature too, `Unauthorized` and `Forbidden`.
+        """
+        signature = request.query_params.get("signature")
+        if signature is None:
+            caller = await self._auth.authenticate(headers_of(request.scope))
+            require(caller, permission)
+            return caller.account
+        owner = await self._views.find_owner(FILES.name, key)
+        if owner is None or not await self._urls.admits(owner, key, signature):
+            raise NotFound("There is nothing at this address.")
+        return owner
+
+    async def public(self, request: Request, key: str) -> str | None:
+        """The account of a file that everybody may read, None where the address or a key has to do."""
+        if "signature" in request.query_params:
+            return None
+        owner = await self._views.find_owner(FILES.name, key)
+        if owner is None:
+            return None
+        document = (await self._files.get(owner, key)).document
+        is_public = document.get("access", {}).get("access") == "public"
+        return owner if is_public and is_scanned(document) else None
+
+
+def file_router(
+    auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls, max_bytes: int
+) -> APIRouter:
+    """Without a signature, and where a file is not public, a key is needed."""
+    router = APIRouter(tags=["files"], dependencies=[Depends(BEARER)])
+    door = Door(auth, views, files, urls)
+
+    @router.put(
+        CONTENT,
+        status_code=204,
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "payload_too_large",
+            "unsupported_media_type",
+            "validation_failed",
+            "log_unavailable",
+            success={204: {"description": "They are the file's bytes now.", "headers": _headers("ETag")}},
+        ),
+        openapi_extra=needs("content:write")
+        | {"parameters": [SIGNATURE], "requestBody": {"required": True, "content": BINARY}},
+    )
+    async def put_file_content(request: Request, file_key: str) -> Response:
+        """Send a file's bytes.
+
+        They replace others in one step, when all have come: who reads meanwhile gets old or new ones whole.
+        Sent again they do no harm. `is_scanned` then says whether they are what `file_type` promises; what is not
+        is kept, but not served to everybody. With the signature no key is needed.
+        """
+        account = await door.account(request, file_key, "content:write")
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise UnsupportedMediaType("Send the bytes as they are to be kept, without Content-Encoding.")
+        if "content-range" in request.headers:
+            raise ValidationFailed([Problem("", "Content-Range is not taken here: send all bytes at once")])
+        stored = await files.put(
+            account, file_key, stream_body(headers_of(request.scope), request.receive, max_bytes)
+        )
+        kept = kept_bytes(stored.document)
+        return Response(status_code=204, headers={} if kept is None else {"ETag": _tag(stored, kept)})
+
+    @router.get(
+        CONTENT,
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "range_not_satisfiable",
+            success={
+                200: {
+                    "description": "All of them.",
+                    "headers": _headers("ETag", "Content-Disposition", "Accept-Ranges"),
+                    "content": BINARY,
+                },
+                206: {"description": "The range.", "headers": _headers("Content-Range"), "content": BINARY},
+                **UNCHANGED,
+            },
+        ),
+        openapi_extra=needs("content:read")
+        | {
+            "parameters": [
+                SIGNATURE,
+                parameter("Range", "header", "One range of bytes; of several, all are sent."),
+                parameter("If-Range", "header", "Send the range only of what has this ETag, else all."),
+                IF_NONE_MATCH,
+            ]
+        },
+    )
+    async def get_file_content(request: Request, file_key: str) -> Response:
+        """Read a file's bytes.
+
+        With the signature no key is needed, nor for those of a public file that are what `file_type` promises.
+        """
+        public = await door.public(request, file_key)
+        account = public or await door.account(request, file_key, "content:read")
+        for _ in range(TRIES):
+            stored = await files.get(account, file_key)
+            kept = kept_bytes(stored.document)
+            if kept is None:
+                raise NotFound(NO_BYTES)
+            answer = await _read(request, files, account, stored, kept)
+            if answer is not None:
+                answer.headers["Cache-Control"] = "no-cache" if public else "private, no-cache"
+                return answer
+        raise StorageUnavailable("object store: the file's bytes are not there", retry_after_s=1)
+
+    @router.delete(
+        CONTENT,
+        status_code=204,
+        response_class=Response,
+        responses=answers(
+            "not_found", "log_unavailable", success={204: {"description": "The file has no bytes any more."}}
+        ),
+        openapi_extra=needs("content:write") | {"parameters": [SIGNATURE]},
+    )
+    async def delete_file_content(request: Request, file_key: str) -> Response:
+        """Delete a file's bytes; the record stays. With the signature no key is needed."""
+        await files.drop(await door.account(request, file_key, "content:write"), file_key)
+        return Response(status_code=204)
+
+    @router.delete(
+        "/files/{file_key}",
+        status_code=204,
+        summary="Delete a file",
+        operation_id="delete_file",
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "in_use",
+            "version_conflict",
+            "log_unavailable",
+            success={204: {"description": "Deleted, with its bytes."}},
+        ),
+        openapi_extra=needs("content:write") | {"parameters": [IF_MATCH]},
+    )
+    async def delete_file(request: Request, file_key: str) -> Response:
+        """The record and its bytes go; its `upload_url` leads nowhere any more."""
+        key = await auth.authenticate(headers_of(request.scope))
+        require(key, "content:write")
+        await files.delete(key.account, file_key, fits(request))
+        return Response(status_code=204)
+
+    return router
+
+
+async def _read(request: Request, files: Files, account: str, stored: Stored, kept: KeptBytes) -> Response | None:
+    """None where these bytes are gone."""
+    document, tag = stored.document, _tag(stored, kept)
+    headers = {**SAFE, "ETag": tag, "Accept-Ranges": "bytes"}
+    if not_modified(request.headers.get("if-none-match"), tag):
+        return Response(status_code=304, headers=headers)
+    span = None
+    if matches(request.headers.get("if-range", "*"), tag):
+        span = asked_range(request.headers.get("range"), kept.size)
+    start, end = span or Span(0, kept.size)
+    headers |= {
+        "Content-Type": document["file_type"],
+        "Content-Length": str(end - start),
+        "Content-Disposition": attachment(document["filename"]),
+    }
+    if span is not None:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{kept.size}"
+    if start == end:
+        return Response(headers=headers)
+    chunks = await files.read(account, stored.key, kept.object, start, end)
+    return None if chunks is None else StreamingResponse(chunks, 200 if span is None else 206, headers)
+
+
+def _tag(stored: Stored, kept: KeptBytes) -> str:
+    """Of the bytes, their type and their name: what a cache keeps together."""
+    document: dict[str, Any] = stored.document
+    names = f"{document['file_type']}\0{document['filename']}".encode()
+    return etag(f"{kept.sha256[:32]}.{blake2b(names, digest_size=8).hexdigest()}")
+
+
+def _headers(*names: str) -> Schema:
+    return {name: {"schema": {"type": "string"}} for name in names}

@@ -1,0 +1,347 @@
+"""A file is described first; then its bytes are sent to the address that the answer names, and read there."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from libs.storage.store import world_files
+from services.operations.stack.supervisor import Supervisor
+from tests.e2e.test_refusals import key_with
+from tests.support.eventually import eventually
+from tests.support.voting import Api, code
+
+MIB = 1 << 20
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
+BODY = {"filename": "Füße.txt", "file_type": "text/plain", "file_extension": "txt"}
+
+
+@pytest.fixture
+async def anybody(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
+    """Without a key."""
+    async with httpx.AsyncClient(base_url=stack.stack["base_url"], timeout=30) as client:
+        yield client
+
+
+async def file(api: Api, data: bytes | None = None, **members: Any) -> dict[str, Any]:
+    """A new file's record as it was answered, with `data` sent to it."""
+    answer = await api.client.post("/files", json=BODY | members)
+    assert answer.status_code == 201, answer.text
+    record: dict[str, Any] = answer.json()
+    if data is not None:
+        sent = await api.client.put(record["upload_url"], content=data, headers={"authorization": ""})
+        assert sent.status_code == 204, sent.text
+    return record
+
+
+def unsigned(record: dict[str, Any]) -> str:
+    url: str = record["upload_url"]
+    return url.partition("?")[0]
+
+
+async def scanned(api: Api, record: dict[str, Any]) -> bool:
+    found: bool = (await api.client.get(f"/files/{record['key']}")).json()["is_scanned"]
+    return found
+
+
+def objects(stack: Supervisor, record: dict[str, Any]) -> list[Path]:
+    """Everything that the object store holds of a file, halves too."""
+    below = Path(stack.data_dir, "objects", world_files(stack.stack["namespace"]), "files")
+    return [path for path in below.rglob(f"{record['key']}/*") if path.is_file()]
+
+
+async def test_every_answer_says_where_the_bytes_are_handled(api: Api, stack: Supervisor) -> None:
+    headers = {"Idempotency-Key": os.urandom(8).hex()}
+    answers = [
+        await api.client.post("/files", json=BODY, headers=headers),
+        await api.client.post("/files", json=BODY, headers=headers),
+    ]
+    record = answers[0].json()
+    where = f"/files/{record['key']}"
+    answers += [await api.client.get(where), await api.client.patch(where, json={"description": "x"})]
+    urls = {answer.json()["upload_url"] for answer in answers}
+    assert len(urls) == 1
+    url = httpx.URL(urls.pop())
+    assert str(url).startswith(f"{stack.stack['base_url']}{where}/content?signature=")
+    assert len(url.params["signature"]) == 43
+    assert [answer.json()["is_scanned"] for answer in answers] == [False] * 4
+    tag = answers[3].headers["etag"]
+    assert (await api.client.get(where, headers={"If-None-Match": tag})).status_code == 304
+    sent_back = await api.client.patch(where, json=answers[3].json(), headers={"If-Match": tag})
+    assert sent_back.status_code == 200, sent_back.text
+    assert sent_back.json() | {"updated": ""} == answers[3].json() | {"updated": ""}
+
+
+async def test_bytes_come_back_as_they_were_sent_under_their_name(api: Api, anybody: httpx.AsyncClient) -> None:
+    data = "Füße\n".encode() * 100_000
+    record = await file(api, data)
+    url = record["upload_url"]
+    got = await anybody.get(url)
+    assert (got.status_code, got.content) == (200, data)
+    assert got.headers["content-type"] == "text/plain"
+    assert got.headers["content-length"] == str(len(data))
+    assert (
+        got.headers["content-disposition"]
+        == "attachment; filename=\"F__e.txt\"; filename*=UTF-8''F%C3%BC%C3%9Fe.txt"
+    )
+    assert got.headers["cache-control"] == "private, no-cache"
+    assert got.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in got.headers["content-security-policy"]
+    assert got.headers["referrer-policy"] == "no-referrer"
+    head = await anybody.head(url)
+    assert (head.status_code, head.content) == (200, b"")
+    different = {"date"}
+    assert {k: v for k, v in head.headers.items() if k not in different} == {
+        k: v for k, v in got.headers.items() if k not in different
+    }
+    assert await scanned(api, record)
+
+
+async def test_parts_and_conditions(api: Api, anybody: httpx.AsyncClient) -> None:
+    data = bytes(range(256)) * 4096
+    url = (await file(api, data, file_type="application/octet-stream"))["upload_url"]
+    tag = (await anybody.get(url)).headers["etag"]
+
+    async def get(**headers: str) -> httpx.Response:
+        return await anybody.get(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    part = await get(range="bytes=1000-1999")
+    assert (part.status_code, part.content) == (206, data[1000:2000])
+    assert part.headers["content-range"] == f"bytes 1000-1999/{len(data)}"
+    assert part.headers["content-length"] == "1000"
+    assert (await get(range="bytes=-10")).content == data[-10:]
+    assert (await get(range="bytes=5-", if_range=tag)).content == data[5:]
+    for whole in ({"range": "bytes=5-", "if_range": '"other"'}, {"range": "bytes=0-1,5-6"}, {"range": "x"}):
+        answer = await get(**whole)
+        assert (answer.status_code, answer.content) == (200, data)
+    refused = await get(range=f"bytes={len(data)}-")
+    assert code(refused) == (416, "range_not_satisfiable")
+    assert refused.headers["content-range"] == f"bytes */{len(data)}"
+    unchanged = await get(if_none_match=f"W/{tag}", range="bytes=0-1")
+    assert (unchanged.status_code, unchanged.content, unchanged.headers["etag"]) == (304, b"", tag)
+
+
+async def test_an_empty_file_is_a_file(api: Api, anybody: httpx.AsyncClient) -> None:
+    record = await file(api, b"")
+    got = await anybody.get(record["upload_url"])
+    assert (got.status_code, got.content, got.headers["content-length"]) == (200, b"", "0")
+    refused = await anybody.get(record["upload_url"], headers={"range": "bytes=0-"})
+    assert code(refused) == (416, "range_not_satisfiable")
+
+
+async def test_before_and_after_there_are_no_bytes(
+    api: Api, anybody: httpx.AsyncClient, stack: Supervisor
+) -> None:
+    record = await file(api)
+    url = record["upload_url"]
+    missing = await anybody.get(url)
+    assert code(missing) == (404, "not_found")
+    assert "upload_url" in missing.json()["detail"]
+    assert (await anybody.put(url, content=b"x")).status_code == 204
+    for _ in range(2):
+        assert (await anybody.delete(url)).status_code == 204
+        assert code(await anybody.get(url)) == (404, "not_found")
+        assert not await scanned(api, record)
+    assert objects(stack, record) == []
+    assert (await api.client.get(f"/files/{record['key']}")).json()["upload_url"] == url
+
+
+async def test_deleting_the_record_takes_the_bytes_and_the_address(
+    api: Api, anybody: httpx.AsyncClient, stack: Supervisor
+) -> None:
+    record = await file(api, b"x")
+    where = f"/files/{record['key']}"
+    stale = {"If-Match": '"0"'}
+    assert code(await api.client.delete(where, headers=stale)) == (412, "version_conflict")
+    assert (await anybody.get(record["upload_url"])).content == b"x"
+    assert (await api.client.delete(where)).status_code == 204
+    assert objects(stack, record) == []
+    for method in ("GET", "PUT", "DELETE", "HEAD"):
+        assert (await anybody.request(method, record["upload_url"])).status_code == 404
+    assert code(await api.client.delete(where)) == (404, "not_found")
+
+
+async def test_a_changed_signature_opens_nothing(api: Api, anybody: httpx.AsyncClient) -> None:
+    record = await file(api, b"x", access={"access": "public"})
+    other = httpx.URL((await file(api, b"y"))["upload_url"]).params["signature"]
+    right = httpx.URL(record["upload_url"]).params["signature"]
+    wrong = [right[:at] + ("A" if right[at] != "A" else "B") + right[at + 1 :] for at in (0, 20, len(right) - 1)]
+    for signature in (*wrong, right[:-1], f"{right}A", "", "é", other):
+        for method in ("GET", "PUT", "DELETE"):
+            answer = await api.client.request(method, unsigned(record), params={"signature": signature})
+            assert code(answer) == (404, "not_found"), signature
+    assert (await anybody.get(record["upload_url"])).content == b"x"
+
+
+async def test_private_bytes_need_the_address_or_a_key_that_may(
+    api: Api, anybody: httpx.AsyncClient, stack: Supervisor
+) -> None:
+    record = await file(api, b"x")
+    url = unsigned(record)
+    assert code(await anybody.get(url)) == (401, "unauthorized")
+    assert code(await anybody.get("/files/nothing/content")) == (401, "unauthorized")
+    reader, writer = await key_with(stack, "content:read"), await key_with(stack, "content:write")
+    stranger = await key_with(stack, "content:read", "content:write", account="stranger")
+    assert (await anybody.get(url, headers=reader)).content == b"x"
+    assert code(await anybody.get(url, headers=writer)) == (403, "forbidden")
+    assert code(await anybody.get(url, headers=stranger)) == (404, "not_found")
+    assert code(await anybody.put(url, content=b"y")) == (401, "unauthorized")
+    assert code(await anybody.put(url, content=b"y", headers=reader)) == (403, "forbidden")
+    assert code(await anybody.put(url, content=b"y", headers=stranger)) == (404, "not_found")
+    assert code(await anybody.delete(url, headers=stranger)) == (404, "not_found")
+    assert (await anybody.put(url, content=b"y", headers=writer)).status_code == 204
+    assert (await anybody.get(record["upload_url"])).content == b"y"
+
+
+async def test_public_bytes_are_for_everybody_as_long_as_they_are_public(
+    api: Api, anybody: httpx.AsyncClient
+) -> None:
+    record = await file(api, b"x", access={"access": "public"})
+    where, url = f"/files/{record['key']}", unsigned(record)
+    got = await anybody.get(url)
+    assert (got.content, got.headers["cache-control"]) == (b"x", "no-cache")
+    assert code(await anybody.put(url, content=b"y")) == (401, "unauthorized")
+    changed = (await api.client.patch(where, json={"access": {"access": "private"}})).json()
+    assert changed["access"]["updated"] > record["access"]["updated"]
+    assert code(await anybody.get(url)) == (401, "unauthorized")
+    assert code(await api.client.patch(where, json={"access": {"access": "secret"}})) == (422, "validation_failed")
+    await api.client.patch(where, json={"access": {"access": "public"}})
+    assert (await anybody.get(url)).status_code == 200
+
+
+async def test_bytes_that_are_not_what_they_are_said_to_be_are_not_for_everybody(
+    api: Api, anybody: httpx.AsyncClient
+) -> None:
+    record = await file(api, b"<script>alert(1)</script>", file_type="image/png", access={"access": "public"})
+    assert not await scanned(api, record)
+    assert code(await anybody.get(unsigned(record))) == (401, "unauthorized")
+    assert (await anybody.get(record["upload_url"])).status_code == 200
+    await anybody.put(record["upload_url"], content=PNG)
+    assert await scanned(api, record)
+    assert (await anybody.get(unsigned(record))).content == PNG
+    where = f"/files/{record['key']}"
+    changed = await api.client.patch(where, json={"file_type": "text/html"})
+    assert not changed.json()["is_scanned"]
+    assert code(await anybody.get(unsigned(record))) == (401, "unauthorized")
+
+
+async def test_a_new_type_and_name_hold_for_the_next_read(api: Api, anybody: httpx.AsyncClient) -> None:
+    record = await file(api, b"a,b\n")
+    before = await anybody.get(record["upload_url"])
+    await api.client.patch(f"/files/{record['key']}", json={"file_type": "text/csv", "filename": "b.csv"})
+    after = await anybody.get(record["upload_url"], headers={"If-None-Match": before.headers["etag"]})
+    assert (after.status_code, after.headers["content-type"]) == (200, "text/csv")
+    assert after.headers["content-disposition"].endswith("''b.csv")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["text", "text/", "te xt/plain", "text/plain; charset=x", "tëxt/plain", "a/b\r\nx: y"]
+)
+async def test_a_type_that_is_no_header_is_refused(api: Api, wrong: str) -> None:
+    answer = await api.client.post("/files", json=BODY | {"file_type": wrong})
+    assert (code(answer), answer.json()["errors"][0]["pointer"]) == ((422, "validation_failed"), "/file_type")
+
+
+async def test_only_whole_plain_bytes_are_taken(api: Api, anybody: httpx.AsyncClient) -> None:
+    url = (await file(api, b"old"))["upload_url"]
+    packed = await anybody.put(url, content=b"x", headers={"content-encoding": "gzip"})
+    assert code(packed) == (415, "unsupported_media_type")
+    part = await anybody.put(url, content=b"x", headers={"content-range": "bytes 0-0/5"})
+    assert code(part) == (422, "validation_failed")
+    assert (await anybody.get(url)).content == b"old"
+
+
+async def test_large_files_pass_through_in_little_memory(
+    api: Api, anybody: httpx.AsyncClient, stack: Supervisor
+) -> None:
+    record = await file(api, b"x", file_type="application/octet-stream")
+    gateway = psutil.Process(stack.pids["gateway"])
+    before = most = gateway.memory_info().rss
+    piece = os.urandom(MIB)
+
+    async def pieces(number: int) -> AsyncIterator[bytes]:
+        nonlocal most
+        for _ in range(number):
+            most = max(most, gateway.memory_info().rss)
+            yield piece
+
+    assert (await anybody.put(record["upload_url"], content=pieces(90))).status_code == 204
+    found = sha256()
+    async with anybody.stream("GET", record["upload_url"]) as got:
+        async for chunk in got.aiter_raw():
+            most = max(most, gateway.memory_info().rss)
+            found.update(chunk)
+    assert found.digest() == sha256(piece * 90).digest()
+    assert most - before < 45 * MIB
+
+    too_large = await anybody.put(record["upload_url"], content=pieces(101))
+    assert code(too_large) == (413, "payload_too_large")
+    url = httpx.URL(record["upload_url"])
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(b"PUT %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (url.raw_path, 101 * MIB))
+    assert b" 413 " in await asyncio.wait_for(reader.readline(), 10)
+    writer.close()
+    assert [path.stat().st_size for path in objects(stack, record)] == [90 * MIB]
+
+
+async def test_an_upload_that_breaks_off_changes_nothing(api: Api, stack: Supervisor) -> None:
+    record = await file(api, b"old")
+    url = httpx.URL(record["upload_url"])
+    for framing in (b"Content-Length: 50000000", b"Transfer-Encoding: chunked"):
+        _, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(b"PUT %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % (url.raw_path, framing))
+        chunk = bytes(6 * MIB)
+        writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk) if b"chunked" in framing else chunk)
+        await writer.drain()
+        await eventually(lambda: len(objects(stack, record)) == 2)
+        writer.close()
+        await eventually(lambda: len(objects(stack, record)) == 1)
+    assert (await api.client.get(str(url))).content == b"old"
+
+
+async def test_who_reads_while_bytes_are_replaced_gets_old_or_new_ones_whole(
+    api: Api, anybody: httpx.AsyncClient, stack: Supervisor
+) -> None:
+    sides = [bytes([n]) * (3 * MIB + n) for n in range(4)]
+    record = await file(api, sides[0], file_type="application/octet-stream")
+    stop = asyncio.Event()
+    seen: set[int] = set()
+
+    async def read() -> None:
+        while not stop.is_set():
+            got = await anybody.get(record["upload_url"])
+            assert got.status_code == 200, got.text
+            assert got.content in sides
+            assert got.headers["content-length"] == str(len(got.content))
+            seen.add(got.content[0])
+
+    readers = [asyncio.create_task(read()) for _ in range(3)]
+    try:
+        for n in (1, 2, 3, 0, 1, 2, 3):
+            assert (await anybody.put(record["upload_url"], content=sides[n])).status_code == 204
+        await eventually(lambda: len(seen) > 1)
+    finally:
+        stop.set()
+        await asyncio.gather(*readers)
+    assert len(objects(stack, record)) == 1
+
+
+async def test_what_the_server_knows_of_the_bytes_is_its_own(api: Api) -> None:
+    record = await file(api, b"x")
+    shown = (await api.client.get(f"/files/{record['key']}")).json()
+    assert "bytes" not in shown
+    for body in ({"bytes": {"object": "../../secrets"}}, {"bytes": None}):
+        refused = await api.client.patch(f"/files/{record['key']}", json=body)
+        assert (code(refused), json.loads(refused.text)["errors"][0]["pointer"]) == (
+            (422, "validation_failed"),
+            "/bytes",
+        )
+    ignored = await api.client.patch(f"/files/{record['key']}", json={"is_scanned": False, "upload_url": "x"})
+    assert (ignored.status_code, ignored.json()) == (200, shown)

@@ -1,0 +1,68 @@
+"""The gateway is killed in the middle of an upload: the old bytes hold, and nothing of the new ones stays."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from services.operations import prepare
+from services.operations.stack.servers import Servers
+from services.operations.stack.settings import StackSettings
+from services.operations.stack.supervisor import Supervisor
+from tests.support.eventually import eventually
+
+BODY = {"filename": "a.bin", "file_type": "application/octet-stream", "file_extension": "bin"}
+PIECE = bytes(6 << 20)
+
+
+@pytest.fixture
+async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
+    """A gateway of its own, which the other tests do not miss while it is down."""
+    settings = StackSettings(
+        kafka_bootstrap_servers=servers.addresses.kafka,
+        valkey_url=servers.addresses.valkey,
+        namespace=f"t{uuid.uuid4().hex[:8]}",
+        data_dir=tmp_path,
+    )
+    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+        yield supervisor
+
+
+async def test_an_upload_that_the_gateway_did_not_survive_never_was(stack: Supervisor, tmp_path: Path) -> None:
+    key = {"Authorization": f"Bearer {stack.stack['api_key']}"}
+
+    def objects() -> list[Path]:
+        return [path for path in (tmp_path / "objects" / "worlds").rglob("*") if path.is_file()]
+
+    async with httpx.AsyncClient(base_url=stack.stack["base_url"], timeout=30) as client:
+        url = (await client.post("/files", json=BODY, headers=key)).json()["upload_url"]
+        assert (await client.put(url, content=b"old")).status_code == 204
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield PIECE
+            yield PIECE
+            await eventually(lambda: len(objects()) == 2)
+            await stack.kill("gateway")
+            yield PIECE
+
+        with pytest.raises(httpx.TransportError):
+            await client.put(url, content=pieces())
+
+        async def is_back() -> bool:
+            try:
+                answer = await client.get(url)
+            except httpx.TransportError:
+                return False
+            return (answer.status_code, answer.content) == (200, b"old")
+
+        await eventually(is_back, deadline_s=30)
+        (half,) = (path for path in objects() if path.stat().st_size > 3)
+        os.utime(half, (1, 1))  # as though an hour had passed
+        assert (await client.put(url, content=b"new")).status_code == 204
+        assert [path.read_bytes() for path in objects()] == [b"new"]
+        await asyncio.gather(*(client.put(url, content=PIECE) for _ in range(3)))
+        assert (await client.get(url)).content == PIECE
