@@ -121,17 +121,17 @@ PARTICIPANTS: Final = Resource(
     computed=_computed_of_participant,
     computed_members={
         "participant_key": {"type": "string", "description": "The same as `key`."},
-        "contest_key": {"type": "string"},
+        "contest_key": {"type": "string", "description": "The contest that it belongs to."},
         "contest_id": {"type": "string", "description": "The same as `contest_key`."},
         "running_number": {"type": "integer", "description": "Counts up within the contest, from 1."},
-        "participated": {"type": "string", "format": "date-time"},
-        "image": {"type": "object"},
+        "participated": {"type": "string", "format": "date-time", "description": "The same as `created`."},
+        "image": {"type": "object", "description": "Its `key` is `image_key`; empty without one."},
         "vote_count": {
             "type": ["integer", "null"],
             "description": "0 of one that is not approved; null while hidden, and to keys without results:read.",
         },
         "rater_count": {"type": ["integer", "null"], "description": "Distinct voters; null as `vote_count`."},
-        "message_count": {"type": "integer"},
+        "message_count": {"type": "integer", "description": "Always 0."},
     },
 )
 

@@ -79,7 +79,7 @@ Items = list[Any]
 class Linked(TypedDict, total=False):
     """Free-form, but for its `key`, which names a record."""
 
-    key: str | None
+    key: Annotated[str | None, Field(description="The record's key.")]
 
 
 Title = Annotated[str | None, Field(description="Shown to people.")]

@@ -131,8 +131,8 @@ class ContestConfig(Members):
 
     start: Timestamp | None = Field(None, description="Votes are taken from then on.")
     end: Timestamp | None = Field(None, description="Half-open: a vote at exactly `end` is late.")
-    free: Free = Field(default_factory=Free, description="Bounds on one voter's free votes.")
-    paid: Paid = Field(default_factory=Paid, description="Bounds on one voter's paid votes.")
+    free: Free = Field(default_factory=Free, description="Free votes.")
+    paid: Paid = Field(default_factory=Paid, description="Paid votes.")
     silver: Silver = Field(default_factory=Silver, description="Legacy.")
     rating: Rating | None = Field(None, description="How a rating contest is rated.")
     ordering: Ordering | None = Field(None, description="The places that a ballot of an ordering contest gives.")

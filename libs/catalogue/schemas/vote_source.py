@@ -46,4 +46,4 @@ class VoteSource(Record):
 class StoredVoteSource(VoteSource):
     """With what the server keeps of it. A retired source takes no reports; what it counted stays."""
 
-    retired: bool = False
+    retired: bool = Field(False, description="Takes no reports any more.")

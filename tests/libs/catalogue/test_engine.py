@@ -7,7 +7,7 @@ import pytest
 from libs.catalogue.engine import Engine
 from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
 from libs.catalogue.writing import Request, Writer
-from libs.contracts.catalogue import OutcomeKind, RecordCreated, Stored
+from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated, Stored
 from libs.contracts.log import Appended
 from libs.contracts.problems import ValidationFailed
 from libs.kafka.errors import AppendUnknown, NotAppended
@@ -265,6 +265,73 @@ async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(
     other = Request.repeatable(account, "POST", "/contests", "key-1", b'{"title": "y"}')
     with pytest.raises(IdempotencyKeyReused):
         await catalogue.engine.create(CONTESTS, account, {"title": "y"}, other)
+
+
+async def test_a_key_of_the_account_s_own_is_taken_once_by_many_processes(
+    catalogue: Catalogue, account: str
+) -> None:
+    engines = [catalogue.engine, catalogue.another_engine()]
+    for number in range(5):
+        placed = await asyncio.gather(
+            *(
+                engine.place(CRATES, account, f"k{number}", {"title": title}, Request.once())
+                for title, engine in zip("ab", engines, strict=True)
+            )
+        )
+        first, second = sorted((written.stored for written in placed), key=lambda stored: stored.version)
+        assert first.created == first.updated == second.created < second.updated
+        assert second == await catalogue.engine.get(CRATES, account, f"k{number}")
+
+
+async def test_a_placing_sent_again_by_its_idempotency_key_takes_effect_once(
+    catalogue: Catalogue, account: str
+) -> None:
+    engines = [catalogue.engine, catalogue.another_engine()]
+    for number in range(5):
+        asked = Request.repeatable(account, "POST", f"/crates/k{number}", "key", b"{}")
+        both = await asyncio.gather(*(one.place(CRATES, account, f"k{number}", {}, asked) for one in engines))
+        assert both[0].stored == both[1].stored
+        await catalogue.engine.patch(CRATES, account, f"k{number}", {"title": "changed"})
+        later = await engines[1].place(CRATES, account, f"k{number}", {}, asked)
+        assert (later.stored, later.replayed) == (both[0].stored, True)
+
+
+async def test_a_request_that_lost_a_race_is_known_by_its_last_command(catalogue: Catalogue, account: str) -> None:
+    """It changed a version that had passed, and then the one that had come."""
+    asked = Request.repeatable(account, "POST", "/crates/k", "key", b"{}")
+    made = await catalogue.engine.place(CRATES, account, "k", {}, Request.once())
+    await catalogue.engine.patch(CRATES, account, "k", {"title": "meanwhile"})
+    lost = RecordChanged(
+        account=account,
+        command_id=asked.command_id,
+        content=asked.content,
+        at=1,
+        resource="crates",
+        key="k",
+        record="{}",
+        expected_version=made.stored.version,
+    )
+    assert (await catalogue.writer.record(lost)).kind is OutcomeKind.CONFLICT
+    placed, again = [await catalogue.engine.place(CRATES, account, "k", {}, asked) for _ in range(2)]
+    assert (placed.replayed, again.replayed, again.stored) == (False, True, placed.stored)
+    other = Request(asked.command_id, "other content")
+    with pytest.raises(IdempotencyKeyReused):
+        await catalogue.engine.place(CRATES, account, "k", {"title": "x"}, other)
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a/b", "x" * 131, "k\n"])
+async def test_what_is_no_key_takes_no_record(catalogue: Catalogue, account: str, key: str) -> None:
+    with pytest.raises(ValidationFailed):
+        await catalogue.engine.place(CRATES, account, key, {}, Request.once())
+
+
+@pytest.mark.parametrize("key", ["\0", "x" * 401])
+async def test_what_no_record_can_be_called_never_gets_into_the_log(
+    catalogue: Catalogue, account: str, key: str
+) -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        await catalogue.create("labels", account, {"crate": {"key": key}})
+    assert caught.value.data["errors"][0]["pointer"] == "/crate/key"
 
 
 async def test_a_view_destroyed_and_folded_again_is_the_same(catalogue: Catalogue, account: str) -> None:

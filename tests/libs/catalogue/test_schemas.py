@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from libs.catalogue.resources import RESOURCES
 from libs.catalogue.schemas.base import problems_of
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
@@ -92,3 +93,23 @@ def test_only_what_was_set_is_stored_and_everything_is_shown() -> None:
     assert shown["tags"] == []
     assert shown["contest_config"]["free"] == {"is_mobile_only": False, "max_contest": 2, "max_participant": 1}
     assert shown["contest_config"]["vote_visibility"] == "shown"
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_every_member_is_described(name: str) -> None:
+    row = RESOURCES[name]
+    schema = row.schema.model_json_schema()
+    parts = {"": schema, **schema.get("$defs", {}), "computed": {"properties": row.computed_members}}
+    silent = {
+        f"{part}/{member}"
+        for part, found in parts.items()
+        for member, told in found.get("properties", {}).items()
+        if not told.get("description")
+    }
+    assert not silent
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_every_example_could_be_sent(name: str) -> None:
+    row = RESOURCES[name]
+    assert row.schema.model_validate(row.example).stored() == row.example
