@@ -78,9 +78,7 @@ def _renewal(rules: RenewFreeVote | None) -> Renewal:
     return Renewal(max(0, rules.cooldown or 0) * MILLION, max(0, rules.days_between or 0))
 
 
-def _scale(rules: Rating | None) -> RatingScale:
-    if rules is None:
-        return RatingScale()
+def _scale(rules: Rating) -> RatingScale:
     highest = {
         sub.sub_rating_id: rules.max_rating if sub.max_votes is None else sub.max_votes
         for sub in rules.sub_rating_configs

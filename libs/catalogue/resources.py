@@ -23,6 +23,7 @@ from libs.catalogue.schemas.shop import Package, Shop
 from libs.catalogue.schemas.vote_source import StoredVoteSource
 from libs.catalogue.table import OPERATIONS, Document, Offer, Reference, Resource, Table
 from libs.contracts.catalogue import Stored
+from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import timestamp
 
 
@@ -32,6 +33,8 @@ def _default_status(document: Document, contest: Document) -> None:
 
 
 def _judge_status(before: Document, after: Document) -> None:
+    if "status" in before and "status" not in after:
+        raise ValidationFailed([Problem("/status", "must be approved, pending or rejected: it cannot be cleared")])
     old, new = before.get("status", "approved"), after.get("status", "approved")
     if new == "pending" and old != "pending":
         raise StatusTransition(f"A participant that is {old} cannot go back to pending.", status=old)

@@ -45,6 +45,15 @@ async def test_a_status_moves_but_never_back_to_pending(api: Api, before: str, a
     assert shown == (after if moves else before)
 
 
+async def test_a_status_cannot_be_cleared(api: Api) -> None:
+    contest = await api.contest(0)
+    path = f"/participants/{await api.participant(contest, title='P', status='pending')}"
+    refused = await api.client.patch(path, json={"status": None})
+    assert code(refused) == (422, "validation_failed")
+    assert refused.json()["errors"][0]["pointer"] == "/status"
+    assert (await api.client.get(path)).json()["status"] == "pending"
+
+
 async def test_the_contest_says_what_new_participants_are(api: Api) -> None:
     contest = await api.contest(1, running(participant_default_status="rejected"))
     assert (await api.client.get(f"/participants/{contest.participants[0]}")).json()["status"] == "rejected"

@@ -119,3 +119,10 @@ async def test_the_same_id_with_another_value_is_a_misuse(api: Api) -> None:
     assert (await contest.rate(0, 4, vote_id="x")).status_code == 201
     assert code(await contest.rate(0, 4.5, vote_id="x")) == (422, "idempotency_key_reused")
     assert (await contest.rate(0, 4.0, vote_id="x", platform="ios")).status_code == 200
+
+
+async def test_a_contest_shows_the_scale_that_holds_where_none_was_named(api: Api) -> None:
+    contest = await api.contest(body=running() | {"contest_type": "rating"})
+    shown = (await api.client.get(contest.path)).json()["contest_config"]["rating"]
+    assert (shown["max_rating"], shown["max_per_participant"], shown["step_size"]) == (5, 1, None)
+    assert (await contest.rate(0, shown["max_rating"])).status_code == 201
