@@ -145,6 +145,11 @@ REPLAYED: Final = response_header(
 UNCHANGED: Final[dict[int | str, Schema]] = {304: {"description": "It still has the ETag of `If-None-Match`."}}
 
 
+def takes(model: type[BaseModel], *parameters: Schema) -> Schema:
+    """Of an operation: its body, and parameters beside those of the path."""
+    return {"requestBody": body(model), "parameters": list(parameters)}
+
+
 def body(model: type[BaseModel]) -> Schema:
     """A JSON body that the handler itself reads and checks by `model`."""
     return {"required": True, "content": {"application/json": {"schema": written(model)}}}

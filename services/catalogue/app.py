@@ -18,6 +18,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
+from libs.views.requests import RequestKeys
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Complete, Surface
@@ -86,7 +87,11 @@ async def open_surface(
                     build_router(world.engine, world.auth, {**(completes or {}), FILES.name: urls}),
                     file_router(world.auth, world.views, files, urls, settings.file_max_bytes),
                     vote_source_router(world.auth, VoteSources(world.engine, world.views)),
-                    reopening_router(world.auth, Reopener(world.engine, votes, settings.partitions)),
+                    reopening_router(
+                        world.auth,
+                        Reopener(world.engine, votes, settings.partitions),
+                        RequestKeys(valkey, settings.namespace),
+                    ),
                 ],
                 checks={"log": log.check, "views": check_views},
             )

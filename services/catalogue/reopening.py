@@ -10,7 +10,8 @@ from libs.catalogue.resources import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp, microseconds, problems_of
 from libs.web.auth import Authenticator, headers_of, require
 from libs.web.conditions import etag
-from libs.web.openapi import BAD_BODY, answers, body, needs
+from libs.web.idempotency import RequestKeys, came_before
+from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, answers, needs, takes
 from libs.web.requests import read_object
 from services.catalogue.openapi import BEARER, record_answer
 
@@ -21,7 +22,7 @@ class Reopening(Members):
     end: Timestamp = Field(description="When it closes again.")
 
 
-def reopening_router(auth: Authenticator, reopener: Reopener) -> APIRouter:
+def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestKeys) -> APIRouter:
     """Needs the permission operations."""
     router = APIRouter(tags=["contests"], dependencies=[Depends(BEARER)])
 
@@ -31,12 +32,13 @@ def reopening_router(auth: Authenticator, reopener: Reopener) -> APIRouter:
         responses=answers(
             *BAD_BODY,
             "not_found",
+            "idempotency_key_reused",
             "status_transition",
             "contest_final",
             "log_unavailable",
             success={200: record_answer(CONTESTS, "Running again, in every partition.")},
         ),
-        openapi_extra=needs("operations") | {"requestBody": body(Reopening)},
+        openapi_extra=needs("operations") | takes(Reopening, IDEMPOTENCY_KEY),
     )
     async def reopen_contest(request: Request, contest_key: str) -> Response:
         """Reopen a closed contest.
@@ -46,13 +48,14 @@ def reopening_router(auth: Authenticator, reopener: Reopener) -> APIRouter:
         """
         key = await auth.authenticate(headers_of(request.scope))
         require(key, "operations")
-        _, given = await read_object(request)
+        sent, given = await read_object(request)
         try:
             end = Reopening.model_validate(given).end
         except ValidationError as error:
             raise problems_of(error) from None
+        replayed = await came_before(requests, key.account, request, sent)
         stored = await reopener.reopen(key.account, contest_key, microseconds(end))
-        headers = {"ETag": etag(stored.version)}
+        headers = {"ETag": etag(stored.version)} | ({"Idempotent-Replayed": "true"} if replayed else {})
         return Response(orjson.dumps(CONTESTS.show(stored)), 200, headers, "application/json")
 
     return router

@@ -15,17 +15,7 @@ from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
 from libs.web.auth import Authenticator, headers_of, require
 from libs.web.conditions import etag, not_modified, precondition_fails
-from libs.web.openapi import (
-    BAD_BODY,
-    ETAG,
-    IF_MATCH,
-    IF_NONE_MATCH,
-    UNCHANGED,
-    Schema,
-    answers,
-    body,
-    needs,
-)
+from libs.web.openapi import BAD_BODY, ETAG, IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, takes
 from libs.web.requests import read_object
 from services.catalogue.openapi import BEARER
 from services.catalogue.vote_sources import VoteSources
@@ -74,7 +64,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
             "log_unavailable",
             success={200: _answer("Changed."), 201: _answer("Registered, anew where it was retired.")},
         ),
-        openapi_extra=needs("sources:write") | {"requestBody": body(VoteSource), "parameters": [IF_MATCH]},
+        openapi_extra=needs("sources:write") | takes(VoteSource, IF_MATCH),
     )
     async def register_vote_source(request: Request, contest_key: str, source: str) -> Response:
         """Register an external source, or change its registration.

@@ -19,6 +19,7 @@ from libs.tally.errors import LedgerCatchingUp
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
+from libs.views.requests import RequestKeys
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Surface
@@ -51,6 +52,7 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
     )
     keys = KeyRing(catalogue)
     auth = Authenticator(keys)
+    requests = RequestKeys(valkey, settings.namespace)
     proxies = parse_networks(settings.trusted_proxies)
 
     async def ledger_is_there() -> None:
@@ -64,8 +66,8 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
                 hot=hot_routes(Voting(auth, casting.caster, settings.ingest_max_in_flight, proxies)),
                 routers=[
                     voter_router(auth, VoterReads(topic, views, casting.contests), casting.remover),
-                    purchase_router(auth, register),
-                    source_router(auth, Reporter(topic, views, catalogue, log)),
+                    purchase_router(auth, register, requests),
+                    source_router(auth, Reporter(topic, views, catalogue, log), requests),
                 ],
                 checks={"log": log.check, "ledger": ledger_is_there},
             )

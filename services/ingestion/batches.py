@@ -1,9 +1,12 @@
 """The form of a batch: JSON, or a vote a line; each item is read for itself."""
 
+import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
+
+import orjson
 
 from libs.contracts.problems import Problem, ValidationFailed, pointer
 from libs.tally.errors import TallyError
@@ -33,7 +36,7 @@ def parse_batch(media_type: str, body: bytes, key: str | None = None) -> Sequenc
         lines = [line for line in body.split(b"\n") if line.strip()]
         _refuse_more_than_most(lines)
         return [partial(_line, line, key, at) for at, line in enumerate(lines)]
-    value = parse_object(body)
+    value = _object(body)
     votes = value.pop("votes", None)
     if not isinstance(votes, list):
         raise ValidationFailed([Problem("/votes", "must be an array of votes")])
@@ -41,6 +44,24 @@ def parse_batch(media_type: str, body: bytes, key: str | None = None) -> Sequenc
         raise ValidationFailed([Problem(pointer(name), "unknown member") for name in value])
     _refuse_more_than_most(votes)
     return [partial(_item, vote, key, at) for at, vote in enumerate(votes)]
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """As `parse_object`; numbers too large and half characters in one item are left to that item."""
+    try:
+        return parse_object(body)
+    except MalformedJson:
+        try:
+            value = json.loads(body.decode(), parse_constant=_no_json)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise
+        return value
+
+
+def _no_json(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _line(line: bytes, key: str | None, at: int) -> Ballot:
@@ -51,6 +72,10 @@ def _line(line: bytes, key: str | None, at: int) -> Ballot:
 
 
 def _item(value: Any, key: str | None, at: int) -> Ballot:
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return Ballot(ValidationFailed([Problem("", "holds a text or a number that is none")]), None)
     vote = check_vote(value)
     if isinstance(vote, VoteForm):
         return Ballot(vote, vote.vote_id or (new_vote_id() if key is None else _id_of(key, at)))

@@ -14,14 +14,15 @@ from libs.purchases.register import Register
 from libs.purchases.shown import PurchaseShown, RefundShown, show
 from libs.tally.errors import NotFound
 from libs.web.auth import ApiKey, Authenticator, headers_of, require
-from libs.web.openapi import BAD_BODY, PAGE, REPLAYED, answers, body, needs, parameter
+from libs.web.idempotency import RequestKeys, came_before
+from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, PAGE, REPLAYED, answers, needs, parameter, takes
 from libs.web.requests import read_object
 from services.ingestion.purchase_pages import PlaceOf, PurchasePage, Reader, by_change, by_creation, read_page
 
 TAG: Final = "purchases"
 
 
-def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
+def purchase_router(auth: Authenticator, register: Register, requests: RequestKeys) -> APIRouter:
     """What was sent may be sent again: the token, or the key, makes it the same."""
     router = APIRouter(tags=[TAG])
 
@@ -35,10 +36,11 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         vault = await register.vaults.of(key.account)
         return partial(show, vault=vault, whole_token="purchases:write" in key.permissions)
 
-    async def refunded(key: ApiKey, purchase: Purchase) -> Response:
+    async def refunded(key: ApiKey, purchase: Purchase, replayed: bool) -> Response:
+        headers = {"Idempotent-Replayed": "true"} if replayed else {}
         if purchase.recorded is None:
-            return _json(RefundShown(key=purchase.key, status=purchase.status), 202)
-        return _json((await shower(key))(purchase), 202)
+            return _json(RefundShown(key=purchase.key, status=purchase.status), 202, headers)
+        return _json((await shower(key))(purchase), 202, headers)
 
     async def page(request: Request, key: ApiKey, read: Reader, place_of: PlaceOf) -> Response:
         return _json(await read_page(request, read, place_of, await shower(key)), 200)
@@ -59,7 +61,7 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
                 }
             },
         ),
-        openapi_extra=needs("purchases:write") | {"requestBody": body(PurchaseForm)},
+        openapi_extra=needs("purchases:write") | takes(PurchaseForm, IDEMPOTENCY_KEY),
     )
     async def record_purchase(request: Request) -> Response:
         """Record a purchase.
@@ -70,8 +72,10 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         a body `key`, `created`, `updated`, `status`, `refusal` are ignored.
         """
         key = await caller(request, "purchases:write")
-        _, given = await read_object(request)
-        recorded = await register.record(key.account, parse_purchase(given))
+        sent, given = await read_object(request)
+        form = parse_purchase(given)
+        await came_before(requests, key.account, request, sent)
+        recorded = await register.record(key.account, form)
         headers = {"Idempotent-Replayed": "true"} if recorded.replayed else {}
         return _json((await shower(key))(recorded.purchase), 202, headers)
 
@@ -81,16 +85,18 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         response_class=Response,
         responses=answers(
             *BAD_BODY,
+            "idempotency_key_reused",
             "log_unavailable",
             success={
                 202: {
                     "model": PurchaseShown | RefundShown,
                     "description": "Recorded: what counts of it is taken back. Without details where the purchase "
                     "has not come yet; then nothing of it will be cast.",
+                    "headers": REPLAYED,
                 }
             },
         ),
-        openapi_extra=needs("purchases:write") | {"requestBody": body(RefundForm)},
+        openapi_extra=needs("purchases:write") | takes(RefundForm, IDEMPOTENCY_KEY),
     )
     async def refund_purchase_token(request: Request) -> Response:
         """Refund a purchase by its token.
@@ -98,9 +104,10 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         May come before the purchase, and again.
         """
         key = await caller(request, "purchases:write")
-        _, given = await read_object(request)
+        sent, given = await read_object(request)
         token = parse_refund(given).purchase_token
-        return await refunded(key, await register.refund_token(key.account, token))
+        replayed = await came_before(requests, key.account, request, sent)
+        return await refunded(key, await register.refund_token(key.account, token), replayed)
 
     @router.post(
         "/operations/purchases/{purchase_key}/refund",
@@ -108,10 +115,18 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         response_class=Response,
         responses=answers(
             "not_found",
+            "validation_failed",
+            "idempotency_key_reused",
             "log_unavailable",
-            success={202: {"model": PurchaseShown, "description": "Recorded: what counts of it is taken back."}},
+            success={
+                202: {
+                    "model": PurchaseShown,
+                    "description": "Recorded: what counts of it is taken back.",
+                    "headers": REPLAYED,
+                }
+            },
         ),
-        openapi_extra=needs("purchases:write"),
+        openapi_extra=needs("purchases:write") | {"parameters": [IDEMPOTENCY_KEY]},
     )
     async def refund_purchase(request: Request, purchase_key: str) -> Response:
         """Refund a purchase by its key.
@@ -119,7 +134,8 @@ def purchase_router(auth: Authenticator, register: Register) -> APIRouter:
         May be sent again.
         """
         key = await caller(request, "purchases:write")
-        return await refunded(key, await register.refund(key.account, purchase_key))
+        replayed = await came_before(requests, key.account, request)
+        return await refunded(key, await register.refund(key.account, purchase_key), replayed)
 
     @router.get(
         "/operations/purchases/refunds",

@@ -21,6 +21,7 @@ from libs.web.openapi import (
     needs,
     parameter,
     response_header,
+    takes,
 )
 from services.ingestion.batches import NDJSON
 from services.ingestion.forms import (
@@ -83,14 +84,10 @@ def hot_routes(voting: Voting) -> list[HotRoute]:
                 },
             ),
             openapi_extra=needs("votes:write")
-            | {
-                "requestBody": body(VoteForm),
-                "parameters": [
-                    parameter(
-                        "Idempotency-Key", "header", "Same as vote_id.", {"type": "string", "pattern": VOTE_ID}
-                    )
-                ],
-            },
+            | takes(
+                VoteForm,
+                parameter("Idempotency-Key", "header", "Same as vote_id.", {"type": "string", "pattern": VOTE_ID}),
+            ),
         ),
         HotRoute(
             "/contests/{contest_key}/votes/batch",

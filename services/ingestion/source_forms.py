@@ -23,8 +23,16 @@ class ReportedCount(BaseModel):
 
     mapped_id: MappedId
     count: Figure = Field(description="Votes.")
-    anonymous_voter_count: Figure = Field(0, description="Distinct voters who are anonymous.")
+    anonymous_voter_count: Figure = Field(0, description="Those of the unique voters who are anonymous.")
     unique_voter_count: Figure = Field(0, description="Distinct voters of either kind.")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.anonymous_voter_count > self.unique_voter_count:
+            raise PydanticCustomError(
+                "impossible", "anonymous_voter_count must not be above unique_voter_count, which includes them"
+            )
+        return self
 
 
 def _distinct(counts: list[ReportedCount]) -> list[ReportedCount]:

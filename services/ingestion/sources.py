@@ -6,13 +6,14 @@ from starlette.responses import Response
 from libs.casting.reporting import Reporter
 from libs.contracts.tokens import encode_positions
 from libs.web.auth import Authenticator, headers_of, require
-from libs.web.openapi import BAD_BODY, REPLAYED, answers, body, needs
+from libs.web.idempotency import RequestKeys, came_before
+from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, REPLAYED, answers, needs, takes
 from libs.web.requests import read_object
 from services.ingestion.routes import POSITION
 from services.ingestion.source_forms import ReportAnswer, ReportForm, answer, parse_report
 
 
-def source_router(auth: Authenticator, reporter: Reporter) -> APIRouter:
+def source_router(auth: Authenticator, reporter: Reporter, requests: RequestKeys) -> APIRouter:
     router = APIRouter(tags=["vote sources"])
 
     @router.post(
@@ -33,7 +34,7 @@ def source_router(auth: Authenticator, reporter: Reporter) -> APIRouter:
                 }
             },
         ),
-        openapi_extra=needs("sources:write") | {"requestBody": body(ReportForm)},
+        openapi_extra=needs("sources:write") | takes(ReportForm, IDEMPOTENCY_KEY),
     )
     async def report_counts(request: Request, contest_key: str, source: str) -> Response:
         """Report what an external source has counted.
@@ -44,8 +45,9 @@ def source_router(auth: Authenticator, reporter: Reporter) -> APIRouter:
         """
         key = await auth.authenticate(headers_of(request.scope))
         require(key, "sources:write")
-        _, given = await read_object(request)
+        sent, given = await read_object(request)
         form = parse_report(given)
+        await came_before(requests, key.account, request, sent)
         folded = await reporter.report(key.account, contest_key, source, form.report())
         headers = {"Tally-Position": encode_positions({folded.partition: folded.offset + 1})}
         if folded.replayed:

@@ -4,6 +4,7 @@ from typing import Any
 
 import httpx
 import orjson
+import pytest
 
 from tests.support.voting import Api, Contest, code
 
@@ -35,6 +36,31 @@ async def test_items_are_answered_in_order_and_a_bad_one_spoils_no_other(api: Ap
     assert results[6]["status"] == 201
     counts = await contest.counts(answer.headers["tally-position"])
     assert counts["count"] == 2
+
+
+@pytest.mark.parametrize(
+    "bad", ['{"voter_id": "\\ud800"}', '{"\\udfff": 1}', '{"voter_id": "b", "count": 1e400}', '"\\ud800"', "1e400"]
+)
+async def test_a_number_or_a_text_that_is_none_spoils_its_own_item_alone(api: Api, bad: str) -> None:
+    contest = await api.contest()
+    (good,) = votes_of(contest, "a")
+    body = f'{{"votes": [{bad}, {orjson.dumps(good).decode()}]}}'
+    answer = await contest.client.post(
+        f"{contest.path}/votes/batch", content=body, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 200, answer.text
+    assert [item["status"] for item in answer.json()["results"]] == [422, 201]
+
+
+@pytest.mark.parametrize(
+    "bad", ['{"votes": [NaN]}', '{"votes": [-Infinity]}', '{"votes": [' * 2000, '{"votes": [1,]}']
+)
+async def test_what_is_not_json_is_refused_as_a_whole(api: Api, bad: str) -> None:
+    contest = await api.contest(0)
+    answer = await contest.client.post(
+        f"{contest.path}/votes/batch", content=bad, headers={"content-type": "application/json"}
+    )
+    assert code(answer) == (400, "malformed_json")
 
 
 async def test_votes_of_one_voter_are_decided_in_their_order(api: Api) -> None:

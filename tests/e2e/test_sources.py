@@ -293,3 +293,11 @@ async def test_reports_outlive_the_projector(api: Api, stack: Supervisor) -> Non
         await asyncio.gather(*(insist() for _ in range(5)), stack.kill("projector"))
         sent += 5
     await eventually(lambda: _counts(sms, sent), 30)
+
+
+async def test_more_anonymous_voters_than_voters_are_impossible(api: Api) -> None:
+    source = await a_source(api, "A", "B")
+    row = {"mapped_id": "A", "count": 9, "unique_voter_count": 3}
+    refused = await source.send(counts=[row | {"anonymous_voter_count": 4}])
+    assert (code(refused), refused.json()["errors"][0]["pointer"]) == ((422, "validation_failed"), "/counts/0")
+    assert (await source.send(counts=[row | {"anonymous_voter_count": 3}])).status_code == 202
