@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 MAX_IDENTITY_BYTES: Final = 256
@@ -16,5 +16,16 @@ def _check(value: str) -> str:
     return value
 
 
-Identity = Annotated[str, AfterValidator(_check)]
+Identity = Annotated[
+    str,
+    AfterValidator(_check),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_IDENTITY_BYTES,
+            "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+        }
+    ),
+]
 """The caller's own id of a voter or user."""

@@ -6,7 +6,7 @@ from fastapi.security import HTTPBearer
 
 from libs.catalogue.keys import PERMISSIONS
 from libs.catalogue.table import Resource
-from libs.web.openapi import ETAG, LOCATION, REPLAYED, Schema, named, shared
+from libs.web.openapi import COMPONENT, ETAG, LOCATION, REPLAYED, Schema, named, shared
 from libs.web.openapi import written as written_by
 
 BEARER: Final = HTTPBearer(
@@ -62,7 +62,10 @@ def body(row: Resource) -> Schema:
 
 def patch_body(row: Resource) -> Schema:
     """Any members; an object for a typed member is merged into it, so no member is required."""
-    content = {"schema": {"type": "object"}, "example": dict(list(row.example.items())[:1])}
+    schema = written(row)
+    if schema.pop("required", None) is not None:
+        schema[COMPONENT] = f"schemas/{row.schema.__name__}Patch"
+    content = {"schema": schema, "example": dict(list(row.example.items())[:1])}
     return {"required": True, "content": {"application/merge-patch+json": content, "application/json": content}}
 
 

@@ -15,7 +15,7 @@ from libs.catalogue.pages import ListRequest
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.table import Document, Resource
 from libs.catalogue.writing import Request as WriteRequest
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue import KEY_PATTERN, Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.web.auth import ApiKey, Authenticator, require
@@ -78,6 +78,7 @@ class _Routes:
             several = f"/{above.name}/{{{above.singular}_key}}/{row.name}"
             where = [parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
         key = parameter(f"{row.singular}_key", "path", f"Key of the {row.singular}.")
+        own_key = key | {"schema": {"type": "string", "pattern": KEY_PATTERN}}
         gone: dict[int | str, dict[str, Any]] = {204: {"description": "Deleted, with all that belongs to it."}}
 
         def add(path: str, method: str, handler: Any, summary: str, responses: Any, **extra: Any) -> None:
@@ -125,7 +126,7 @@ class _Routes:
                     200: openapi.record_answer(row, "Replaced: nothing is left of what it was but `created`."),
                 },
             ),
-            parameters=[key, IDEMPOTENCY_KEY],
+            parameters=[own_key, IDEMPOTENCY_KEY],
             requestBody=openapi.body(row),
         )
         add(

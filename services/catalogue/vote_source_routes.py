@@ -1,15 +1,15 @@
 """The addresses of external vote sources."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Path, Request
 from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import Response
 
 from libs.catalogue.engine import Fits
 from libs.catalogue.schemas.base import problems_of
-from libs.catalogue.schemas.vote_source import Mode, VoteSource
+from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
 from libs.catalogue.sources import source_name, source_of
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
@@ -20,6 +20,7 @@ from libs.web.requests import read_object
 from services.catalogue.openapi import BEARER
 from services.catalogue.vote_sources import VoteSources
 
+SourceName = Annotated[str, Path(json_schema_extra={"pattern": f"^{SOURCE_NAME.pattern}$"})]
 ALL: Final = "/contests/{contest_key}/vote_sources"
 ONE: Final = ALL + "/{source}"
 
@@ -66,7 +67,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         ),
         openapi_extra=needs("sources:write") | takes(VoteSource, IF_MATCH),
     )
-    async def register_vote_source(request: Request, contest_key: str, source: str) -> Response:
+    async def register_vote_source(request: Request, contest_key: str, source: SourceName) -> Response:
         """Register an external source, or change its registration.
 
         The registration becomes what the body says; members left out have their defaults. The mapping applies at
@@ -94,7 +95,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         ),
         openapi_extra=needs("sources:write") | {"parameters": [IF_NONE_MATCH]},
     )
-    async def read_vote_source(request: Request, contest_key: str, source: str) -> Response:
+    async def read_vote_source(request: Request, contest_key: str, source: SourceName) -> Response:
         """Read the registration of an external source."""
         stored = await sources.get(await account_of(request), contest_key, source)
         tag = etag(stored.version)
@@ -114,7 +115,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         ),
         openapi_extra=needs("sources:write") | {"parameters": [IF_MATCH]},
     )
-    async def retire_vote_source(request: Request, contest_key: str, source: str) -> Response:
+    async def retire_vote_source(request: Request, contest_key: str, source: SourceName) -> Response:
         """Retire an external source.
 
         What it counted stays, by the mapping that it has. PUT takes it into use again.

@@ -3,7 +3,15 @@
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from libs.contracts.identity import Identity
@@ -15,6 +23,7 @@ from libs.web.errors import MalformedJson
 MAX_COUNT = 1_000_000
 MAX_RATING = 1_000
 """The highest that a contest's scale may go to."""
+ADDRESS = {"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
 VOTE_ID = r"^[A-Za-z0-9_.:\-]{1,64}$"
 
 
@@ -75,7 +84,7 @@ class VoteForm(BaseModel):
     source: Source = Field("c-free", description="Free or paid; c-paid needs the permission purchases:write.")
     count: int = Field(1, ge=1, le=MAX_COUNT, description="How many votes to cast at once.")
     platform: Platform | None = Field(None, description="Where the voter is.")
-    ip: Annotated[str, AfterValidator(_address)] | None = Field(
+    ip: Annotated[str, AfterValidator(_address), WithJsonSchema(ADDRESS)] | None = Field(
         None, description="The end user's address; absent: no address limit, unless a trusted proxy tells it."
     )
 
@@ -119,6 +128,8 @@ class AcceptedVote(BaseModel):
 
 class BatchForm(BaseModel):
     """Up to 10,000 votes; each is decided for itself, those of one voter in their order."""
+
+    model_config = ConfigDict(extra="forbid")
 
     votes: list[VoteForm] = Field(max_length=10_000)
 

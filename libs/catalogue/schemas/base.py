@@ -10,6 +10,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     ValidationError,
     ValidatorFunctionWrapHandler,
@@ -18,6 +19,8 @@ from pydantic import (
     model_validator,
     with_config,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
 from libs.contracts.problems import Problem, ValidationFailed, pointer
@@ -119,6 +122,27 @@ class Members(BaseModel):
         if not isinstance(data, Mapping):
             return data
         return {name: value for name, value in data.items() if value is not None and name not in cls.ignored}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """A body may also hold null for what it may leave out, and what is ignored."""
+        found = handler(schema)
+        if handler.mode == "validation":
+            own = handler.resolve_ref_schema(found)
+            members = own.setdefault("properties", {})
+            for name in members.keys() - set(own.get("required", ())):
+                members[name] = _or_null(members[name])
+            for name in sorted(cls.ignored - members.keys() - getattr(cls, "owned", frozenset())):
+                members[name] = {"description": "The server's; ignored here."}
+        return found
+
+
+def _or_null(schema: JsonSchemaValue) -> JsonSchemaValue:
+    if {"type": "null"} in schema.get("anyOf", ()) or not schema.keys() - {"description", "title", "default"}:
+        return schema
+    about = {key: value for key, value in schema.items() if key in ("description", "default", "title")}
+    plain = {key: value for key, value in schema.items() if key not in about}
+    return about | {"anyOf": [plain, {"type": "null"}]}
 
 
 class Record(Members):
