@@ -133,12 +133,18 @@ class Engine:
         does, `InUse` where it takes away a part that others refer to, and what the row's `judge` raises.
         """
         _refuse_owned(row, patch)
+        return await self.change(row, account, key, lambda before: merge_patch(before, patch), fits)
+
+    async def change(
+        self, row: Resource, account: str, key: str, change: Callable[[Document], Any], fits: Fits | None = None
+    ) -> Stored:
+        """As `patch`, with a body that `change` makes of the document; it may raise to refuse."""
         async with self._turn(row, account, key):
             while True:
                 stored = await self.get(row, account, key)
                 if fits is not None and not fits(stored):
                     raise has_changed(row, key)
-                changed = await self._change(row, account, stored, merge_patch(stored.document, patch))
+                changed = await self._change(row, account, stored, change(stored.document))
                 if changed is not None:
                     return changed
                 if fits is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from libs.contracts.catalogue import Ref
+from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import TallyError
 
 
@@ -23,6 +24,14 @@ class InUse(TallyError):
             f"{listed[0]['resource']} {listed[0]['key']} refers to it" if listed else "It is referred to.",
             referrers=listed,
         )
+
+
+class UnknownReferences(ValidationFailed):
+    """The record names others that are not there: `missing`."""
+
+    def __init__(self, problems: Iterable[Problem], missing: tuple[Ref, ...]) -> None:
+        super().__init__(problems)
+        self.missing = missing
 
 
 class StatusTransition(TallyError):

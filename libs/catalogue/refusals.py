@@ -1,9 +1,9 @@
 """What a write is answered that did not take effect."""
 
-from libs.catalogue.errors import InUse, VersionConflict
+from libs.catalogue.errors import InUse, UnknownReferences, VersionConflict
 from libs.catalogue.table import Resource
 from libs.contracts.catalogue import Outcome, OutcomeKind, Ref
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.problems import Problem
 from libs.tally.errors import NotFound, TallyError
 
 Refs = dict[str, Ref]
@@ -28,7 +28,8 @@ def refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) 
             problems = [
                 Problem(where, f"there is no {ref[0]} {ref[1]}") for where, ref in refs.items() if ref in missing
             ]
-            return ValidationFailed(problems or [Problem("", f"there is no {a} {b}") for a, b in outcome.refs])
+            problems = problems or [Problem("", f"there is no {a} {b}") for a, b in outcome.refs]
+            return UnknownReferences(problems, outcome.refs)
     return TallyError(f"unexpected outcome {outcome.kind!r}")
 
 
