@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Literal
 
 from libs.catalogue.engine import Engine, Guard
 from libs.catalogue.keyring import KeyRing
 from libs.catalogue.reopening import Reopener
 from libs.catalogue.resources import FILES, PARTICIPANTS, RESOURCES
 from libs.catalogue.writing import Writer
-from libs.contracts.topics import catalogue_topic
+from libs.contracts.topics import catalogue_topic, test_world
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.writer import LogWriter
 from libs.media.scanning import TypeScan
@@ -25,6 +26,8 @@ from libs.web.service import Complete, Surface
 from services.catalogue.closed import ClosedContests
 from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
+from services.catalogue.legacy.routes import legacy_router
+from services.catalogue.legacy.routing import LegacyWorld
 from services.catalogue.reopening import reopening_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
@@ -45,6 +48,9 @@ class World:
     keys: KeyRing
     auth: Authenticator
 
+    def legacy(self, base: Literal["/legacy", "/legacy-test"], completes: Mapping[str, Complete]) -> LegacyWorld:
+        return LegacyWorld(base, self.auth, self.engine, self.views, self.writer.now, completes)
+
 
 def world_of(valkey: Valkey, log: LogWriter, namespace: str, guards: Mapping[str, Guard] | None = None) -> World:
     views = CatalogueViews(valkey, namespace)
@@ -59,9 +65,9 @@ async def open_surface(
 ) -> AsyncIterator[Surface]:
     """What the service shows, for as long as the context is open.
 
-    `completes` adds to reads what other services know, by resource name. It opens while the servers are away, too:
-    then requests hear so until they are back. The projector refuses a log that would not keep the truth, and
-    without it no write is answered.
+    `completes` adds to reads what other services know, by resource name, in legacy behind its base. It opens
+    while the servers are away, too: then requests hear so until they are back. The projector refuses a log that
+    would not keep the truth, and without it no write is answered.
     """
     valkey = open_valkey(settings.valkey_url)
     log = LogWriter(settings)
@@ -69,9 +75,11 @@ async def open_surface(
     votes = VoteViews(valkey, settings.namespace)
     closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, settings.partitions)
     world = world_of(valkey, log, settings.namespace, {PARTICIPANTS.name: closed.participant_may_go})
+    test = world_of(valkey, log, test_world(settings.namespace))
     store = open_store(settings.storage_url)
     urls = UploadUrls(store, settings.public_url)
     files = Files(settings.namespace, world.engine, store, TypeScan)
+    completes = completes or {}
 
     async def check_views() -> None:
         await world.views.position(0)
@@ -81,10 +89,12 @@ async def open_surface(
             await load_functions(valkey)
         with suppress(StorageUnavailable):
             await urls.load()
-        async with world.keys.kept_fresh():
+        async with world.keys.kept_fresh(), test.keys.kept_fresh():
             yield Surface(
                 routers=[
-                    build_router(world.engine, world.auth, {**(completes or {}), FILES.name: urls}),
+                    build_router(world.engine, world.auth, {**completes, FILES.name: urls}),
+                    legacy_router(world.legacy("/legacy", completes)),
+                    legacy_router(test.legacy("/legacy-test", completes)),
                     file_router(world.auth, world.views, files, urls, settings.file_max_bytes),
                     vote_source_router(world.auth, VoteSources(world.engine, world.views)),
                     reopening_router(

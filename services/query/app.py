@@ -61,7 +61,11 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
                 hot=[count_route(counts), public_route(public)],
                 routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
                 checks={"views": views_are_there},
-                completes={"participants": ParticipantCounts(production.snapshots)},
+                completes={
+                    "participants": ParticipantCounts(production.snapshots),
+                    "/legacy/contests": production.complete,
+                    "/legacy-test/contests": test.complete,
+                },
             )
     finally:
         await valkey.close()

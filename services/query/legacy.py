@@ -1,36 +1,28 @@
 """Contests and participants with their counts, as the legacy generation reads them."""
 
 import asyncio
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from libs.catalogue.legacy.contests import ContestPage, contest_read
-from libs.catalogue.legacy.participants import participant_read
+from libs.catalogue.legacy.participants import Images, images_of, participant_read
+from libs.catalogue.legacy.refusals import NoPermission, Owners, not_there
 from libs.catalogue.pages import ListReader, ListRequest, read_page
+from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue import Stored
-from libs.tally.errors import NotFound, TallyError
+from libs.tally.errors import NotFound
 from libs.web.auth import ApiKey, Authenticator
 from services.query.snapshot import Snapshot
 from services.query.snapshots import Snapshots, now
 
 PAGE: Final = 20
-NO_IMAGES: Final[Mapping[str, Mapping[str, Any]]] = {}
-"""Images are no resource yet: of one that is referred to, only its id is known."""
 
 
-class CatalogueReads(ListReader, Protocol):
+class CatalogueReads(ListReader, Owners, Protocol):
     """What is needed of the catalogue's views."""
 
     async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
-
-    async def find_owner(self, resource: str, key: str) -> str | None: ...
-
-
-class NoPermission(TallyError):
-    """It is another brand's."""
-
-    code = "forbidden"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +38,14 @@ class LegacyReads:
     snapshots: Snapshots
 
     async def contest(self, key: ApiKey, contest_id: str) -> dict[str, Any]:
-        return _contest(key, await self._snapshot(key, contest_id))
+        return await self._shape(key, await self._snapshot(key, contest_id))
+
+    async def complete(self, key: ApiKey, _: str, contests: list[dict[str, Any]]) -> None:
+        """Contests that another service shows, with their counts; one that is gone by now stays as it was."""
+        for shape in contests:
+            with suppress(NotFound):
+                snapshot = await self.snapshots.get(key.account, shape["contest_id"])
+                shape.update(await self._shape(key, snapshot))
 
     async def contests(self, key: ApiKey, brand_id: str, token: str | None) -> dict[str, Any]:
         """A page of the brand's contests, newest first. One that is deleted meanwhile is left out."""
@@ -59,7 +58,7 @@ class LegacyReads:
         contests = []
         for snapshot in found:
             if isinstance(snapshot, Snapshot):
-                contests.append(_contest(key, snapshot))
+                contests.append(await self._shape(key, snapshot))
             elif not isinstance(snapshot, NotFound):
                 raise snapshot
         return {"contests": contests} | _next(page.next)
@@ -70,40 +69,38 @@ class LegacyReads:
         request = ListRequest(PAGE, token)
         page = await read_page(self.catalogue, key.account, "participants", contest_id, request)
         totals = snapshot.totals(key.permissions, now())
-        shown = [participant_read(key.account, stored, totals, NO_IMAGES) for stored in page.records]
+        images = await self._images(key, *page.records)
+        shown = [participant_read(key.account, stored, totals, images) for stored in page.records]
         return {"participants": shown} | _next(page.next)
 
     async def participant(self, key: ApiKey, participant_key: str) -> dict[str, Any]:
         stored = await self.catalogue.get(key.account, "participants", participant_key)
         if stored is None:
-            raise await self._refusal("participants", participant_key, "participant")
+            raise await not_there(self.catalogue, PARTICIPANTS, participant_key)
         snapshot = await self._snapshot(key, stored.parent)
-        return participant_read(key.account, stored, snapshot.totals(key.permissions, now()), NO_IMAGES)
+        totals = snapshot.totals(key.permissions, now())
+        return participant_read(key.account, stored, totals, await self._images(key, stored))
 
     async def _snapshot(self, key: ApiKey, contest_id: str) -> Snapshot:
         try:
             return await self.snapshots.get(key.account, contest_id)
         except NotFound as error:
-            raise await self._refusal("contests", contest_id, "contest") from error
+            raise await not_there(self.catalogue, CONTESTS, contest_id) from error
 
-    async def _refusal(self, resource: str, key: str, name: str) -> TallyError:
-        """In the words of the specification, which tells another brand's record from none."""
-        if await self.catalogue.find_owner(resource, key) is None:
-            return NotFound(f"{name} not found")
-        return NoPermission(f"no permission to {name}")
+    async def _images(self, key: ApiKey, *records: Stored) -> Images:
+        return await images_of(self.catalogue, key.account, *records)
 
-
-def _contest(key: ApiKey, snapshot: Snapshot) -> dict[str, Any]:
-    return contest_read(
-        ContestPage(
-            account=snapshot.account,
-            phase=snapshot.phase,
-            contest=snapshot.stored,
-            participants=snapshot.approved,
-            totals=snapshot.totals(key.permissions, now()),
-            images=NO_IMAGES,
+    async def _shape(self, key: ApiKey, snapshot: Snapshot) -> dict[str, Any]:
+        return contest_read(
+            ContestPage(
+                account=snapshot.account,
+                phase=snapshot.phase,
+                contest=snapshot.stored,
+                participants=snapshot.approved,
+                totals=snapshot.totals(key.permissions, now()),
+                images=await self._images(key, snapshot.stored, *snapshot.approved),
+            )
         )
-    )
 
 
 def _next(token: str | None) -> dict[str, str]:

@@ -6,11 +6,11 @@ import orjson
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
+from libs.catalogue.legacy.models import LegacyContest, LegacyContests, LegacyParticipant, LegacyParticipants
 from libs.web.auth import ApiKey, headers_of, require
 from libs.web.hot import HotRoute
 from libs.web.openapi import IF_NONE_MATCH, LEGACY_ANSWERS, UNCHANGED, Schema, answers, needs, problems
 from services.query.legacy import LegacyReads
-from services.query.legacy_models import LegacyContest, LegacyContests, LegacyParticipant, LegacyParticipants
 from services.query.models import PublicResultsRecord, VoteCount
 from services.query.public_results import PublicResults
 from services.query.vote_updates import VoteUpdates

@@ -1,38 +1,48 @@
-"""Contests in the legacy generation's read shape.
+"""Contests in the legacy generation.
 
 `FIELDS` says which canonical member is behind which legacy one; the functions below it make what is derived.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from libs.catalogue.legacy.participants import Images, Totals, brand_of, image_read, of_participant
+from libs.catalogue.legacy.fields import Field, JsonSchema, Translator
+from libs.catalogue.legacy.participants import (
+    PARTICIPANT_PARAMETERS,
+    Images,
+    Totals,
+    brand_of,
+    image_read,
+    of_participant,
+)
 from libs.catalogue.ordering import listed
+from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
+from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
+from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.errors import timestamp
 
-
-class Field(NamedTuple):
-    """A legacy member of a contest's read shape (its last step is also the write parameter) and what holds it."""
-
-    legacy: str
-    canonical: str
-    reason: str = ""
-
-
 FIELDS: Final = (
-    Field("contest_type", "contest_type"),
+    Field(
+        "contest_type",
+        "contest_type",
+        "legacy makes two types, with a default of its own; it shows and keeps the others",
+        default="participation",
+        allowed=("participation", "voteonly"),
+    ),
     Field("title", "title"),
     Field("text", "description", "the legacy name of the same text"),
+    Field("image_id", "image.key", "reads show the image itself", reads=False, names_record=True),
     Field("tags", "tags"),
     Field("custom_data", "custom_data"),
-    Field("countries", "countries", "legacy only"),
-    Field("categories", "categories", "legacy only"),
-    Field("update_widget", "update_widget", "legacy only"),
+    Field("publish", "publish", "reads show `published`; so does a write that names no moment", reads=False),
+    Field("countries", "countries", "legacy only, and not written", writes=False),
+    Field("categories", "categories", "as countries", writes=False),
+    Field("update_widget", "update_widget", "as countries", writes=False),
     Field("start", "contest_config.start", "a contest's span stands among its rules in the current shape"),
     Field("end", "contest_config.end", "as start"),
     Field("contest_config.participant_order", "contest_config.participant_order"),
@@ -41,24 +51,75 @@ FIELDS: Final = (
     Field("contest_config.vote_visibility", "contest_config.vote_visibility"),
     Field("contest_config.limit_result_amount", "contest_config.limit_result_amount"),
     Field("contest_config.randomize_locally", "contest_config.is_randomize", "the client randomizes in both"),
-    Field("contest_config.show_video_play_button", "contest_config.show_video_play_button", "legacy only"),
+    Field(
+        "contest_config.show_video_play_button",
+        "contest_config.show_video_play_button",
+        "as countries",
+        writes=False,
+    ),
     Field("contest_config.participant_visibility", "contest_config.participant_visibility"),
     Field("contest_config.participant_default_status", "contest_config.participant_default_status", "legacy only"),
     Field(
         "contest_config.anonymous_voting",
         "contest_config.is_anonymous_voting_enabled",
-        "free votes; paid ones have a switch of their own, paid.is_anonymous, that legacy does not name",
+        "free votes; paid ones have a switch that legacy does not name, paid.is_anonymous; not written",
+        writes=False,
     ),
     Field("contest_config.ip_restriction_per_participant", "contest_config.ip_restriction_per_participant"),
     Field("free_vote_config.max_free_votes_per_participant", "contest_config.free.max_participant"),
     Field("free_vote_config.max_free_votes_in_contest", "contest_config.free.max_contest"),
-    Field("star_vote_config.max_star_votes_in_contest", "contest_config.paid.max_contest", "star votes are paid"),
-    Field("star_vote_config.max_star_votes_per_participant", "contest_config.paid.max_participant", "as above"),
+    Field(
+        "star_vote_config.max_star_votes_in_contest",
+        "contest_config.paid.max_contest",
+        "star votes are paid; legacy sells none unless told to",
+        default=0,
+    ),
+    Field(
+        "star_vote_config.max_star_votes_per_participant",
+        "contest_config.paid.max_participant",
+        "as above",
+        default=0,
+    ),
     Field("silver_vote_config.max_silver_votes_in_contest", "contest_config.silver.max_contest", "legacy only"),
     Field(
         "silver_vote_config.max_silver_votes_per_participant", "contest_config.silver.max_participant", "as above"
     ),
 )
+
+OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
+    "published": {
+        "type": "boolean",
+        "default": False,
+        "description": "True without `publish`: published now, unless it is already. False: not published.",
+    },
+    "add_participants": {
+        "type": "array",
+        "items": {"type": "object", "properties": PARTICIPANT_PARAMETERS},
+        "description": "New participants. Items that cannot be taken on are passed over.",
+    },
+}
+
+CONTEST: Final = Translator(Contest, FIELDS, OWN_PARAMETERS)
+
+
+def contest_written(body: Mapping[str, Any], before: Document | None, now: int) -> Document:
+    """What the parameters make of a contest at `now` (us); as `Translator.written`."""
+    document = CONTEST.written(body, before)
+    published = body.get("published")
+    if published is None:
+        return document
+    if not isinstance(published, bool):
+        raise ValidationFailed([Problem("/published", "must be true or false")])
+    if not published:
+        document.pop("publish", None)
+    elif body.get("publish") is None and not _is_published(document, now):
+        document["publish"] = timestamp(now)
+    return document
+
+
+def _is_published(document: Document, now: int) -> bool:
+    publish = document.get("publish")
+    return publish is not None and microseconds(parse_timestamp(publish)) <= now
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +159,7 @@ def contest_read(page: ContestPage) -> dict[str, Any]:
         "created": timestamp(page.contest.created),
         "image": image_read(record.image.get("key"), page.account, page.images),
     }
-    document = record.shown()
-    for field in FIELDS:
-        _put(shape, field.legacy, _get(document, field.canonical))
+    shape |= CONTEST.read(record)
     shown = listed(page.participants, record.contest_config, votes)
     shape["participants"] = [_listed(page, stored, entries[stored.key]) for stored in shown]
     return shape
@@ -120,17 +179,3 @@ def _listed(page: ContestPage, stored: Stored, entry: Participant) -> dict[str, 
         "data": entry.data,
         "image": image_read(entry.image_key, page.account, page.images),
     }
-
-
-def _get(document: Mapping[str, Any], path: str) -> Any:
-    value: Any = document
-    for step in path.split("."):
-        value = value[step]
-    return value
-
-
-def _put(shape: dict[str, Any], path: str, value: Any) -> None:
-    *outer, last = path.split(".")
-    for step in outer:
-        shape = shape.setdefault(step, {})
-    shape[last] = value

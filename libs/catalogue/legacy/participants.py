@@ -1,8 +1,11 @@
-"""Participants, and what contests share with them, in the legacy generation's read shapes."""
+"""Participants, and what contests share with them, in the legacy generation."""
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
 
+from libs.catalogue.legacy.fields import Field, Translator
+from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
@@ -13,6 +16,31 @@ Totals = Mapping[str, Figures] | None
 counts are null then."""
 Images = Mapping[str, Mapping[str, Any]]
 """Image records by key, as far as there are any."""
+
+FIELDS: Final = (
+    Field("title", "title"),
+    Field("story", "story"),
+    Field("data", "data"),
+    Field("image_id", "image_key", "reads show the image itself", reads=False, names_record=True),
+)
+"""What legacy writes of a participant, in `add_participants`. Reads show more, which the server or the current
+generation gives."""
+
+PARTICIPANT: Final = Translator(Participant, FIELDS)
+PARTICIPANT_PARAMETERS: Final = PARTICIPANT.parameters
+
+
+class RecordReader(Protocol):
+    """What is needed of the catalogue's views."""
+
+    async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
+
+
+async def images_of(reader: RecordReader, account: str, *records: Stored) -> Images:
+    """The images that contests and participants of the account refer to."""
+    keys = sorted({key for stored in records for key in _image_keys(stored)})
+    found = await asyncio.gather(*(reader.get(account, IMAGES.name, key) for key in keys))
+    return {stored.key: IMAGES.show(stored) for stored in found if stored is not None}
 
 
 def participant_read(account: str, stored: Stored, totals: Totals, images: Images) -> dict[str, Any]:
@@ -65,6 +93,11 @@ def image_read(key: str | None, account: str, images: Images) -> dict[str, Any] 
         "tags": record.get("tags", []),
         "created": record.get("created"),
     }
+
+
+def _image_keys(stored: Stored) -> Iterable[str]:
+    document = stored.document
+    return filter(None, (document.get("image_key"), document.get("image", {}).get("key")))
 
 
 def _user(entry: Participant) -> dict[str, Any] | None:

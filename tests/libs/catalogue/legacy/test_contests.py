@@ -173,7 +173,7 @@ def test_every_row_of_the_table_reads_what_the_canonical_record_holds() -> None:
     }
     shape = contest_read(page(document))
     shown = Contest.model_validate({}).shown()
-    for field in FIELDS:
+    for field in (each for each in FIELDS if each.reads):
         found, default = shape, shown
         for step in field.legacy.split("."):
             found = found[step]

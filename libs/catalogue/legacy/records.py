@@ -1,0 +1,64 @@
+"""Records of one resource, written by legacy parameters and refused in legacy's words."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from libs.catalogue.engine import Engine
+from libs.catalogue.errors import UnknownReferences
+from libs.catalogue.legacy.fields import Translator
+from libs.catalogue.legacy.refusals import Owners, not_there
+from libs.catalogue.table import Document, Resource
+from libs.catalogue.writing import Request
+from libs.contracts.catalogue import Stored
+from libs.contracts.problems import ValidationFailed
+from libs.tally.errors import NotFound
+
+Change = Callable[[Document | None], Document]
+"""The canonical document, made of what it was before (None: it is new), yet to be validated; raises to refuse."""
+
+
+class LegacyRecords:
+    """The records of `row` in one world, by `translator`.
+
+    Of a record that is not there, or another brand's, it says "... not found" or "no permission to ...", of the
+    record asked for as of those that it refers to; wrong values are named by their parameters.
+    """
+
+    def __init__(self, engine: Engine, owners: Owners, row: Resource, translator: Translator) -> None:
+        self._engine = engine
+        self._owners = owners
+        self._row = row
+        self._translator = translator
+
+    async def get(self, account: str, key: str) -> Stored:
+        async with self._in_legacy_words(self._row, key):
+            return await self._engine.get(self._row, account, key)
+
+    async def create(self, account: str, change: Change, parent: str = "") -> Stored:
+        row = self._row
+        async with self._in_legacy_words(row if row.parent is None else self._engine.table[row.parent], parent):
+            return (await self._engine.create(row, account, change(None), Request.once(), parent=parent)).stored
+
+    async def change(self, account: str, key: str, change: Change) -> Stored:
+        """`change` is called anew after a lost race."""
+        async with self._in_legacy_words(self._row, key):
+            return await self._engine.change(self._row, account, key, change)
+
+    async def delete(self, account: str, key: str) -> None:
+        async with self._in_legacy_words(self._row, key):
+            await self._engine.delete(self._row, account, key)
+
+    @asynccontextmanager
+    async def _in_legacy_words(self, row: Resource, key: str) -> AsyncIterator[None]:
+        """`row` and `key` are of the record without which nothing can be done."""
+        try:
+            yield
+        except NotFound as error:
+            raise await not_there(self._owners, row, key) from error
+        except UnknownReferences as error:
+            for resource, missing in error.missing:
+                if resource in self._engine.table:
+                    raise await not_there(self._owners, self._engine.table[resource], missing) from error
+            raise self._translator.renamed(error) from error
+        except ValidationFailed as error:
+            raise self._translator.renamed(error) from error

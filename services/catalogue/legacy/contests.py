@@ -1,0 +1,93 @@
+"""Contests as the legacy generation writes them; the query service reads them."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final
+
+from libs.catalogue.contests import contest_of
+from libs.catalogue.legacy.contests import CONTEST, ContestPage, contest_read, contest_written
+from libs.catalogue.legacy.models import LegacyContest
+from libs.catalogue.legacy.participants import PARTICIPANT, images_of
+from libs.catalogue.resources import CONTESTS, PARTICIPANTS
+from libs.catalogue.table import Document
+from libs.catalogue.writing import Request
+from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
+from libs.web.auth import ApiKey
+from services.catalogue.legacy.routing import Call, LegacyRoutes, LegacyWorld
+
+AT_ONCE: Final = 500
+"""Participants that one round of writes adds."""
+
+
+def add_contests(routes: LegacyRoutes, world: LegacyWorld) -> None:
+    handlers = _Contests(world)
+    one = "/contests/{contest_id}"
+    routes.add("POST", "/contests", handlers.create_contest, parameters=CONTEST.parameters, model=LegacyContest)
+    routes.add("POST", one, handlers.update_contest, parameters=CONTEST.parameters, model=LegacyContest)
+    routes.add("DELETE", one, handlers.delete_contest)
+
+
+class _Contests:
+    def __init__(self, world: LegacyWorld) -> None:
+        self._world = world
+        self._records = world.records(CONTESTS, CONTEST)
+
+    async def create_contest(self, call: Call) -> Document:
+        """Every parameter may be left out, and has its default then. Unknown ones are passed over."""
+        body = await call.parameters(CONTEST.parameters)
+        now = self._world.now()
+        stored = await self._records.create(call.account, lambda before: contest_written(body, before, now))
+        return await self._answer(call, stored.key, body)
+
+    async def update_contest(self, call: Call) -> Document:
+        """The parameters of create; those left out keep their value."""
+        body = await call.parameters(CONTEST.parameters)
+        now = self._world.now()
+        key = call.path("contest_id")
+        await self._records.change(call.account, key, lambda before: contest_written(body, before, now))
+        return await self._answer(call, key, body)
+
+    async def delete_contest(self, call: Call) -> None:
+        """The contest and its participants."""
+        await self._records.delete(call.account, call.path("contest_id"))
+
+    async def _answer(self, call: Call, key: str, body: Document) -> Document:
+        """The contest with its new participants, and counts where they are known; the write itself is done."""
+        await self._enter(call.account, key, body.get("add_participants"))
+        shape = await self._read(call.key, key)
+        complete = self._world.completes.get(f"{self._world.base}/{CONTESTS.name}")
+        if complete is not None:
+            with suppress(ViewsUnavailable):
+                await complete(call.key, call.origin, [shape])
+        return shape
+
+    async def _enter(self, account: str, contest: str, items: Any) -> None:
+        """New participants, those that can be; the rest without a word."""
+        given = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        for start in range(0, len(given), AT_ONCE):
+            await asyncio.gather(
+                *(self._enter_one(account, contest, item) for item in given[start : start + AT_ONCE])
+            )
+
+    async def _enter_one(self, account: str, contest: str, item: Document) -> None:
+        with suppress(TallyError):
+            document = PARTICIPANT.written(item, None)
+            await self._world.engine.create(PARTICIPANTS, account, document, Request.once(), parent=contest)
+
+    async def _read(self, key: ApiKey, contest: str) -> Document:
+        """Without counts: they are another service's."""
+        config = await self._world.views.contest_config(key.account, contest)
+        loaded = contest_of(key.account, config)
+        if loaded is None or config.contest is None:
+            raise NotFound("contest not found")
+        approved = [stored for stored in config.participants if loaded.participants[stored.key] == "approved"]
+        return contest_read(
+            ContestPage(
+                account=key.account,
+                phase=loaded.phase(self._world.now()),
+                contest=config.contest,
+                participants=approved,
+                totals=None,
+                images=await images_of(self._world.views, key.account, config.contest, *approved),
+            )
+        )

@@ -1,0 +1,74 @@
+"""Parameters of legacy writes: from JSON, or from forms."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.types import Message
+
+from libs.catalogue.legacy.fields import JsonSchema
+from libs.web.auth import headers_of
+from libs.web.errors import MalformedJson
+from libs.web.requests import parse_json, parse_object, read_body, require_json
+
+FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
+BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
+
+
+async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:
+    """What the body says of `parameters`, and in JSON of others, too. An empty body says nothing.
+
+    Raises what `libs.web.requests` raises; values are yet to be validated.
+    """
+    headers = headers_of(request.scope)
+    kind = require_json(headers, *FORMS)
+    body = await read_body(headers, request.receive)
+    if kind not in FORMS:
+        return parse_object(body) if body else {}
+
+    async def again() -> Message:
+        return {"type": "http.request", "body": body}
+
+    async with Request(request.scope, again).form() as form:
+        return from_form(
+            ((name, value) for name, value in form.multi_items() if isinstance(value, str)), parameters
+        )
+
+
+def from_form(form: Iterable[tuple[str, str]], parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:
+    """Values by the types of the parameters, others are passed over.
+
+    Lists and objects come as JSON text or repeated names; of what is no text, an empty value is null.
+    """
+    texts: dict[str, list[str]] = {}
+    for name, text in form:
+        if name in parameters:
+            texts.setdefault(name, []).append(text)
+    return {name: _value(parameters[name], given) for name, given in texts.items()}
+
+
+def _value(schema: JsonSchema, texts: list[str]) -> Any:
+    """What is no value of its type stays text, so that validation says so."""
+    kind, text = schema.get("type"), texts[-1]
+    if kind == "array":
+        return _list(schema, texts)
+    if text == "" and (kind != "string" or "format" in schema or "enum" in schema):
+        return None
+    if kind == "boolean":
+        return BOOLEANS.get(text.lower(), text)
+    return text if kind == "string" else _json(text)
+
+
+def _list(schema: JsonSchema, texts: list[str]) -> Any:
+    if texts == [""]:
+        return []
+    if len(texts) == 1 and isinstance(whole := _json(texts[0]), list):
+        return whole
+    return texts if schema["items"].get("type") == "string" else [_json(text) for text in texts]
+
+
+def _json(text: str) -> Any:
+    try:
+        return parse_json(text.encode())
+    except MalformedJson:
+        return text

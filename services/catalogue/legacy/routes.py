@@ -1,0 +1,18 @@
+"""The legacy writes and reads of one world; contests and participants with their counts are read from `query`."""
+
+from collections.abc import Callable
+from typing import Final
+
+from fastapi import APIRouter
+
+from services.catalogue.legacy.contests import add_contests
+from services.catalogue.legacy.routing import LegacyRoutes, LegacyWorld
+
+RESOURCES: Final[tuple[Callable[[LegacyRoutes, LegacyWorld], None], ...]] = (add_contests,)
+
+
+def legacy_router(world: LegacyWorld) -> APIRouter:
+    routes = LegacyRoutes(world.base, world.auth)
+    for add in RESOURCES:
+        add(routes, world)
+    return routes.router

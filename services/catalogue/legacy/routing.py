@@ -1,0 +1,130 @@
+"""How a resource's legacy handlers become routes: one call a route, in each of the two worlds."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from libs.catalogue.engine import Engine
+from libs.catalogue.legacy.fields import JsonSchema, Translator
+from libs.catalogue.legacy.records import LegacyRecords
+from libs.catalogue.table import Document, Resource
+from libs.views.catalogue import CatalogueViews
+from libs.web.auth import ApiKey, Authenticator, headers_of, require
+from libs.web.openapi import COMPONENT, LEGACY_ANSWERS, needs, parameter
+from libs.web.service import Complete
+from services.catalogue.legacy.forms import FORMS, read_parameters
+
+GONE: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "Deleted."}}
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyWorld:
+    """What the handlers of one world work on, at `base`. `now` is the clock of its writes (us).
+
+    `completes` adds to records what other services know, by `<base>/<resource>`.
+    """
+
+    base: Literal["/legacy", "/legacy-test"]
+    auth: Authenticator
+    engine: Engine
+    views: CatalogueViews
+    now: Callable[[], int]
+    completes: Mapping[str, Complete]
+
+    def records(self, row: Resource, translator: Translator) -> LegacyRecords:
+        return LegacyRecords(self.engine, self.views, row, translator)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of a key that may make it."""
+
+    key: ApiKey
+    request: Request
+
+    @property
+    def account(self) -> str:
+        return self.key.account
+
+    @property
+    def origin(self) -> str:
+        """Where the caller sees this service, without a slash at the end."""
+        return str(self.request.base_url).rstrip("/")
+
+    def path(self, name: str) -> str:
+        """A path parameter."""
+        value: str = self.request.path_params[name]
+        return value
+
+    async def parameters(self, described: Mapping[str, JsonSchema]) -> Document:
+        """The body, JSON or a form, by the types of its parameters."""
+        return await read_parameters(self.request, described)
+
+
+Handler = Callable[[Call], Awaitable[Document | None]]
+"""The answer's body; None answers 204. Its docstring documents the route, its name the operation."""
+
+
+class LegacyRoutes:
+    """The routes of one world: each answers with and without `/dev`, and is documented once."""
+
+    def __init__(self, base: str, auth: Authenticator) -> None:
+        self.router = APIRouter(tags=["legacy"], responses=LEGACY_ANSWERS)
+        self._base = base
+        self._auth = auth
+
+    def add(
+        self,
+        method: Literal["GET", "POST", "DELETE"],
+        path: str,
+        handler: Handler,
+        *,
+        parameters: Mapping[str, JsonSchema] | None = None,
+        query: Mapping[str, JsonSchema] | None = None,
+        model: type | None = None,
+    ) -> None:
+        """GET needs content:read, all else content:write. `model` is the answer's shape, for the documentation."""
+
+        permission = "content:read" if method == "GET" else "content:write"
+
+        async def endpoint(request: Request) -> Response:
+            key = await self._auth.authenticate_legacy(headers_of(request.scope))
+            require(key, permission)
+            shape = await handler(Call(key, request))
+            if shape is None:
+                return Response(status_code=204)
+            return Response(orjson.dumps(shape), 200, {"Cache-Control": "private, no-cache"}, "application/json")
+
+        name = handler.__name__
+        asked = [parameter(each, "path", f"The {each}.") for each in re.findall(r"{(\w+)}", path)]
+        asked += [parameter(each, "query", "", schema) for each, schema in (query or {}).items()]
+        extra: dict[str, Any] = needs(permission) | {"parameters": asked}
+        if parameters is not None:
+            extra["requestBody"] = _body(name, parameters)
+        documented = path.removeprefix("/dev")
+        self.router.add_api_route(
+            self._base + path,
+            endpoint,
+            methods=[method],
+            summary=name.replace("_", " ").capitalize(),
+            description=handler.__doc__,
+            operation_id=f"{self._base.strip('/').replace('-', '_')}_{name}",
+            response_model=model,
+            responses=GONE if method == "DELETE" else None,
+            status_code=204 if method == "DELETE" else 200,
+            response_class=Response if model is None else JSONResponse,
+            openapi_extra=extra,
+        )
+        other = documented if documented != path else f"/dev{path}"
+        self.router.add_api_route(self._base + other, endpoint, methods=[method], include_in_schema=False)
+
+
+def _body(name: str, parameters: Mapping[str, JsonSchema]) -> JsonSchema:
+    component = f"schemas/legacy.{name.rpartition('_')[2]}"
+    schema = {"schema": {COMPONENT: component, "type": "object", "properties": dict(parameters)}}
+    return {"content": dict.fromkeys(("application/json", *FORMS), schema)}

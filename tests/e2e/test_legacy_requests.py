@@ -1,0 +1,78 @@
+"""The recorded requests of the legacy generation, on the running service: in both worlds, in all spellings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from libs.catalogue.keys import PERMISSIONS
+from libs.contracts import topics
+from libs.kafka.settings import KafkaSettings
+from services.operations.keys import issue_key
+from services.operations.stack.supervisor import Supervisor
+from tests.legacy_requests.recorded import Told, stories
+
+STORIES: Final = stories()
+SPELLINGS: Final = (("/legacy", ""), ("/legacy/dev", "/"), ("/legacy-test", "/"), ("/legacy-test/dev", ""))
+
+
+@pytest.fixture(scope="module")
+async def client(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=stack.stack["base_url"], timeout=30) as client:
+        yield client
+
+
+async def brand(stack: Supervisor, world: str, name: str) -> dict[str, str]:
+    """The headers of a brand's key with all permissions; `world` is a namespace."""
+    told = stack.stack
+    kafka = KafkaSettings(kafka_bootstrap_servers=told["kafka"])
+    issued = await issue_key(kafka, told["valkey"], world, name, PERMISSIONS)
+    return {"service-brand": name, "service-key": issued.api_key}
+
+
+@pytest.mark.parametrize(("base", "slash"), SPELLINGS, ids=[base for base, _ in SPELLINGS])
+@pytest.mark.parametrize("story", STORIES)
+async def test_what_was_recorded_comes_back(
+    client: httpx.AsyncClient, stack: Supervisor, story: str, base: str, slash: str
+) -> None:
+    world: str = stack.stack["namespace"]
+    world = topics.test_world(world) if base.startswith("/legacy-test") else world
+    names = {name: f"{story}-{name}{base.replace('/', '-')}" for name in ("brand", "other")}
+    owner, other = [await brand(stack, world, name) for name in names.values()]
+    keys = {
+        "owner": owner,
+        "other": other,
+        "nobody": {},
+        "wrong": owner | {"service-key": other["service-key"]},
+        "current": {"Authorization": f"Bearer {owner['service-key']}"},
+    }
+    told = Told(client, base, slash, keys, dict(names))
+    for line in STORIES[story]:
+        for _ in range(line.recorded.get("times", 1)):
+            await told.line(line)
+
+
+async def test_every_legacy_operation_was_recorded(client: httpx.AsyncClient) -> None:
+    document: dict[str, Any] = (await client.get("/openapi.json")).json()
+    operations = {
+        (method.upper(), path.removeprefix("/legacy").removeprefix("/dev"))
+        for path, methods in document["paths"].items()
+        if path.startswith("/legacy/")
+        for method in methods
+    }
+    recorded = [line.recorded for lines in STORIES.values() for line in lines if line.recorded["status"] < 300]
+    asked = [(line["method"], line["path"].partition("?")[0]) for line in recorded if not line.get("current")]
+    missing = {
+        (method, path)
+        for method, path in operations
+        if not any(verb == method and _is_at(path, where) for verb, where in asked)
+    }
+    assert not missing
+
+
+def _is_at(template: str, path: str) -> bool:
+    return re.fullmatch(re.sub(r"\\?{[^}]+\\?}", "[^/]+", template), path) is not None

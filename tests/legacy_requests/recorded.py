@@ -1,0 +1,140 @@
+"""Recorded requests of the legacy generation: what is sent, and what has to come back.
+
+A file is a story, told line by line in order, each a JSON object:
+
+- `rule`: what of the specification it shows;
+- `method`, `path` (behind the base, without `/dev`), and `json`, `form`, `multipart` or `raw` (of a `type`) as the
+  body; `as` is who asks: "owner" (unless said otherwise), "other" (another brand), "nobody", "wrong" (a key of
+  another brand); `times`: so often, one after the other;
+- `status`, and `body` as far as there is one. In it "<any>" stands for anything, "<text>", "<time>", "<integer>"
+  and "<number>" for one of these, and "<name = ...>" keeps what stands there for "{name}" further on. An object
+  with "..." in it may have more members.
+
+"{in 2h}" and "{in -30m}" are moments as seen from the story's beginning, "{brand}" and "{other}" the brands.
+`current`: the line speaks to the current API, and is left out in the test world, which that cannot reach.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import orjson
+
+HERE: Final = Path(__file__).parent
+_NAMED: Final = re.compile(r"\{([^{}]+)\}")
+_KEPT: Final = re.compile(r"<(\w+) = (.*)>")
+_AHEAD: Final = re.compile(r"in (-?\d+)([mh])")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+_TYPES: Final[dict[str, type | tuple[type, ...]]] = {"<text>": str, "<integer>": int, "<number>": (int, float)}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One recorded request, and where it stands."""
+
+    where: str
+    recorded: dict[str, Any]
+
+    @property
+    def rule(self) -> str:
+        rule: str = self.recorded["rule"]
+        return rule
+
+
+def stories() -> dict[str, list[Line]]:
+    """All files, by resource."""
+    return {path.stem: _lines(path) for path in sorted(HERE.glob("*.jsonl"))}
+
+
+def _lines(path: Path) -> list[Line]:
+    texts = enumerate(path.read_bytes().splitlines(), 1)
+    return [Line(f"{path.name}:{number}", orjson.loads(text)) for number, text in texts if text.strip()]
+
+
+@dataclass
+class Told:
+    """A story while it is told in one world, under `base`; `keys` are the headers of those who ask."""
+
+    client: httpx.AsyncClient
+    base: str
+    slash: str
+    keys: dict[str, dict[str, str]]
+    named: dict[str, Any]
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    async def line(self, line: Line) -> None:
+        """Send it. Raises `AssertionError` where something else comes back."""
+        told = self.filled(line.recorded)
+        if told.get("current"):
+            if self.base.startswith("/legacy-test"):
+                return
+            address, headers = told["path"], self.keys["current"]
+        else:
+            path, mark, query = told["path"].partition("?")
+            address = f"{self.base}{path}{self.slash}{mark}{query}"
+            headers = self.keys[told.get("as", "owner")]
+        answer = await self.client.request(told["method"], address, **_body(told, headers))
+        assert answer.status_code == told["status"], f"{line.where}: {line.rule}: {answer.text}"
+        if "body" in told:
+            self._match(line.recorded["body"], answer.json(), f"{line.where}: {line.rule}")
+        else:
+            assert answer.status_code == 204 or told.get("current"), f"{line.where} expects no body"
+            assert not answer.content or told.get("current"), f"{line.where}: {answer.text}"
+
+    def filled(self, value: Any) -> Any:
+        """With the names and moments that it mentions."""
+        if isinstance(value, dict):
+            return {self.filled(name): self.filled(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self.filled(item) for item in value]
+        if not isinstance(value, str):
+            return value
+        return _NAMED.sub(lambda match: str(self._name(match[1], match[0])), value)
+
+    def _name(self, name: str, otherwise: str) -> Any:
+        if ahead := _AHEAD.fullmatch(name):
+            unit = timedelta(hours=1) if ahead[2] == "h" else timedelta(minutes=1)
+            return (self.began + int(ahead[1]) * unit).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return self.named.get(name, otherwise)
+
+    def _match(self, expected: Any, found: Any, where: str) -> None:
+        if isinstance(expected, dict):
+            assert isinstance(found, dict), f"{where}: {found!r}"
+            missing, more = expected.keys() - found.keys() - {"..."}, found.keys() - expected.keys()
+            assert not missing, f"{where}: {missing} missing in {found}"
+            assert not more or "..." in expected, f"{where}: {more} too much"
+            for name in expected.keys() - {"..."}:
+                self._match(expected[name], found[name], f"{where}/{name}")
+        elif isinstance(expected, list):
+            assert isinstance(found, list), f"{where}: {found!r}"
+            assert len(found) == len(expected), f"{where}: {found!r}"
+            for number, item in enumerate(expected):
+                self._match(item, found[number], f"{where}/{number}")
+        elif isinstance(expected, str) and (kept := _KEPT.fullmatch(expected)):
+            self._match(kept[2], found, where)
+            self.named[kept[1]] = found
+        elif expected == "<time>":
+            assert _TIME.fullmatch(str(found)), f"{where}: {found!r}"
+        elif isinstance(expected, str) and expected in _TYPES:
+            assert isinstance(found, _TYPES[expected]), f"{where}: {found!r}"
+        elif expected != "<any>":
+            assert found == self.filled(expected), f"{where}: {found!r} is not {self.filled(expected)!r}"
+
+
+def _body(told: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+    """What httpx is told of a request's headers and body."""
+    sent: dict[str, Any] = {"headers": headers}
+    if "json" in told:
+        sent["json"] = told["json"]
+    elif "form" in told:
+        sent["data"] = told["form"]
+    elif "multipart" in told:
+        sent["files"] = [(name, (None, text)) for name, text in told["multipart"].items()]
+    elif "raw" in told:
+        sent |= {"content": told["raw"], "headers": headers | {"content-type": told["type"]}}
+    return sent
