@@ -1,0 +1,136 @@
+"""Fetching what a caller names by URL, from public addresses alone.
+
+A name is looked up once, every address that it has must be public, and the connection goes to one of just these:
+what the name means a moment later has no part in it. That holds for every redirect anew.
+"""
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import IO, Final
+
+import httpx
+
+from libs.media.addresses import Allowed, plain_address
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+"""The addresses of a host, for a port. Raises OSError."""
+
+PORTS: Final = {"http": 80, "https": 443}
+MAX_PORT: Final = 65_535
+MOST_REDIRECTS: Final = 5
+MAX_URL_LENGTH: Final = 2048
+WRONG_IN_URLS: Final = re.compile(r"[\s\\\x00-\x1f\x7f]")
+AWAY: Final = "cannot be fetched: no answer from there at a public address"
+"""For every way in which that may be: what is not public stays in the dark, down to which ports are open."""
+
+
+class NotFetched(ValueError):
+    """There is nothing to be had at the URL, or it is not allowed; the message says what may be said."""
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """By the system's resolver, in its order."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class PublicTransport(httpx.AsyncBaseTransport):
+    """Sends a request to an address that it has looked at itself, under the name that the URL has."""
+
+    def __init__(self, allowed: Allowed, lookup: Resolve, verify: ssl.SSLContext) -> None:
+        self._allowed = allowed
+        self._lookup = lookup
+        # a connection that was kept would be found again by address, whatever name its certificate was for
+        self._inner = httpx.AsyncHTTPTransport(
+            verify=verify, trust_env=False, limits=httpx.Limits(max_connections=100, max_keepalive_connections=0)
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises `NotFetched`."""
+        url = request.url
+        port = url.port or PORTS.get(url.scheme)
+        if url.scheme not in PORTS or not url.host or not port or port > MAX_PORT:
+            raise NotFetched("must be an http or https URL")
+        if url.userinfo:
+            raise NotFetched("must hold no user name or password")
+        for address in await self._addresses(url.host, port):
+            pinned = httpx.Request(
+                request.method,
+                url.copy_with(host=address),
+                headers=request.headers,
+                extensions=request.extensions | {"sni_hostname": url.host},
+            )
+            try:
+                return await self._inner.handle_async_request(pinned)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                continue
+        raise NotFetched(AWAY)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _addresses(self, host: str, port: int) -> list[str]:
+        try:
+            found = await self._lookup(host, port)
+            if all(self._allowed.admits(host, plain_address(address)) for address in found):
+                return found
+        except (OSError, ValueError):
+            pass  # no such name, or none that could be one
+        raise NotFetched(AWAY)
+
+
+class Fetcher:
+    """Up to `max_bytes` from a URL, within `timeout_s` in all."""
+
+    def __init__(self, client: httpx.AsyncClient, max_bytes: int, timeout_s: float) -> None:
+        self._client = client
+        self._max_bytes = max_bytes
+        self._timeout_s = timeout_s
+
+    async def fetch(self, url: str, into: IO[bytes]) -> None:
+        """Raises `NotFetched`."""
+        if len(url) > MAX_URL_LENGTH or WRONG_IN_URLS.search(url):
+            raise NotFetched("must be a URL: spaces as %20, no backslashes")
+        try:
+            async with asyncio.timeout(self._timeout_s), self._client.stream("GET", url) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise NotFetched(f"cannot be fetched: the answer was {answer.status_code}")
+                size = 0
+                async for chunk in answer.aiter_raw():
+                    size += len(chunk)
+                    if size > self._max_bytes:
+                        raise NotFetched(f"has more than the {self._max_bytes} bytes that are taken")
+                    into.write(chunk)
+        except httpx.InvalidURL:
+            raise NotFetched("must be an http or https URL") from None
+        except httpx.TooManyRedirects:
+            raise NotFetched(f"cannot be fetched: it redirects more than {MOST_REDIRECTS} times") from None
+        except (httpx.HTTPError, TimeoutError):
+            raise NotFetched(AWAY) from None
+
+
+@asynccontextmanager
+async def open_fetcher(
+    allowed: Allowed,
+    max_bytes: int,
+    timeout_s: float,
+    lookup: Resolve = resolve,
+    verify: ssl.SSLContext | None = None,
+) -> AsyncIterator[Fetcher]:
+    """For as long as the context is open. The environment's proxies are not used: they would look names up."""
+    transport = PublicTransport(allowed, lookup, verify or httpx.create_ssl_context(trust_env=False))
+    async with httpx.AsyncClient(
+        transport=transport,
+        trust_env=False,
+        follow_redirects=True,
+        max_redirects=MOST_REDIRECTS,
+        timeout=timeout_s,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        headers={"User-Agent": "Tallykeeper", "Accept": "image/*", "Accept-Encoding": "identity"},
+    ) as client:
+        yield Fetcher(client, max_bytes, timeout_s)

@@ -1,0 +1,98 @@
+"""The pictures of one world in the object store, and their renditions, each made when first asked for.
+
+`<files of the world>/images/<account>/<image>/<object>/` holds `original` and, once made, the renditions by name.
+They are never written with other content: another picture of the same image lies under another object.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from typing import IO, Any, Final, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
+
+from libs.media.pictures import Picture, shrunk, take_in
+from libs.storage.store import Store, world_files
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SIZES: Final = {"thumb": 150, "default": 800, "large": 1600}
+"""The longer side of each rendition, in pixels, where the picture has as many."""
+ORIGINAL: Final = "original"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a record knows of its picture; `object` says where it lies, `size` is in bytes."""
+
+    object: str
+    format: str
+    width: int
+    height: int
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Kept":
+        return cls(**document["picture"])
+
+    def members(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Gallery:
+    """`workers` does what takes time; how many it has bounds how many pictures are in memory at once."""
+
+    def __init__(self, store: Store, namespace: str, workers: Executor, max_pixels: int) -> None:
+        self._store = store
+        self._prefix = f"{world_files(namespace)}images/"
+        self._workers = workers
+        self._max_pixels = max_pixels
+        self._making: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def add(self, account: str, image: str, file: IO[bytes]) -> Kept:
+        """The picture in `file`, safely kept. Raises `NotAPicture` and `StorageUnavailable`."""
+        picture, digest = await self._work(_taken, file, self._max_pixels)
+        kept = Kept(
+            object=secrets.token_hex(8),
+            format=picture.format,
+            width=picture.width,
+            height=picture.height,
+            size=len(picture.data),
+            sha256=digest,
+        )
+        await self._store.replace(f"{self._folder(account, image)}/{kept.object}/{ORIGINAL}", picture.data)
+        return kept
+
+    async def show(self, account: str, image: str, kept: Kept, size: str) -> bytes | None:
+        """A rendition; None where the picture is gone. Raises `StorageUnavailable`."""
+        longest = SIZES[size]
+        folder = f"{self._folder(account, image)}/{kept.object}"
+        original, name = f"{folder}/{ORIGINAL}", f"{folder}/{size}"
+        if max(kept.width, kept.height) <= longest:
+            return await self._store.get(original)
+        async with self._making.setdefault(name, asyncio.Lock()):
+            found = await self._store.get(name)
+            if found is None and (whole := await self._store.get(original)) is not None:
+                found = await self._work(shrunk, whole, kept.format, longest)
+                await self._store.replace(name, found)
+            return found
+
+    async def remove(self, account: str, image: str) -> None:
+        """Everything of an image, whether there is anything or not. Raises `StorageUnavailable`."""
+        for name in await self._store.names(self._folder(account, image)):
+            await self._store.delete(name)
+
+    def _folder(self, account: str, image: str) -> str:
+        return f"{self._prefix}{account}/{image}"
+
+    async def _work(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._workers, work, *args)
+
+
+def _taken(file: IO[bytes], max_pixels: int) -> tuple[Picture, str]:
+    picture = take_in(file, max_pixels)
+    return picture, hashlib.sha256(picture.data).hexdigest()

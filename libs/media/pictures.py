@@ -1,0 +1,120 @@
+"""Pictures: taken in from anybody, and made smaller. Slow and without I/O of their own: for a thread.
+
+What is kept is encoded anew from the pixels, so nothing else of an upload ever goes out again: no metadata, no
+place where it was taken, no second file behind the first. Of an animation the first picture is kept: how much work
+an upload makes is then bounded by its width and height alone.
+"""
+
+import io
+from dataclasses import dataclass
+from typing import IO, Any, Final, NamedTuple
+
+from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
+
+
+class NotAPicture(ValueError):
+    """The bytes are no picture that is taken here; the message says why."""
+
+
+class Format(NamedTuple):
+    """How a format is written."""
+
+    pillow: str
+    media_type: str
+    options: dict[str, Any]
+
+
+FORMATS: Final = {
+    "jpg": Format("JPEG", "image/jpeg", {"quality": 90}),
+    "png": Format("PNG", "image/png", {"compress_level": 3}),
+    "webp": Format("WEBP", "image/webp", {"quality": 90, "method": 2}),
+    "gif": Format("GIF", "image/gif", {}),
+}
+"""What is taken, by the name that a record gives it. The usual effort of PNG and WebP takes two or three times as
+long for little."""
+NAMES: Final = {made.pillow: name for name, made in FORMATS.items()} | {"MPO": "jpg"}
+"""By Pillow's names; MPO is a JPEG with others behind it, as some cameras make them."""
+SIXTEEN_BITS: Final = ("I", "I;16", "I;16B", "I;16L")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Upright, in sRGB, and nothing but a picture."""
+
+    format: str
+    width: int
+    height: int
+    data: bytes
+
+
+def take_in(file: IO[bytes], max_pixels: int) -> Picture:
+    """The picture in `file`, whatever its name says. Raises `NotAPicture`."""
+    try:
+        with Image.open(file, formats=[made.pillow for made in FORMATS.values()]) as image:
+            width, height = image.size
+            if width * height > max_pixels:
+                raise _too_many(max_pixels)
+            name = NAMES[image.format or ""]
+            plain = _plain(image)
+            return Picture(name, *plain.size, _encoded(plain, name))
+    except NotAPicture:
+        raise
+    except Image.DecompressionBombError:
+        raise _too_many(max_pixels) from None
+    except UnidentifiedImageError:
+        raise NotAPicture(f"is no picture of a format that is taken: {', '.join(FORMATS)}") from None
+    except Exception as error:  # broken files make the decoders raise nearly everything there is
+        raise NotAPicture("is a broken picture, or not all of it") from error
+
+
+def shrunk(data: bytes, name: str, longest: int) -> bytes:
+    """A kept picture of format `name`, its longer side `longest` pixels at most."""
+    with Image.open(io.BytesIO(data), formats=[FORMATS[name].pillow]) as image:
+        small = image.convert("RGBA" if image.has_transparency_data else "RGB") if image.mode == "P" else image
+        small.thumbnail((longest, longest), Image.Resampling.LANCZOS, reducing_gap=2.0)
+        return _encoded(small, name)
+
+
+def _plain(image: Image.Image) -> Image.Image:
+    """Its pixels: turned as the metadata says, in sRGB, of a mode that its format can be written in."""
+    image.load()
+    mode = _mode(image)
+    ImageOps.exif_transpose(image, in_place=True)
+    if image.mode in SIXTEEN_BITS:
+        image = image.point(lambda value: value / 256).convert("L")
+    plain = _in_srgb(image).convert(mode)
+    plain.info = {name: value for name, value in plain.info.items() if name == "transparency"}
+    return plain
+
+
+def _mode(image: Image.Image) -> str:
+    if image.format == "GIF" and image.mode == "P":
+        return "P"
+    if image.has_transparency_data:
+        return "RGBA"
+    return "L" if image.mode in ("1", "L", *SIXTEEN_BITS) else "RGB"
+
+
+def _in_srgb(image: Image.Image) -> Image.Image:
+    """By its colour profile, where it has one that can be used: without it the colours would be others."""
+    profile = image.info.get("icc_profile")
+    if not profile or image.mode not in ("RGB", "RGBA", "CMYK"):
+        return image
+    mode = "RGB" if image.mode == "CMYK" else image.mode
+    try:
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        turned = ImageCms.profileToProfile(image, source, ImageCms.createProfile("sRGB"), outputMode=mode)
+    except (ImageCms.PyCMSError, OSError, ValueError):
+        return image
+    return turned or image
+
+
+def _encoded(image: Image.Image, name: str) -> bytes:
+    made = FORMATS[name]
+    target = io.BytesIO()
+    image.save(target, made.pillow, **made.options)
+    return target.getvalue()
+
+
+def _too_many(max_pixels: int) -> NotAPicture:
+    return NotAPicture(f"has too many pixels: width times height may be {max_pixels:,} at most")
