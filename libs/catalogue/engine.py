@@ -87,30 +87,45 @@ class Engine:
             await self.get(self.table[row.parent], account, parent)
         return await read_page(self._views, account, row.name, parent, request)
 
+    async def earlier(self, row: Resource, account: str, request: Request, parent: str = "") -> Written | None:
+        """What an earlier request with the same idempotency key made. Raises as `create`."""
+        if not request.content or (outcome := await self._writer.outcome(account, request.command_id)) is None:
+            return None
+        return self._written(row, outcome, request, parent, {}, None)
+
     async def create(
-        self, row: Resource, account: str, body: Document, request: Request, *, parent: str = "", key: str = ""
+        self,
+        row: Resource,
+        account: str,
+        body: Document,
+        request: Request,
+        *,
+        parent: str = "",
+        key: str = "",
+        owned: Document | None = None,
     ) -> Written:
-        """A new record, under a key of its own unless one is given.
+        """A new record, under a key of its own unless one is given; `owned` are members that the server gives it.
 
         Raises `ValidationFailed`, `NotFound` (the parent), `IdempotencyKeyReused`, `VersionConflict` (a given key
         exists), and what `Writer.record` raises.
         """
-        if request.content and (earlier := await self._writer.outcome(account, request.command_id)) is not None:
-            return self._written(row, earlier, request, parent, {}, None)
+        if (earlier := await self.earlier(row, account, request, parent)) is not None:
+            return earlier
         _refuse_owned(row, body)
-        document = self._validated(row, body)
+        document = self._validated(row, body) | (owned or {})
         if row.parent is not None:
             above = await self.get(self.table[row.parent], account, parent)
             if row.complete is not None:
                 row.complete(document, above.document)
+        at = self._writer.now()
         if row.arrange is not None:
-            row.arrange(None, document, self._writer.now())
+            row.arrange(None, document, at)
         key = key or secrets.token_hex(KEY_BYTES)
         refs = self._references(row, document, parent)
         event = RecordCreated(
             account=account,
             command_id=request.command_id,
-            at=self._writer.now(),
+            at=at,
             content=request.content,
             resource=row.name,
             key=key,

@@ -59,6 +59,11 @@ def _computed_of_file(stored: Stored) -> Document:
     return {"is_scanned": is_scanned(stored.document), "upload_url": None}
 
 
+def _computed_of_image(stored: Stored) -> Document:
+    picture = stored.document["picture"]
+    return {"format": picture["format"], "ratio": picture["width"] / picture["height"]}
+
+
 IMAGE: Final = Reference("/image/key", "images")
 
 
@@ -205,7 +210,12 @@ IMAGES: Final = Resource(
     schema=Image,
     example=EXAMPLES["images"],
     arrange=inner.stamped("access", schema=PublicAccess, default={"access": "public"}),
-    operations=frozenset({"get", "delete"}),
+    computed=_computed_of_image,
+    computed_members={
+        "format": {"type": "string", "enum": ["jpg", "png", "webp", "gif"]},
+        "ratio": {"type": "number", "description": "Width divided by height."},
+    },
+    operations=frozenset({"get"}),
 )
 
 

@@ -1,6 +1,7 @@
 """The composition root of the catalogue service."""
 
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,9 @@ from libs.catalogue.writing import Writer
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.writer import LogWriter
+from libs.media.addresses import parse_allowed
+from libs.media.fetching import open_fetcher
+from libs.media.gallery import Gallery
 from libs.media.scanning import TypeScan
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import ViewsUnavailable
@@ -26,8 +30,11 @@ from libs.web.service import Complete, Surface
 from services.catalogue.closed import ClosedContests
 from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
+from services.catalogue.image_routes import image_router
+from services.catalogue.images import Images
 from services.catalogue.legacy.routes import legacy_router
 from services.catalogue.legacy.routing import LegacyWorld
+from services.catalogue.media_routes import Room, media_router
 from services.catalogue.reopening import reopening_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
@@ -36,6 +43,8 @@ from services.catalogue.vote_source_routes import vote_source_router
 from services.catalogue.vote_sources import VoteSources
 
 TITLE = "Tallykeeper: catalogue"
+PICTURES_AT_ONCE = 2
+"""Threads for pictures: voting in the same process goes on beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,15 @@ async def open_surface(
     urls = UploadUrls(store, settings.public_url)
     files = Files(settings.namespace, world.engine, store, TypeScan)
     completes = completes or {}
+    painters = ThreadPoolExecutor(PICTURES_AT_ONCE, "pictures")
+
+    def gallery(namespace: str) -> Gallery:
+        return Gallery(store, namespace, painters, settings.image_max_pixels)
+
+    rooms = [
+        Room(world.views, world.auth, gallery(settings.namespace)),
+        Room(test.views, test.auth, gallery(test_world(settings.namespace))),
+    ]
 
     async def check_views() -> None:
         await world.views.position(0)
@@ -89,13 +107,22 @@ async def open_surface(
             await load_functions(valkey)
         with suppress(StorageUnavailable):
             await urls.load()
-        async with world.keys.kept_fresh(), test.keys.kept_fresh():
+        async with (
+            world.keys.kept_fresh(),
+            test.keys.kept_fresh(),
+            open_fetcher(
+                parse_allowed(settings.fetch_allow), settings.image_max_bytes, settings.fetch_timeout_ms / 1000
+            ) as fetcher,
+        ):
+            images = Images(world.engine, rooms[0].gallery, fetcher)
             yield Surface(
                 routers=[
                     build_router(world.engine, world.auth, {**completes, FILES.name: urls}),
                     legacy_router(world.legacy("/legacy", completes)),
                     legacy_router(test.legacy("/legacy-test", completes)),
                     file_router(world.auth, world.views, files, urls, settings.file_max_bytes),
+                    image_router(world.auth, images, settings.image_max_bytes),
+                    media_router(rooms),
                     vote_source_router(world.auth, VoteSources(world.engine, world.views)),
                     reopening_router(
                         world.auth,
@@ -106,5 +133,6 @@ async def open_surface(
                 checks={"log": log.check, "views": check_views},
             )
     finally:
+        painters.shutdown(wait=False, cancel_futures=True)
         await log.stop()
         await valkey.close()

@@ -28,8 +28,8 @@ async def test_the_committed_description_is_the_one_that_is_served(api: Api, sta
     assert orjson.loads(DOCUMENTS[path].read_bytes()) == served
 
 
-PUBLIC = {"/public/contests/{contest_key}/results"}
-"""What is there for everybody, without a key."""
+PUBLIC = {"/public/contests/{contest_key}/results", "/media/image/{image_id}"}
+"""What is there for everybody, without a key, but for private images."""
 
 
 async def test_every_operation_says_what_it_does_how_it_fails_and_for_whom(api: Api) -> None:

@@ -67,7 +67,7 @@ class File(Record):
 
 
 class Image(Record):
-    """The server keeps what it knows of the picture: `picture` {width, height, sha256, size}."""
+    """The server keeps what it knows of the picture: `picture` {object, format, width, height, size, sha256}."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"picture"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"format", "ratio"}

@@ -151,6 +151,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/files/{file_key}": "a record",
     "/files/{file_key}/content": "what the account uploaded",
     "/images/{image_key}": "a record",
+    "/media/image/{image_id}": "a picture",
     "/timeslots/{timeslot_key}": "a record",
 } | {
     path: "records of a resource that knows nothing of votes"

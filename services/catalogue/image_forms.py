@@ -1,0 +1,114 @@
+"""What comes with a picture: a form, or where to fetch it."""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import IO, Any, Final
+from urllib.parse import unquote, urlsplit
+
+import orjson
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from libs.catalogue.schemas.media import Image
+from libs.catalogue.table import Document
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.web.errors import PayloadTooLarge, UnsupportedMediaType
+from libs.web.requests import MAX_JSON_BYTES
+
+FORM: Final = "multipart/form-data"
+MEMBERS: Final = frozenset(Image.model_fields)
+"""What may be said of the image beside its picture."""
+MAX_TITLE: Final = 255
+NOT_IN_TITLES: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A picture as it came in, and the members that are to be its record's."""
+
+    file: IO[bytes]
+    body: Document
+
+    def content(self) -> bytes:
+        """What tells one request from another; takes as long as the file does. The boundary has no part in it."""
+        digest = hashlib.sha256(self.file.read())
+        self.file.seek(0)
+        return orjson.dumps([digest.hexdigest(), self.body], option=orjson.OPT_SORT_KEYS)
+
+
+@asynccontextmanager
+async def read_form(request: Request, max_bytes: int) -> AsyncIterator[Form]:
+    """A multipart form with the part `file`, which lies in a temporary file meanwhile where it is large.
+
+    Raises `PayloadTooLarge` as soon as that is certain, `UnsupportedMediaType`, and `ValidationFailed`.
+    """
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != FORM:
+        raise UnsupportedMediaType(f"Send {FORM} with one part named file, not {given or 'nothing'}.")
+    try:
+        form = await _limited(request, max_bytes + MAX_JSON_BYTES).form(
+            max_files=1, max_fields=len(MEMBERS), max_part_size=MAX_JSON_BYTES
+        )
+    except HTTPException as error:
+        raise ValidationFailed([Problem("", str(error.detail))]) from None
+    try:
+        parts = dict(form)
+        file = parts.pop("file", None)
+        if not isinstance(file, UploadFile):
+            raise ValidationFailed([Problem("/file", "must be there, as a part with a filename")])
+        if (file.size or 0) > max_bytes:
+            raise _too_large(max_bytes)
+        body = {name: value if name == "title" else _parsed(name, value) for name, value in parts.items()}
+        yield Form(file.file, titled(file.filename or "", body))
+    finally:
+        await form.close()
+
+
+def titled(path: str, body: Document) -> Document:
+    """The body, with the name of the file as the title where it has none. Raises `ValidationFailed`."""
+    if unknown := sorted(body.keys() - MEMBERS):
+        raise ValidationFailed(Problem(f"/{name}", "is not taken with a picture") for name in unknown)
+    name = NOT_IN_TITLES.sub("", PurePosixPath(path.replace("\\", "/")).stem)[:MAX_TITLE]
+    return {"title": name} | body if name else body
+
+
+def name_at(url: str) -> str:
+    """The path of a URL, as a file's."""
+    try:
+        return unquote(urlsplit(url).path)
+    except ValueError:
+        return ""
+
+
+def _parsed(name: str, value: Any) -> Any:
+    try:
+        return orjson.loads(value)
+    except (orjson.JSONDecodeError, TypeError):
+        raise ValidationFailed([Problem(f"/{name}", "must be JSON text")]) from None
+
+
+def _limited(request: Request, max_bytes: int) -> Request:
+    """The request, whose body breaks off with `PayloadTooLarge` behind so many bytes."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    size = 0
+
+    async def receive() -> Any:
+        nonlocal size
+        message = await request.receive()
+        size += len(message.get("body", b""))
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        return message
+
+    return Request(request.scope, receive)
+
+
+def _too_large(max_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The picture may have {max_bytes:,} bytes at most.", max_bytes=max_bytes)

@@ -1,0 +1,125 @@
+"""The addresses at which images are made and deleted; they are read as every other record is."""
+
+import asyncio
+from typing import Final
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from libs.catalogue.engine import Written
+from libs.catalogue.resources import IMAGES
+from libs.catalogue.schemas.media import Image
+from libs.catalogue.writing import Request as WriteRequest
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.web.auth import Authenticator, headers_of, require
+from libs.web.conditions import etag
+from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, IF_MATCH, Schema, answers, named, needs
+from libs.web.requests import idempotency_key, read_object
+from services.catalogue.image_forms import FORM, name_at, read_form, titled
+from services.catalogue.images import Images
+from services.catalogue.openapi import BEARER, created
+from services.catalogue.routes import fits
+
+WRITES: Final = needs("content:write")
+FILE: Final[Schema] = {"type": "string", "format": "binary", "description": "jpg, png, webp or gif."}
+URL: Final[Schema] = {"type": "string", "format": "uri", "description": "By http or https."}
+MADE: Final = answers(*BAD_BODY, "idempotency_key_reused", "log_unavailable", success={201: created(IMAGES)})
+
+
+def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRouter:
+    """All need the permission content:write."""
+    router = APIRouter(tags=["images"], dependencies=[Depends(BEARER)])
+
+    async def account_of(request: Request) -> str:
+        key = await auth.authenticate(headers_of(request.scope))
+        require(key, "content:write")
+        return key.account
+
+    @router.post(
+        "/images",
+        status_code=201,
+        response_class=Response,
+        responses=MADE,
+        openapi_extra=WRITES
+        | {"requestBody": _body("ImageUpload", FORM, file=FILE), "parameters": [IDEMPOTENCY_KEY]},
+    )
+    async def create_image(request: Request) -> Response:
+        """Upload a picture.
+
+        jpg, png, webp or gif, by what it is and not by its name. What is kept is encoded anew from its pixels:
+        turned as its metadata says, in sRGB, without metadata; of an animation the first picture. The title is the
+        file's name where none is given. It is shown at `/media/image/<key>`.
+        """
+        account = await account_of(request)
+        async with read_form(request, max_bytes) as form:
+            key = idempotency_key(request)
+            content = b"" if key is None else await asyncio.to_thread(form.content)
+            asked = _asked(request, account, key, content)
+            return _created(await images.upload(account, form.file, form.body, asked))
+
+    @router.post(
+        "/images/upload_from_url",
+        status_code=201,
+        response_class=Response,
+        responses=MADE,
+        openapi_extra=WRITES
+        | {"requestBody": _body("ImageFetch", "application/json", url=URL), "parameters": [IDEMPOTENCY_KEY]},
+    )
+    async def create_image_from_url(request: Request) -> Response:
+        """Have a picture fetched.
+
+        By http or https, from public addresses, without user name or password, over at most five redirects; what
+        cannot be fetched so is refused.
+        """
+        account = await account_of(request)
+        content, given = await read_object(request)
+        url = given.pop("url", None)
+        if not isinstance(url, str):
+            raise ValidationFailed([Problem("/url", "must be a URL")])
+        asked = _asked(request, account, idempotency_key(request), content)
+        return _created(await images.fetch(account, url, titled(name_at(url), given), asked))
+
+    @router.delete(
+        "/images/{image_key}",
+        status_code=204,
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "in_use",
+            "version_conflict",
+            "log_unavailable",
+            success={204: {"description": "Deleted, with its picture."}},
+        ),
+        openapi_extra=WRITES | {"parameters": [IF_MATCH]},
+    )
+    async def delete_image(request: Request, image_key: str) -> Response:
+        """Delete an image.
+
+        Caches may show its picture for a day.
+        """
+        await images.delete(await account_of(request), image_key, fits(request))
+        return Response(status_code=204)
+
+    return router
+
+
+def _asked(request: Request, account: str, key: str | None, content: bytes) -> WriteRequest:
+    if key is None:
+        return WriteRequest.once()
+    return WriteRequest.repeatable(account, "POST", request.url.path, key, content)
+
+
+def _created(image: Written) -> Response:
+    headers = {"Location": f"/images/{image.stored.key}", "ETag": etag(image.stored.version)}
+    if image.replayed:
+        headers["Idempotent-Replayed"] = "true"
+    return Response(orjson.dumps(IMAGES.show(image.stored)), 201, headers, "application/json")
+
+
+def _body(name: str, media_type: str, **source: Schema) -> Schema:
+    """Where the picture comes from, and what may be said of the image."""
+    schema = Image.model_json_schema()
+    schema |= {"required": list(source), "properties": source | schema["properties"]}
+    schema["description"] = "A picture, and what is said of its image; of a form, objects as JSON text."
+    return {"required": True, "content": {media_type: {"schema": named(name, schema)}}}

@@ -1,0 +1,126 @@
+"""The media host: pictures by the keys of their images, of production and the test environment alike."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from libs.catalogue.resources import IMAGES
+from libs.contracts.catalogue import Stored
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.media.gallery import SIZES, Gallery, Kept
+from libs.media.pictures import FORMATS
+from libs.tally.errors import NotFound
+from libs.views.catalogue import CatalogueViews
+from libs.web.auth import Authenticator, header, headers_of, require
+from libs.web.conditions import etag, not_modified
+from libs.web.content import SAFE
+from libs.web.openapi import IF_NONE_MATCH, UNCHANGED, answers, parameter
+from services.catalogue.openapi import BEARER
+
+DEFAULT: Final = "default"
+PUBLIC: Final = "public, max-age=86400"
+"""The picture under a key may be replaced, and the image be deleted: a day late is soon enough for everybody."""
+PRIVATE: Final = "private, no-cache"
+SIZE: Final = parameter(
+    "size",
+    "query",
+    "The longer side: "
+    + ", ".join(f"{name} {pixels} pixels" for name, pixels in SIZES.items())
+    + "; never enlarged.",
+    {"type": "string", "enum": list(SIZES), "default": DEFAULT},
+)
+
+
+class Room(NamedTuple):
+    """One world's images."""
+
+    views: CatalogueViews
+    auth: Authenticator
+    gallery: Gallery
+
+
+class Found(NamedTuple):
+    room: Room
+    account: str
+    image: Stored
+
+
+def media_router(rooms: Sequence[Room]) -> APIRouter:
+    """A key is in one world at most."""
+    router = APIRouter(tags=["images"], dependencies=[Depends(BEARER)])
+
+    @router.get(
+        "/media/image/{image_id}",
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "validation_failed",
+            success={
+                200: {
+                    "description": "The picture.",
+                    "headers": {
+                        "ETag": {"schema": {"type": "string"}, "description": "Of this picture and size."}
+                    },
+                    "content": {
+                        made.media_type: {"schema": {"type": "string", "format": "binary"}}
+                        for made in FORMATS.values()
+                    },
+                },
+                **UNCHANGED,
+            },
+        ),
+        openapi_extra={"parameters": [SIZE, IF_NONE_MATCH]},
+    )
+    async def get_picture(request: Request, image_id: str) -> Response:
+        """Read the picture of an image, by its key.
+
+        Of public images without an API key; of private ones with a key of the account that has `content:read`, as
+        Bearer or as `service-brand` and `service-key`.
+        """
+        size = request.query_params.get("size", DEFAULT)
+        if size not in SIZES:
+            raise ValidationFailed([Problem("", f"size must be one of {', '.join(SIZES)}")])
+        room, account, image = await _find(rooms, image_id)
+        is_public = image.document["access"]["access"] == "public"
+        if not is_public:
+            await _admit(request, room, account)
+        kept = Kept.of(image.document)
+        tag = etag(f"{kept.object}-{size}")
+        headers = {
+            **SAFE,
+            "ETag": tag,
+            "Cache-Control": PUBLIC if is_public else PRIVATE,
+        }
+        if not_modified(request.headers.get("if-none-match"), tag):
+            return Response(status_code=304, headers=headers)
+        data = await room.gallery.show(account, image.key, kept, size)
+        if data is None:
+            raise _unknown(image_id)
+        return Response(data, headers=headers, media_type=FORMATS[kept.format].media_type)
+
+    return router
+
+
+async def _find(rooms: Sequence[Room], key: str) -> Found:
+    for room in rooms:
+        account = await room.views.find_owner(IMAGES.name, key)
+        image = None if account is None else await room.views.get(account, IMAGES.name, key)
+        if account is not None and image is not None:
+            return Found(room, account, image)
+    raise _unknown(key)
+
+
+async def _admit(request: Request, room: Room, account: str) -> None:
+    """Whoever may read the account's records. Raises `Unauthorized`, `Forbidden`, and `NotFound` for others."""
+    headers = headers_of(request.scope)
+    is_legacy = header(headers, b"service-key") is not None
+    key = await (room.auth.authenticate_legacy(headers) if is_legacy else room.auth.authenticate(headers))
+    require(key, "content:read")
+    if key.account != account:
+        raise _unknown(request.path_params["image_id"])
+
+
+def _unknown(key: str) -> NotFound:
+    return NotFound(f"There is no image {key}.")

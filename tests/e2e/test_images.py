@@ -1,0 +1,46 @@
+"""Images through the gateway: beside the records that refer to them, and beside votes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import httpx
+
+from services.operations.stack.supervisor import Supervisor
+from tests.support.pictures import encoded, halves, opened, picture
+from tests.support.voting import Api, code
+
+
+async def test_a_picture_is_there_for_voters_as_long_as_a_record_refers_to_it(api: Api, stack: Supervisor) -> None:
+    made = await api.client.post("/images", files={"file": ("stage.jpg", picture("jpg", 1200, 600))})
+    assert made.status_code == 201, made.text
+    key = made.json()["key"]
+    contest = await api.contest()
+    await api.client.patch(contest.path, json={"image": {"key": key}})
+    participant = await api.participant(contest, title="Ada", image_key=key)
+    async with httpx.AsyncClient(base_url=stack.stack["media_url"]) as voter:
+        for size, expected in {"thumb": (150, 75), "default": (800, 400), "large": (1200, 600)}.items():
+            shown = await voter.get(f"/image/{key}", params={"size": size})
+            assert opened(shown.content).size == expected
+        for path in (contest.path, f"/participants/{participant}"):
+            assert code(await api.client.delete(f"/images/{key}")) == (409, "in_use")
+            name = "image" if path == contest.path else "image_key"
+            assert (await api.client.patch(path, json={name: None})).status_code == 200
+        assert (await api.client.delete(f"/images/{key}")).status_code == 204
+        assert (await voter.get(f"/image/{key}")).status_code == 404
+
+
+async def test_a_large_picture_does_not_stand_in_the_way_of_votes(api: Api) -> None:
+    contest = await api.contest(free={"max_contest": -1, "max_participant": -1})
+    photo = encoded(halves(6000, 4000), "jpg")
+    slowest, number = 0.0, 0
+    began = time.monotonic()
+    uploading = asyncio.create_task(api.client.post("/images", files={"file": ("photo.jpg", photo)}))
+    while not uploading.done():
+        number, asked = number + 1, time.monotonic()
+        assert (await contest.vote(0, f"voter {number}")).status_code == 201
+        slowest = max(slowest, time.monotonic() - asked)
+    took = time.monotonic() - began
+    assert (await uploading).status_code == 201
+    assert slowest < took / 2
