@@ -3,7 +3,7 @@
 What a table does not name is never touched by a legacy write; so what only the current generation knows survives.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
@@ -99,11 +99,18 @@ class Translator:
         """The parameter behind a canonical pointer, with the steps that remain; "" where there is none."""
         if pointer.removeprefix("/") in self.parameters:
             return pointer
-        for name, field in self._written.items():
-            place = "/" + field.canonical.replace(".", "/")
-            if (pointer + "/").startswith(place + "/"):
-                return f"/{name}{pointer.removeprefix(place)}"
-        return ""
+        return _renamed(self._written.values(), pointer)
+
+
+def _renamed(fields: Iterable[Field], pointer: str) -> str:
+    for field in fields:
+        place = "/" + field.canonical.replace(".", "/")
+        if f"{pointer}/".startswith(f"{place}/"):
+            rest = pointer.removeprefix(place)
+            index, slash, inner = rest[1:].partition("/")
+            within = _renamed(field.items, slash + inner) if slash and field.items else ""
+            return f"/{field.parameter}" + (f"/{index}{within}" if within else rest)
+    return ""
 
 
 def _read(fields: Sequence[Field], document: Document) -> Document:
@@ -116,12 +123,18 @@ def _read(fields: Sequence[Field], document: Document) -> Document:
 
 
 def _items(fields: Sequence[Field], given: Any, held: Any) -> Any:
-    """A list as it is given; each item keeps what legacy does not name of the one that had its `id`."""
+    """A list as it is given; each item keeps what legacy does not name of the one that had its `id`.
+
+    What is no list of objects stays as it is, for validation to refuse.
+    """
     if not isinstance(given, list):
         return given
-    before = {item.get("id"): item for item in held or () if isinstance(item, dict)}
+    before = {str(item["id"]): item for item in held or () if "id" in item}
     return [
-        _item(fields, item, before.get(item.get("id"), {})) if isinstance(item, dict) else item for item in given
+        _item(fields, item, before.get(str(item["id"]), {}) if "id" in item else {})
+        if isinstance(item, dict)
+        else item
+        for item in given
     ]
 
 

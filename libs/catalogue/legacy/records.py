@@ -2,17 +2,21 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from libs.catalogue.engine import Engine
 from libs.catalogue.errors import UnknownReferences
 from libs.catalogue.legacy.fields import Translator
 from libs.catalogue.legacy.refusals import Owners, not_there
+from libs.catalogue.pages import ListRequest, Page
 from libs.catalogue.table import Document, Resource
 from libs.catalogue.writing import Request
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import ValidationFailed
 from libs.tally.errors import NotFound
 
+PAGE: Final = 20
+"""Records of a page of any legacy list."""
 Change = Callable[[Document | None], Document]
 """The canonical document, made of what it was before (None: it is new), yet to be validated; raises to refuse."""
 
@@ -34,10 +38,15 @@ class LegacyRecords:
         async with self._in_legacy_words(self._row, key):
             return await self._engine.get(self._row, account, key)
 
+    async def page(self, account: str, token: str | None, parent: str = "") -> Page:
+        """Newest first, from the token of the page before on."""
+        async with self._in_legacy_words(self._above(), parent):
+            return await self._engine.page(self._row, account, ListRequest(PAGE, token), parent)
+
     async def create(self, account: str, change: Change, parent: str = "") -> Stored:
-        row = self._row
-        async with self._in_legacy_words(row if row.parent is None else self._engine.table[row.parent], parent):
-            return (await self._engine.create(row, account, change(None), Request.once(), parent=parent)).stored
+        async with self._in_legacy_words(self._above(), parent):
+            document = change(None)
+            return (await self._engine.create(self._row, account, document, Request.once(), parent=parent)).stored
 
     async def change(self, account: str, key: str, change: Change) -> Stored:
         """`change` is called anew after a lost race."""
@@ -47,6 +56,10 @@ class LegacyRecords:
     async def delete(self, account: str, key: str) -> None:
         async with self._in_legacy_words(self._row, key):
             await self._engine.delete(self._row, account, key)
+
+    def _above(self) -> Resource:
+        """Whose records these belong to, if to any."""
+        return self._row if self._row.parent is None else self._engine.table[self._row.parent]
 
     @asynccontextmanager
     async def _in_legacy_words(self, row: Resource, key: str) -> AsyncIterator[None]:

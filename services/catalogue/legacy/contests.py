@@ -11,7 +11,7 @@ from libs.catalogue.legacy.participants import PARTICIPANT, images_of
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.catalogue.table import Document
 from libs.catalogue.writing import Request
-from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
+from libs.tally.errors import LogUnavailable, NotFound, TallyError, ViewsUnavailable
 from libs.web.auth import ApiKey
 from services.catalogue.legacy.routing import Call, LegacyRoutes, LegacyWorld
 
@@ -62,7 +62,10 @@ class _Contests:
         return shape
 
     async def _enter(self, account: str, contest: str, items: Any) -> None:
-        """New participants, those that can be; the rest without a word."""
+        """New participants, those that can be; the rest is passed over without a word.
+
+        Raises only where nobody can tell whether they were recorded.
+        """
         given = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         for start in range(0, len(given), AT_ONCE):
             await asyncio.gather(
@@ -70,9 +73,13 @@ class _Contests:
             )
 
     async def _enter_one(self, account: str, contest: str, item: Document) -> None:
-        with suppress(TallyError):
+        try:
             document = PARTICIPANT.written(item, None)
             await self._world.engine.create(PARTICIPANTS, account, document, Request.once(), parent=contest)
+        except (LogUnavailable, ViewsUnavailable):
+            raise
+        except TallyError:
+            return
 
     async def _read(self, key: ApiKey, contest: str) -> Document:
         """Without counts: they are another service's."""

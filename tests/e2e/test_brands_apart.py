@@ -1,0 +1,198 @@
+"""Two brands cannot reach each other's records: every documented operation is tried with another's keys.
+
+The list of operations is the served description. One that takes a parameter which `Victim` has no value for fails the
+test: say there what it names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.catalogue.resources import RESOURCES, VOTE_SOURCES
+from libs.catalogue.sources import source_key
+from libs.catalogue.table import Resource
+from libs.catalogue.writing import Request
+from libs.contracts import topics
+from libs.contracts.catalogue import Stored
+from services.operations.stack.supervisor import Supervisor
+from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.voting import new_id
+
+OWN_KEYS: Final = ("/surveys/{survey_key}", "/api/users/{user_id}/purchases")
+"""What is named so is another thing in each account: there is nothing to be reached."""
+BODIES: Final = {
+    "/contests/{contest_key}/votes": {"participant_key": "{participant_key}", "voter_id": "v"},
+    "/contests/{contest_key}/votes/batch": {"votes": [{"participant_key": "{participant_key}", "voter_id": "v"}]},
+    "/contests/{contest_key}/vote_sources/{source}/counts": {"report_id": "r", "counts": []},
+    "/contests/{contest_key}/vote_sources/{source}": {"title": "Mine"},
+    "/operations/contests/{contest_key}/reopen": {"end": "2099-01-01T00:00:00Z"},
+    "/v2/conventions/{convention_key}/timeslots/multi": {
+        "timeslots": [{"timeslot_key": "{timeslot_key}", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T01:00:00Z"}]
+    },
+}
+"""Bodies without which an operation would refuse before it looks for the record; else `{"title": "Mine"}`."""
+MINE: Final = {"title": "Mine"}
+
+
+@dataclass
+class Victim:
+    """One record of every resource in each of two worlds, and what they look like to their owner."""
+
+    catalogue: Catalogue
+    account: str
+    records: dict[str, Stored]
+    values: dict[str, str]
+
+    @classmethod
+    async def made(cls, catalogue: Catalogue) -> Victim:
+        account = f"victim-{new_id()[:8]}"
+        records: dict[str, Stored] = {}
+        for row in sorted(RESOURCES.values(), key=lambda row: row.parent is not None):
+            parent = records[row.parent].key if row.parent is not None else ""
+            key = source_key(parent, "sms") if row is VOTE_SOURCES else f"own-{new_id()}"
+            made = await catalogue.engine.create(row, account, row.example, Request.once(), parent=parent, key=key)
+            records[row.name] = made.stored
+        keys = {f"{row.singular}_key": records[name].key for name, row in RESOURCES.items()}
+        ids = {f"{row.singular}_id": records[name].key for name, row in RESOURCES.items()}
+        others = {"brand_id": account, "source": "sms", "vote_id": "v1", "user_id": "u1", "purchase_key": "p" * 22}
+        return cls(catalogue, account, records, keys | ids | others)
+
+    def at(self, path: str) -> str:
+        return re.sub(r"{(\w+)}", lambda match: self.values[match[1]], path)
+
+    def body(self, path: str) -> Any:
+        bare = re.sub(r"^/legacy(-test)?(/dev)?", "", path)
+        return self._filled(BODIES.get(bare, MINE))
+
+    async def is_untouched(self) -> bool:
+        return all(
+            await self.catalogue.views.get(self.account, name, stored.key) == stored
+            for name, stored in self.records.items()
+        )
+
+    def _filled(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: self._filled(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self._filled(item) for item in value]
+        return self.at(value) if isinstance(value, str) else value
+
+
+@dataclass
+class Case:
+    """A world, its victim, and a stranger with all permissions there."""
+
+    victim: Victim
+    client: httpx.AsyncClient
+    bases: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+async def cases(stack: Supervisor) -> AsyncIterator[dict[str, Case]]:
+    told = stack.stack
+    found: dict[str, Case] = {}
+    async with AsyncExitStack() as opened:
+        for world, bases in (
+            (told["namespace"], ("", "/legacy", "/legacy/dev")),
+            (topics.test_world(told["namespace"]), ("/legacy-test", "/legacy-test/dev")),
+        ):
+            catalogue = await opened.enter_async_context(open_catalogue(told["kafka"], told["valkey"], world))
+            victim = await Victim.made(catalogue)
+            key = await issue_key(catalogue.writer, f"stranger-{new_id()[:8]}", PERMISSIONS)
+            headers = {
+                "Authorization": f"Bearer {key.api_key}",
+                "service-brand": key.account,
+                "service-key": key.api_key,
+            }
+            client = httpx.AsyncClient(base_url=told["base_url"], headers=headers, timeout=30)
+            await opened.enter_async_context(client)
+            for base in bases:
+                found[base] = Case(victim, client, bases)
+        yield found
+
+
+@pytest.fixture(scope="module")
+async def operations(cases: dict[str, Case]) -> list[tuple[str, str, str]]:
+    """Base, method and path of all that need a key; legacy ones in both spellings."""
+    document: dict[str, Any] = (await cases[""].client.get("/openapi.json")).json()
+    found = []
+    for path, methods in document["paths"].items():
+        match = re.fullmatch(r"(/legacy-test|/legacy|)(/dev)?(/.*)", path)
+        assert match is not None
+        for method, operation in methods.items():
+            if operation["security"]:
+                spellings = [match[1], f"{match[1]}/dev"] if match[1] else [""]
+                found += [(base, method.upper(), match[3]) for base in spellings]
+    return found
+
+
+async def test_no_operation_reaches_another_brands_record(
+    cases: dict[str, Case], operations: list[tuple[str, str, str]]
+) -> None:
+    reached, met = [], 0
+    for base, method, path in operations:
+        victim = cases[base].victim
+        body = {} if method in ("GET", "DELETE") else {"json": victim.body(path)}
+        answer = await cases[base].client.request(method, base + victim.at(path), **body)
+        if "{" in path and path not in OWN_KEYS:
+            met += 1
+            where = answer.text.replace(victim.at(path), "")
+            refused = answer.status_code == (400 if base else 404)
+            if not refused or any(stored.record in where for stored in victim.records.values()):
+                reached.append((answer.status_code, method, base + path, answer.text))
+        elif method == "GET" and any(stored.key in answer.text for stored in victim.records.values()):
+            reached.append((answer.status_code, method, base + path, answer.text))
+    assert not reached
+    assert met > 50
+    for case in cases.values():
+        assert await case.victim.is_untouched()
+
+
+async def test_no_legacy_answer_says_but_that_it_is_not_there_or_not_permitted(
+    cases: dict[str, Case], operations: list[tuple[str, str, str]]
+) -> None:
+    for base, method, path in operations:
+        if base and "{" in path:
+            victim = cases[base].victim
+            body = {} if method in ("GET", "DELETE") else {"json": victim.body(path)}
+            answer = await cases[base].client.request(method, base + victim.at(path), **body)
+            message = answer.json()["error"]["message"]
+            assert re.search("not found|no permission", message), (method, path, message)
+
+
+def references() -> list[tuple[Resource, str, str]]:
+    return [
+        (row, reference.at, reference.to)
+        for row in RESOURCES.values()
+        for reference in row.references
+        if "create" in row.operations and not reference.within_parent
+    ]
+
+
+@pytest.mark.parametrize(("row", "at", "to"), references(), ids=lambda value: getattr(value, "name", value))
+async def test_no_record_can_refer_to_another_brands(cases: dict[str, Case], row: Resource, at: str, to: str) -> None:
+    client, victim = cases[""].client, cases[""].victim
+    body: Any = victim.records[to].key
+    for step in reversed(at.split("/")[1:]):
+        body = {step: body}
+    path = f"/{row.name}"
+    if row.parent is not None:
+        path = f"/{row.parent}/{(await client.post(f'/{row.parent}', json={})).json()['key']}{path}"
+    answer = await client.post(path, json=body)
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, at)
+
+
+async def test_a_key_of_one_world_is_unknown_in_the_other(cases: dict[str, Case]) -> None:
+    for base, other in (("/legacy", "/legacy-test"), ("/legacy-test", "/legacy"), ("/legacy-test", "")):
+        client = cases[base].client
+        assert (await client.get(f"{base}/contests/x")).status_code == 400
+        for method, path in (("GET", "/contests/x"), ("POST", "/contests"), ("DELETE", "/contests/x")):
+            assert (await client.request(method, other + path)).status_code == 401
