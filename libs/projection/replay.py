@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from asyncio import TaskGroup
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -30,79 +31,101 @@ class Replay:
     the generation is written: no gate, no reservation, no address counter, no process manager hears of it.
     """
 
-    def __init__(self, projection: Projection, generations: Generations, reader: LogReader, number: int) -> None:
+    def __init__(
+        self,
+        projection: Projection,
+        generations: Generations,
+        reader: LogReader,
+        number: int,
+        parallel: int = 4,
+    ) -> None:
+        """`parallel`: how many partitions are folded at a time; one consumer reads them all."""
         self._topic = projection.topic
         self._projection = projection
         self._generations = generations
         self._reader = reader
-        self._log_ids: dict[int, str] = {}
-        self._asking = asyncio.Lock()
         self._number = number
+        self._parallel = parallel
 
-    async def follow(self, partition: int, told: Told) -> None:
+    async def follow(self, partitions: Collection[int], told: Told) -> None:
         """Fold until the generation follows the live one: then they are folded together, by the projector.
 
         Raises `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`.
         """
-        before = None
-        while True:
-            position = await self.fold(partition, None, told)
-            state = await self._generations.touch(partition, self._number, position)
-            if state is not State.BUILDING:
-                return
-            if position == before:
-                await self._check_live(partition)
-            before = position
+        left, before = list(partitions), dict[int, Position]()
+        while left:
+            positions = await self.fold(dict.fromkeys(left), told)
+            states = [await self._generations.touch(one, self._number, positions[one]) for one in left]
+            left = [one for one, state in zip(left, states, strict=True) if state is State.BUILDING]
+            await self._check_live([one for one in left if positions[one] == before.get(one)])
+            before = positions
 
-    async def _check_live(self, partition: int) -> None:
+    async def _check_live(self, partitions: Collection[int]) -> None:
         """The end of the log is not where the live generation stands: does that stand in this log at all?"""
-        live = (await self._generations.read(partition)).live.position
-        start_of(self._topic, partition, await self._origin(partition), live)
+        origins = await self._origins(partitions)
+        for partition, origin in origins.items():
+            start_of(self._topic, partition, origin, (await self._generations.read(partition)).live.position)
 
-    async def fold(self, partition: int, stop: int | None, told: Told) -> Position:
-        """Fold up to the offset `stop`, or up to where the log ends now. Raises as `follow` does."""
+    async def fold(self, stops: Mapping[int, int | None], told: Told) -> dict[int, Position]:
+        """Fold each partition up to the offset named, or up to where the log ends now. Raises as `follow` does."""
         moved_at, furthest = time.monotonic(), -1
         while True:
             try:
-                return await self._fold_range(partition, stop, told)
+                return await self._fold_ranges(stops, told)
             except (LogUnavailable, ViewsUnavailable):
-                self._log_ids = {}
-                stored = await self._stored(partition)
+                stored = await self._stored(stops)
                 if stored > furthest:
                     moved_at, furthest = time.monotonic(), stored
                 elif time.monotonic() - moved_at > PATIENCE_S:
                     raise
                 await asyncio.sleep(RETRY_S)
 
-    async def _stored(self, partition: int) -> int:
+    async def _stored(self, partitions: Collection[int]) -> int:
+        """How far they are, all together; -1 while that cannot be asked."""
         try:
-            position = await self._projection.position(partition)
+            positions = await asyncio.gather(*(self._projection.position(partition) for partition in partitions))
         except ViewsUnavailable:
             return -1
-        return 0 if position is None else position.offset
+        return sum(position.offset for position in positions if position is not None)
 
-    async def _fold_range(self, partition: int, stop: int | None, told: Told) -> Position:
-        origin = await self._origin(partition)
-        position = start_of(self._topic, partition, origin, await self._projection.position(partition))
-        end = origin.extent.end if stop is None else stop
-        if position.offset < end:
-            ranges = {partition: Extent(position.offset, end)}
-            async with aclosing(self._reader.records(self._topic.name, ranges)) as batches:
-                async for _, records in batches:
-                    for at in range(0, len(records), FOLD_RECORDS):
-                        position = await self._fold(partition, position, records[at : at + FOLD_RECORDS])
-                        told(partition, position.offset)
-        return position
+    async def _fold_ranges(self, stops: Mapping[int, int | None], told: Told) -> dict[int, Position]:
+        origins = await self._origins(stops)
+        positions, ranges = dict[int, Position](), dict[int, Extent]()
+        for partition, origin in origins.items():
+            stored = await self._projection.position(partition)
+            positions[partition] = start_of(self._topic, partition, origin, stored)
+            stop = stops[partition]
+            ranges[partition] = Extent(positions[partition].offset, origin.extent.end if stop is None else stop)
 
-    async def _origin(self, partition: int) -> Origin:
-        """Where the log ends is asked each time; which one it is, once for all partitions while nothing fails."""
-        async with self._asking:
-            if partition not in self._log_ids:
-                self._log_ids = await self._reader.log_ids(self._topic.name, range(self._topic.partitions))
-        if partition not in self._log_ids:
-            raise LogUnavailable(f"{self._topic.name}/{partition} is empty: its creation is not complete")
-        extents = await self._reader.extents(self._topic.name, [partition])
-        return Origin(self._log_ids[partition], extents[partition])
+        async def take(partition: int, records: Sequence[LogRecord], before: asyncio.Task[None] | None) -> None:
+            if before is not None:
+                await before
+            for at in range(0, len(records), FOLD_RECORDS):
+                piece = records[at : at + FOLD_RECORDS]
+                positions[partition] = await self._fold(partition, positions[partition], piece)
+                told(partition, positions[partition].offset)
+            slots.release()
+
+        slots, latest = asyncio.Semaphore(self._parallel), dict[int, asyncio.Task[None]]()
+        try:
+            async with aclosing(self._reader.records(self._topic.name, ranges)) as batches, TaskGroup() as group:
+                async for partition, records in batches:
+                    await slots.acquire()
+                    latest[partition] = group.create_task(take(partition, records, latest.get(partition)))
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+        return positions
+
+    async def _origins(self, partitions: Collection[int]) -> dict[int, Origin]:
+        """Ids first: an end asked for afterwards cannot be older than the log that the id was read from."""
+        if not partitions:
+            return {}
+        log_ids = await self._reader.log_ids(self._topic.name, partitions)
+        extents = await self._reader.extents(self._topic.name, partitions)
+        empty = sorted(set(partitions) - log_ids.keys())
+        if empty:
+            raise LogUnavailable(f"{self._topic.name}/{empty[0]} is empty: its creation is not complete")
+        return {partition: Origin(log_ids[partition], extents[partition]) for partition in partitions}
 
     async def _fold(self, partition: int, position: Position, records: Sequence[LogRecord]) -> Position:
         """Fold what the view lacks of `records`: once it follows, the projector may have brought it further."""

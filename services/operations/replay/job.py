@@ -63,7 +63,7 @@ class Job:
         self._target = target
         self._generations = target.row.generations(valkey, stack)
         self._partitions = target.of(self._generations.topic.partitions)
-        self._slots = asyncio.Semaphore(parallel)
+        self._parallel = parallel
         self._quiet = quiet
 
     async def run(self, *, accept: bool = False) -> Rebuilt:
@@ -112,22 +112,12 @@ class Job:
             one = found.get(number)
             starts[partition] = 0 if one is None or one.position is None else one.position.offset
         projection = self._target.row.into(self._valkey, self._stack, number)
-        replay = Replay(projection, self._generations, self._reader, number)
+        replay = Replay(projection, self._generations, self._reader, number, self._parallel)
         with Bars(self._target.title, starts, ends, quiet=self._quiet) as bars:
-
-            async def fold(partition: int) -> None:
-                async with self._slots:
-                    if stops is not None:
-                        await replay.fold(partition, stops[partition], bars.told)
-                    elif number != standing[partition].live.number:
-                        await replay.follow(partition, bars.told)
-
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for partition in self._partitions:
-                        group.create_task(fold(partition))
-            except ExceptionGroup as group_error:
-                raise group_error.exceptions[0] from None
+            if stops is None:
+                await replay.follow([one for one in standing if standing[one].live.number != number], bars.told)
+            else:
+                await replay.fold(stops, bars.told)
         return bars
 
 

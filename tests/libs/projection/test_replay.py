@@ -73,7 +73,7 @@ async def test_it_folds_the_log_to_its_end_and_tells_how_far_it_is(log: FoldedLo
     await log.fold()
     told: list[tuple[int, int]] = []
     async with a_replay(log) as (replay, generations):
-        await replay.follow(0, lambda *at: told.append(at))
+        await replay.follow([0], lambda *at: told.append(at))
         found = (await generations.read(0)).others[2]
     assert told == sorted(told)
     assert told[-1] == (0, 4_501)
@@ -90,7 +90,7 @@ async def test_it_waits_for_what_is_appended_and_folded_meanwhile(log: FoldedLog
             await log.fold()
 
     async with a_replay(log, go_on) as (replay, generations):
-        await replay.follow(0, lambda *_: None)
+        await replay.follow([0], lambda *_: None)
         found = await generations.read(0)
     assert found.others[2].state is State.FOLLOWING
     assert found.others[2].position == found.live.position
@@ -103,10 +103,10 @@ async def test_what_another_one_has_folded_is_not_folded_again(log: FoldedLog) -
 
         async def overtaken(folds: int, _: Position) -> None:
             if folds == 2:
-                await other.fold(0, 3_000, lambda *_: None)
+                await other.fold({0: 3_000}, lambda *_: None)
 
         async with a_replay(log, overtaken) as (replay, _):
-            await replay.follow(0, lambda *_: None)
+            await replay.follow([0], lambda *_: None)
     assert await voters(log, 2) == 4_500
     state = await VoteViews(log.valkey, log.stack.namespace, 2).state(0)
     assert (state.position.offset, state.duplicates) == (4_501, 0)
@@ -126,7 +126,7 @@ async def test_views_that_went_back_are_folded_again_from_there(log: FoldedLog) 
                 await log.valkey.call("RESTORE", key, 0, dumped)
 
     async with a_replay(log, lose) as (replay, _):
-        await replay.follow(0, lambda *_: None)
+        await replay.follow([0], lambda *_: None)
     assert copies
     assert await voters(log, 2) == 4_500
 
@@ -139,14 +139,14 @@ async def test_servers_that_are_away_for_a_moment_are_waited_for(log: FoldedLog)
             raise ViewsUnavailable("Valkey is away.", retry_after_s=1)
 
     async with a_replay(log, away) as (replay, _):
-        await replay.follow(0, lambda *_: None)
+        await replay.follow([0], lambda *_: None)
     assert await voters(log, 2) == 4_500
 
 
 async def test_it_stops_exactly_where_it_is_told_to(log: FoldedLog) -> None:
     async with a_replay(log) as (replay, _):
-        assert (await replay.fold(0, 1_234, lambda *_: None)).offset == 1_234
-        assert (await replay.fold(0, 1_234, lambda *_: None)).offset == 1_234
+        assert (await replay.fold({0: 1_234}, lambda *_: None))[0].offset == 1_234
+        assert (await replay.fold({0: 1_234}, lambda *_: None))[0].offset == 1_234
     assert await voters(log, 2) == 1_233
 
 
@@ -159,7 +159,7 @@ async def test_a_generation_that_was_dropped_ends_it(log: FoldedLog) -> None:
 
     async with a_replay(log, drop) as (replay, _):
         with pytest.raises(GenerationGone, match="Start the replay anew"):
-            await replay.follow(0, lambda *_: None)
+            await replay.follow([0], lambda *_: None)
 
 
 async def test_a_live_view_of_another_log_or_past_its_end_ends_it(log: FoldedLog) -> None:
@@ -168,4 +168,4 @@ async def test_a_live_view_of_another_log_or_past_its_end_ends_it(log: FoldedLog
         await log.valkey.call("HSET", log.key("g1:position"), field, value)
         async with a_replay(log) as (replay, _):
             with pytest.raises(LogChanged, match=why):
-                await replay.follow(0, lambda *_: None)
+                await replay.follow([0], lambda *_: None)

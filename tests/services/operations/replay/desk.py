@@ -76,7 +76,7 @@ class Desk:
         replay = Replay(projection, generations, self.reader, number)
         for partition in range(self.stack.partitions):
             assert await generations.open(partition, number, scope)
-            await replay.follow(partition, lambda *_: None)
+            await replay.follow([partition], lambda *_: None)
         return number
 
     async def keys_of(self, number: int, prefix: str = "") -> list[bytes]:
