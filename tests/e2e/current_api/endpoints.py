@@ -1,7 +1,4 @@
-"""The specification's endpoint table of the current API, as data: every row, in its order.
-
-The three rows of `<upload_url>` are proven with the files' bytes: that address is no path of its own.
-"""
+"""The specification's endpoint table of the current API, as data: every row, in its order."""
 
 from __future__ import annotations
 
@@ -37,6 +34,9 @@ ENDPOINTS: Final[tuple[tuple[str, str], ...]] = (
     ("GET, PATCH, DELETE", "/articles/<article_key>"),
     ("POST", "/files"),
     ("GET, PATCH, DELETE", "/files/<file_key>"),
+    ("PUT", "<upload_url>"),
+    ("GET", "<upload_url>"),
+    ("DELETE", "<upload_url>"),
     ("POST", "/images"),
     ("POST", "/images/upload_from_url"),
     ("GET, DELETE", "/images/<image_key>"),

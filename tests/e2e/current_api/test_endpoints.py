@@ -1,0 +1,170 @@
+"""Every row of the specification's endpoint table: it is there, it wants a key, and it does what it says."""
+
+from __future__ import annotations
+
+import io
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from services.operations.stack.supervisor import Supervisor
+from tests.e2e.current_api.endpoints import ENDPOINTS
+from tests.e2e.current_api.records import Records
+from tests.e2e.current_api.specification import FIELDS, READ_ONLY
+from tests.support.purchasing import client_with
+from tests.support.voting import Api, code
+
+ROWS = [(method, path) for methods, path in ENDPOINTS for method in methods.split(", ")]
+OPERATIONS = [(method, path) for method, path in ROWS if path != "<upload_url>"]
+ADDRESSES = sorted({path for _, path in OPERATIONS} - {"/images/upload_from_url"})
+"""But for what is also the address of an image of that key."""
+ALL = {"GET", "POST", "PUT", "PATCH", "DELETE"}
+
+
+def filled(path: str) -> str:
+    return re.sub("<.*?>", "x", path)
+
+
+@pytest.fixture(scope="module")
+async def voter(stack: Supervisor) -> Any:
+    """A key with none of the permissions that the table needs."""
+    async with await client_with(stack, stack.stack["account"], "votes:write") as client:
+        yield client
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+async def test_an_operation_needs_a_key_that_may(
+    api: Api, voter: httpx.AsyncClient, method: str, path: str
+) -> None:
+    nobody = await api.client.request(method, filled(path), headers={"Authorization": ""})
+    assert code(nobody) == (401, "unauthorized")
+    assert nobody.headers["www-authenticate"] == "Bearer"
+    refused = await voter.request(method, filled(path))
+    assert code(refused) == (403, "forbidden")
+    permission = "content:read" if method == "GET" else "content:write"
+    special = {"/api/": "purchases:read", "vote_updates": "results:read"}
+    assert refused.json()["permission"] == next((p for part, p in special.items() if part in path), permission)
+
+
+@pytest.mark.parametrize("path", [path for path in ADDRESSES if "?" not in path])
+async def test_an_address_takes_the_methods_of_the_table_alone(api: Api, path: str) -> None:
+    taken = {method for method, other in OPERATIONS if other == path}
+    for method in sorted(ALL - taken):
+        refused = await api.client.request(method, filled(path))
+        assert code(refused) == (405, "method_not_allowed"), method
+        assert taken <= set(refused.headers["allow"].split(", ")) <= taken | {"HEAD"}
+
+
+@pytest.mark.parametrize("resource", FIELDS)
+async def test_a_record_from_its_making_to_its_end(records: Records, resource: str) -> None:
+    made = await records.create(resource, records.body(resource, {}))
+    record, where = made.json(), made.headers["location"]
+    assert (made.status_code, where) == (201, f"/{resource}/{record['key']}")
+    assert record["created"] == record["updated"]
+    read = await records.client.get(where)
+    assert (read.status_code, read.json(), read.headers["etag"]) == (200, record, made.headers["etag"])
+    unchanged = await records.client.get(where, headers={"If-None-Match": read.headers["etag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    patch = {"description": "x"} if resource == "files" else {"title": "x"}
+    changed = await records.client.patch(where, json=patch, headers={"If-Match": read.headers["etag"]})
+    assert (changed.status_code, changed.json()["updated"] > record["updated"]) == (200, True)
+    late = await records.client.patch(where, json=patch, headers={"If-Match": read.headers["etag"]})
+    assert code(late) == (412, "version_conflict")
+    gone = await records.client.delete(where)
+    assert (gone.status_code, gone.content) == (204, b"")
+    for method in ("GET", "PATCH", "DELETE"):
+        assert code(await records.client.request(method, where, json={})) == (404, "not_found")
+
+
+@pytest.mark.parametrize("resource", FIELDS)
+async def test_a_post_sent_again_makes_one_record(records: Records, resource: str) -> None:
+    body, headers = records.body(resource, {}), {"Idempotency-Key": uuid.uuid4().hex}
+    where = {
+        "surveys": f"/surveys/{uuid.uuid4().hex}",
+        "timeslots": f"/conventions/{records.keys['conventions'][0]}/timeslots",
+    }.get(resource, f"/{resource}")
+    first, again = [await records.client.post(where, json=body, headers=headers) for _ in range(2)]
+    assert (again.status_code, again.json(), again.headers["idempotent-replayed"]) == (201, first.json(), "true")
+    other = await records.client.post(where, json=body | {"custom_data": {"x": 1}}, headers=headers)
+    assert code(other) == (422, "idempotency_key_reused")
+
+
+@pytest.mark.parametrize("resource", FIELDS)
+async def test_another_account_s_record_is_not_there(records: Records, stack: Supervisor, resource: str) -> None:
+    made = await records.create(resource, records.body(resource, {}))
+    async with await client_with(stack, "stranger", "content:read", "content:write") as stranger:
+        for method in ("GET", "PATCH", "DELETE"):
+            refused = await stranger.request(method, made.headers["location"], json={})
+            assert code(refused) == (404, "not_found")
+
+
+async def test_a_file_s_bytes_are_handled_at_its_upload_url(records: Records) -> None:
+    """By whoever has the address: no key is sent."""
+    address = (await records.made("files", records.body("files", {})))["upload_url"]
+    async with httpx.AsyncClient(base_url=records.client.base_url) as nobody:
+        for method, path in ROWS:
+            if path == "<upload_url>":
+                body = b"some bytes" if method == "PUT" else None
+                answer = await nobody.request(method, address, content=body)
+                assert answer.is_success, f"{method}: {answer.text}"
+                assert (answer.content == b"some bytes") == (method == "GET")
+        assert (await nobody.get(address)).status_code == 404
+
+
+async def test_a_picture_s_record_has_the_fields_of_the_table(records: Records) -> None:
+    picture = io.BytesIO()
+    Image.new("RGB", (3, 2)).save(picture, "png")
+    made = await records.client.post("/images", files={"file": ("picture.png", picture.getvalue())})
+    assert made.status_code == 201, made.text
+    image = await records.read("images", made.json()["key"])
+    assert image == made.json()
+    assert set(READ_ONLY["images"]) <= set(_paths(image))
+
+
+async def test_a_purchase_has_the_fields_of_the_table(api: Api) -> None:
+    contest, token = await api.contest(1), uuid.uuid4().hex
+    vote = {"contest_key": contest.key, "participant_key": contest.participants[0], "count": 3}
+    time = "2036-05-01T18:00:00.000000Z"
+    sent = {
+        "user_id": f"u{token}",
+        "package_key": "ten",
+        "shop_key": "votes",
+        "price": 199,
+        "purchase_platform": "google_play",
+        "purchase_token": token,
+        "type": "vote",
+        "subscription": {"is_auto_renew": True, "grace_end": time, "expiration": time, "access": True},
+        "vote": vote,
+    }
+    told = await api.client.post("/operations/purchases", json=sent)
+    assert told.status_code == 202, told.text
+    purchase = (await api.client.get(f"/api/purchases/{told.json()['key']}")).json()
+    assert set(_paths(purchase)) >= set(READ_ONLY["purchases"])
+    assert {name: purchase[name] for name in sent if name != "user_id"} == {
+        name: value for name, value in sent.items() if name != "user_id"
+    }
+    listed = (await api.client.get(f"/api/users/u{token}/purchases")).json()["data"]
+    assert [one["key"] for one in listed] == [purchase["key"]]
+
+
+async def test_a_vote_count_has_the_fields_of_the_table(api: Api) -> None:
+    contest = await api.contest(1)
+    counts = await contest.counts()
+    counts["participants"] = list(counts["participants"].values())
+    assert set(_paths(counts)) == set(READ_ONLY["vote_counts"])
+
+
+def _paths(value: Any, prefix: str = "") -> Iterator[str]:
+    """The pointers to all that is neither object nor list, or is empty."""
+    if isinstance(value, dict) and value:
+        for name, item in value.items():
+            yield from _paths(item, f"{prefix}{name}/")
+    elif isinstance(value, list) and value:
+        yield from _paths(value[0], f"{prefix}*/")
+    else:
+        yield prefix.removesuffix("/")
