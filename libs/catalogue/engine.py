@@ -6,33 +6,30 @@ view holds, and every read that follows sees it.
 
 import asyncio
 import re
-import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
-import orjson
-from pydantic import ValidationError
-
+from libs.catalogue.drafts import Change, Drafts, contest_of, refs_of, validated
 from libs.catalogue.errors import VersionConflict
-from libs.catalogue.merge import merge_patch
+from libs.catalogue.merge import keep_in_items, merge_patch
 from libs.catalogue.pages import ListReader, ListRequest, Page, read_page
 from libs.catalogue.refusals import Refs, has_changed, no_such, refusal
-from libs.catalogue.schemas.base import NO_MEMBER, problems_of
+from libs.catalogue.schemas.base import NO_MEMBER
 from libs.catalogue.table import Document, Resource, Table
 from libs.catalogue.writing import FOLD_DEADLINE_S, Request, Writer
 from libs.contracts.catalogue import (
     KEY_PATTERN,
-    REF_KEY_PATTERN,
     Outcome,
     OutcomeKind,
     RecordChanged,
     RecordCreated,
     RecordDeleted,
-    Ref,
+    RecordsWritten,
     Stored,
+    Write,
 )
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import IdempotencyKeyReused, ViewsUnavailable
@@ -41,9 +38,6 @@ Fits = Callable[[Stored], bool]
 """The caller's precondition on the version that a write starts from."""
 Guard = Callable[[str, Stored], Awaitable[int]]
 """Refuses the deletion of an account's record by raising, or gives the version of its parent that it judged by."""
-
-KEY_BYTES: Final = 12
-REF_KEY: Final = re.compile(REF_KEY_PATTERN)
 
 
 class Reader(ListReader, Protocol):
@@ -69,6 +63,7 @@ class Engine:
         self, table: Table, views: Reader, writer: Writer, guards: Mapping[str, Guard] | None = None
     ) -> None:
         self.table = table
+        self._drafts = Drafts(table)
         self._guards = guards or {}
         self._views = views
         self._writer = writer
@@ -112,30 +107,11 @@ class Engine:
         if (earlier := await self.earlier(row, account, request, parent)) is not None:
             return earlier
         _refuse_owned(row, body)
-        document = self._validated(row, body) | (owned or {})
-        if row.parent is not None:
-            above = await self.get(self.table[row.parent], account, parent)
-            if row.complete is not None:
-                row.complete(document, above.document)
-        at = self._writer.now()
-        if row.arrange is not None:
-            row.arrange(None, document, at)
-        key = key or secrets.token_hex(KEY_BYTES)
-        refs = self._references(row, document, parent)
-        event = RecordCreated(
-            account=account,
-            command_id=request.command_id,
-            at=at,
-            content=request.content,
-            resource=row.name,
-            key=key,
-            record=orjson.dumps(document).decode(),
-            parent=(row.parent, parent) if row.parent is not None else None,
-            contest=_contest(row, key, parent),
-            refs=_distinct(refs),
-            offers=self.table.offers(row, document, key),
-            due=row.due(document),
-        )
+        document = validated(row, body) | (owned or {})
+        above = None if row.parent is None else await self.get(self.table[row.parent], account, parent)
+        command = self._command(account, request)
+        refs, what = self._drafts.new(row, document, above, command["at"], key)
+        event = RecordCreated(**command, **what)
         outcome = await self._writer.record(event)
         return self._written(row, outcome, request, parent, refs, event)
 
@@ -148,7 +124,9 @@ class Engine:
         does, `InUse` where it takes away a part that others refer to, and what the row's `judge` raises.
         """
         _refuse_owned(row, patch)
-        return await self.change(row, account, key, lambda before: merge_patch(before, patch), fits)
+        return await self.change(
+            row, account, key, lambda before: keep_in_items(row.kept, before, merge_patch(before, patch)), fits
+        )
 
     async def change(
         self, row: Resource, account: str, key: str, change: Callable[[Document], Any], fits: Fits | None = None
@@ -211,6 +189,37 @@ class Engine:
                     return Written(changed, replayed=False)
                 request = request.again()
 
+    async def write_together(
+        self, row: Resource, account: str, parent: str, changes: Sequence[tuple[str, Change]]
+    ) -> list[Stored]:
+        """Several records of one parent in one step, all of them or none: each is what its change makes of the one
+        under its key, or of nothing ("": a new one).
+
+        Changes are called anew after a lost race. Raises as `create` and `patch`, pointers begin with the place
+        in `changes`; and `ValidationFailed` for a key that is another parent's, or there twice.
+        """
+        async with self._turn(row, account, f"{parent}/"):
+            while True:
+                above = await self.get(self.table[row.parent or ""], account, parent)
+                keys = dict.fromkeys(key for key, _ in changes if key)
+                known = await asyncio.gather(*(self.get(row, account, key) for key in keys))
+                found = {stored.key: stored for stored in known}
+                command = self._command(account, Request.once())
+                asked = [(found.get(key), change) for key, change in changes]
+                drafts = self._drafts.together(row, above, asked, command["at"])
+                writes = tuple(
+                    Write(**draft.what, expected_version=found[key].version if key else None)
+                    for draft, (key, _) in zip(drafts, changes, strict=True)
+                )
+                event = RecordsWritten(**command, writes=writes)
+                outcome = await self._writer.record(event)
+                if outcome.kind is OutcomeKind.OK:
+                    pairs = zip(outcome.written, writes, strict=True)
+                    return [replace(stored, record=write.record) for stored, write in pairs]
+                if outcome.kind is not OutcomeKind.CONFLICT:
+                    gone = next((key for key, _ in changes if (row.name, key) in outcome.refs), "")
+                    raise refusal(row, gone, parent, outcome, refs_of(drafts))
+
     async def amend(self, row: Resource, account: str, key: str, change: Callable[[Document], Document]) -> Stored:
         """The record as the server itself changes it, owned members too.
 
@@ -240,14 +249,17 @@ class Engine:
 
         Without a `request`, what changes nothing writes nothing.
         """
-        before = stored.document
-        owned = {name: before[name] for name in row.schema.owned if name in before}
-        document = self._validated(row, body) | owned
-        if row.arrange is not None:
-            row.arrange(before, document, self._writer.now())
-        if row.judge is not None and document != before:
-            row.judge(before, document)
-        return await self._write(row, account, stored, document, request)
+        return await self._write(
+            row, account, stored, self._drafts.changed(row, stored.document, body, self._writer.now()), request
+        )
+
+    def _command(self, account: str, request: Request) -> dict[str, Any]:
+        return {
+            "account": account,
+            "command_id": request.command_id,
+            "at": self._writer.now(),
+            "content": request.content,
+        }
 
     async def _write(
         self, row: Resource, account: str, stored: Stored, document: Document, request: Request | None = None
@@ -256,22 +268,8 @@ class Engine:
         if request is None and document == stored.document:
             return stored
         request = request or Request.once()
-        refs = self._references(row, document, stored.parent)
-        event = RecordChanged(
-            account=account,
-            command_id=request.command_id,
-            at=self._writer.now(),
-            content=request.content,
-            resource=row.name,
-            key=stored.key,
-            record=orjson.dumps(document).decode(),
-            parent=(row.parent, stored.parent) if row.parent is not None else None,
-            contest=_contest(row, stored.key, stored.parent),
-            refs=_distinct(refs),
-            offers=self.table.offers(row, document, stored.key),
-            due=row.due(document),
-            expected_version=stored.version,
-        )
+        refs, what = self._drafts.of(row, stored.key, stored.parent, document)
+        event = RecordChanged(**self._command(account, request), **what, expected_version=stored.version)
         outcome = await self._writer.record(event)
         _refuse_other_content(outcome, request)
         if outcome.kind is OutcomeKind.CONFLICT:
@@ -289,34 +287,18 @@ class Engine:
                 if fits is not None and not fits(stored):
                     raise has_changed(row, key)
                 event = RecordDeleted(
-                    account=account,
-                    command_id=Request.once().command_id,
-                    at=self._writer.now(),
+                    **self._command(account, Request.once()),
                     resource=row.name,
                     key=key,
                     expected_version=None if fits is None else stored.version,
                     expected_parent=None if guard is None else await guard(account, stored),
-                    contest=_contest(row, key, stored.parent),
+                    contest=contest_of(row, key, stored.parent),
                 )
                 outcome = await self._writer.record(event)
                 if outcome.kind is OutcomeKind.OK:
                     return
                 if outcome.kind is not OutcomeKind.CONFLICT:
                     raise refusal(row, key, stored.parent, outcome, {})
-
-    def _references(self, row: Resource, document: Document, parent: str) -> Refs:
-        """Raises `ValidationFailed` where something is named that no record can be called."""
-        refs = self.table.references(row, document, parent)
-        nameless = [(where, ref) for where, ref in refs.items() if not REF_KEY.fullmatch(ref[1])]
-        if nameless:
-            raise ValidationFailed(Problem(where, f"there is no {name} {key}") for where, (name, key) in nameless)
-        return refs
-
-    def _validated(self, row: Resource, body: Any) -> Document:
-        try:
-            return row.schema.model_validate(body).stored()
-        except ValidationError as error:
-            raise problems_of(error) from None
 
     def _written(
         self,
@@ -345,17 +327,3 @@ def _refuse_owned(row: Resource, body: Document) -> None:
 def _refuse_other_content(outcome: Outcome, request: Request) -> None:
     if outcome.content != request.content:
         raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
-
-
-def _contest(row: Resource, key: str, parent: str) -> str | None:
-    """The contest whose configuration a change of this record raises."""
-    match row.contest:
-        case "self":
-            return key
-        case "parent":
-            return parent
-    return None
-
-
-def _distinct(refs: Refs) -> tuple[Ref, ...]:
-    return tuple(dict.fromkeys(refs.values()))

@@ -1,5 +1,6 @@
-"""JSON merge patch (RFC 7396)."""
+"""JSON merge patch (RFC 7396), and what stays in the items of lists, which it replaces."""
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -14,3 +15,21 @@ def merge_patch(target: Any, patch: Any) -> Any:
         else:
             merged[name] = merge_patch(merged.get(name), value)
     return merged
+
+
+def keep_in_items(
+    kept: Mapping[str, tuple[str, ...]], before: dict[str, Any], after: dict[str, Any]
+) -> dict[str, Any]:
+    """`after`; in the lists that `kept` names, each item has the members named there of the one that had its `id`.
+
+    Unless it says itself what they are: null, too.
+    """
+    lists = {name: _items(kept[name], before.get(name), after[name]) for name in kept.keys() & after.keys()}
+    return after | lists
+
+
+def _items(members: tuple[str, ...], before: Any, after: Any) -> Any:
+    if not isinstance(before, list) or not isinstance(after, list):
+        return after
+    held = {item["id"]: {name: item[name] for name in members if name in item} for item in before}
+    return [held.get(str(item.get("id")), {}) | item if isinstance(item, dict) else item for item in after]

@@ -64,6 +64,9 @@ class Resource:
     judge: Callable[[Document, Document], None] | None = None
     arrange: Arrange | None = None
     """Gives the parts of a document what is the server's: `inner.py`."""
+    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Members that only the legacy generation names, of the items of lists: a PATCH that does not name them keeps
+    them, by the items' `id`."""
     computed: Callable[[Stored], Document] | None = None
     computed_members: Mapping[str, Document] = field(default_factory=dict)
     """The JSON schemas of what `computed` gives, for the documentation."""

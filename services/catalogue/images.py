@@ -8,7 +8,8 @@ import secrets
 import tempfile
 from typing import IO, Final
 
-from libs.catalogue.engine import KEY_BYTES, Engine, Fits, Written
+from libs.catalogue.drafts import KEY_BYTES
+from libs.catalogue.engine import Engine, Fits, Written
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.table import Document
 from libs.catalogue.writing import Request
