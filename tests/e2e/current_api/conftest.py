@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
 from services.operations.stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
-from tests.support.pictures import picture
 
 
 @pytest.fixture(scope="session")
@@ -22,20 +24,19 @@ async def records(stack: Supervisor) -> AsyncIterator[Records]:
 
 
 async def _keys(client: httpx.AsyncClient) -> dict[str, tuple[str, str]]:
-    async def two(resource: str, body: dict[str, object]) -> tuple[str, str]:
-        answers = [await client.post(f"/{resource}", json=body) for _ in range(2)]
-        return answers[0].json()["key"], answers[1].json()["key"]
+    async def two(resource: str, **sent: Any) -> tuple[str, str]:
+        one, other = [(await client.post(f"/{resource}", **sent)).json()["key"] for _ in range(2)]
+        return one, other
 
+    picture = io.BytesIO()
+    Image.new("RGB", (3, 2)).save(picture, "png")
     parts = {"days": [{"id": "friday"}, {"id": "saturday"}], "venues": [{"id": "main"}, {"id": "small"}]}
-    made = {name: await two(name, {}) for name in ("articles", "shops", "master_shops")}
-    return made | {
-        "conventions": await two("conventions", {**parts}),
+    return {
+        "articles": await two("articles", json={}),
+        "shops": await two("shops", json={}),
+        "master_shops": await two("master_shops", json={}),
+        "conventions": await two("conventions", json=parts),
         "days": ("friday", "saturday"),
         "venues": ("main", "small"),
-        "images": await _images(client),
+        "images": await two("images", files={"file": ("picture.png", picture.getvalue())}),
     }
-
-
-async def _images(client: httpx.AsyncClient) -> tuple[str, str]:
-    answers = [await client.post("/images", files={"file": ("a.png", picture())}) for _ in range(2)]
-    return answers[0].json()["key"], answers[1].json()["key"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import uuid
 from collections.abc import Iterator
@@ -10,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-from PIL import Image
 
 from services.operations.stack.supervisor import Supervisor
 from tests.e2e.current_api.endpoints import ENDPOINTS
@@ -117,13 +115,8 @@ async def test_a_file_s_bytes_are_handled_at_its_upload_url(records: Records) ->
 
 
 async def test_a_picture_s_record_has_the_fields_of_the_table(records: Records) -> None:
-    picture = io.BytesIO()
-    Image.new("RGB", (3, 2)).save(picture, "png")
-    made = await records.client.post("/images", files={"file": ("picture.png", picture.getvalue())})
-    assert made.status_code == 201, made.text
-    image = await records.read("images", made.json()["key"])
-    assert image == made.json()
-    assert set(READ_ONLY["images"]) <= set(_paths(image))
+    image = await records.read("images", records.keys["images"][0])
+    assert set(_paths(image)) >= set(READ_ONLY["images"])
 
 
 async def test_a_purchase_has_the_fields_of_the_table(api: Api) -> None:
