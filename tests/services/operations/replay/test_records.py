@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from libs.contracts.catalogue import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.contracts.topics import test_world as world_of_tests
@@ -83,7 +81,7 @@ async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, desk
 async def test_a_contest_that_ends_during_a_replay_is_closed(api: Api, desk: Desk) -> None:
     contest = await api.contest(end=hours_from_now(1.5 / 3600))
     await voted(contest, "ann")
-    await asyncio.gather(replayed(desk, "catalogue"), replayed(desk, "votes"))
+    await replayed(desk, "catalogue", "votes")
 
     async def final() -> bool:
         answer = await api.client.get(f"{contest.path}/vote_updates/")
