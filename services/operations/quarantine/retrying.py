@@ -12,7 +12,7 @@ from libs.views.packing import POISON, fold_item
 from services.operations.connect import Stack
 from services.operations.folds import Fold
 from services.operations.quarantine.records import Quarantined
-from services.operations.replay.command import open_desk
+from services.operations.replay.desk import open_desk
 from services.operations.replay.job import Job, Rebuilt
 from services.operations.replay.projections import Name
 from services.operations.replay.targets import Target

@@ -1,5 +1,9 @@
 """`tally replay`: views folded anew from the log while voting and reading go on."""
 
 from services.operations.replay.command import app
+from services.operations.replay.undoing import drop, rollback
 
 __all__ = ["app"]
+
+for undoing in (rollback, drop):
+    app.command()(undoing)

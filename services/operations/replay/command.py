@@ -1,45 +1,23 @@
-"""`tally replay plan|run|rollback|drop`."""
+"""`tally replay plan|run`."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Annotated, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from libs.contracts.tokens import decode_positions
-from libs.kafka.log import LogReader
-from libs.views.client import Valkey
-from libs.views.functions import load_functions, open_valkey
-from services.operations.connect import DATA_DIR, Stack, find_stack
-from services.operations.replay.job import Job, Rebuilt, swap
+from services.operations.connect import DATA_DIR, find_stack
+from services.operations.replay.desk import Contest, Desk, Execute, Outdated, Projections, open_desk, targets_of
+from services.operations.replay.job import Job, Rebuilt
 from services.operations.replay.planning import Plan
 from services.operations.replay.planning import plan as make_plan
-from services.operations.replay.projections import ALL, Name
 from services.operations.replay.showing import show_plan, show_rebuilt
-from services.operations.replay.targets import Target, former, latest_read
+from services.operations.replay.targets import Target
 from services.operations.running import AsJson, DataDir, Ending, moment, print_json
 from services.operations.running import run as run_to_its_end
 from services.operations.verification.fold import without_gc
 
 app = typer.Typer(no_args_is_help=True, help="Fold views anew from the log while voting and reading go on.")
-
-Projections = Annotated[
-    list[Name] | None, typer.Option("--projection", help="What to rebuild; may be repeated. Absent: all views.")
-]
-Contest = Annotated[str | None, typer.Option("--contest", help="Only this contest of the votes.")]
-Outdated = Annotated[
-    bool, typer.Option("--outdated", help="Only projections whose stored layout is another than the code's.")
-]
-Number = Annotated[int | None, typer.Option("--generation", help="Its number, as `tally status` shows it.")]
-Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
-
-
-class Desk(NamedTuple):
-    """What the commands work with."""
-
-    stack: Stack
-    valkey: Valkey
-    reader: LogReader
 
 
 @app.command()
@@ -109,95 +87,6 @@ def run(
     run_to_its_end(work())
 
 
-@app.command()
-def rollback(
-    projection: Projections = None,
-    contest: Contest = None,
-    generation: Number = None,
-    execute: Execute = False,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
-    """Have readers see what they saw before a replay was swapped in: the latest one, or the one named."""
-
-    async def work() -> Ending:
-        undone = []
-        async with open_desk(find_stack(data_dir)) as desk:
-            for target in targets_of(projection, contest):
-                undone += await _roll_back(desk, target, generation, execute)
-        if as_json:
-            print_json({"rolled_back": undone, "executed": execute})
-        for one in undone if not as_json else ():
-            typer.echo(f"{one['projection']}: generation {one['generation']} in {one['partitions']} partitions")
-        if not as_json:
-            doing = (
-                "Readers see the former ones."
-                if execute
-                else "Run again with --execute to have the former ones read."
-            )
-            typer.echo(doing if undone else "There is nothing to roll back.")
-        return Ending.FINE if undone else Ending.PROBLEM
-
-    run_to_its_end(work())
-
-
-@app.command()
-def drop(
-    projection: Projections = None,
-    generation: Number = None,
-    execute: Execute = False,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
-    """Give up generations that are not read: all of them, or the one named. Their memory is free again."""
-
-    async def work() -> Ending:
-        dropped, keys = [], 0
-        async with open_desk(find_stack(data_dir)) as desk:
-            for target in targets_of(projection, None):
-                generations = target.row.generations(desk.valkey, desk.stack)
-                for partition, found in enumerate(await generations.read_all()):
-                    for one in found.others.values():
-                        if generation in (None, one.number):
-                            dropped.append(
-                                {"projection": target.name, "partition": partition, "generation": one.number}
-                            )
-                            if execute:
-                                await generations.drop(partition, one.number)
-                keys += await generations.sweep() if execute else 0
-        if as_json:
-            print_json({"dropped": dropped, "keys": keys, "executed": execute})
-        else:
-            numbers = sorted({(str(one["projection"]), one["generation"]) for one in dropped})
-            for name, number in numbers:
-                typer.echo(f"{name}: generation {number}")
-            doing = f"Dropped: {keys:,} keys." if execute else "Run again with --execute to drop them."
-            typer.echo(doing if numbers or keys else "There is nothing to drop.")
-        return Ending.FINE
-
-    run_to_its_end(work())
-
-
-@asynccontextmanager
-async def open_desk(stack: Stack) -> AsyncIterator[Desk]:
-    valkey = open_valkey(stack.valkey)
-    try:
-        await load_functions(valkey)
-        async with LogReader(stack.kafka_settings) as reader:
-            yield Desk(stack, valkey, reader)
-    finally:
-        await valkey.close()
-
-
-def targets_of(projections: Sequence[Name] | None, contest: str | None) -> list[Target]:
-    """Raises `BadParameter` where a contest is named with another projection than the votes."""
-    if contest is None:
-        return [Target(name) for name in projections or ALL]
-    if projections not in (None, [], [Name.VOTES]):
-        raise typer.BadParameter("Only the votes can be rebuilt for one contest.", param_hint="--contest")
-    return [Target(Name.VOTES, contest)]
-
-
 async def _plan(desk: Desk, targets: Sequence[Target], outdated: bool) -> Plan:
     found = await make_plan(desk.valkey, desk.reader, desk.stack, targets)
     if not outdated:
@@ -250,21 +139,3 @@ async def _stops(desk: Desk, target: Target, until: str | None, token: str | Non
         raise typer.BadParameter(str(error), param_hint="--to-position") from None
     ends = await desk.reader.end_offsets(topic.name, partitions)
     return {partition: min(end, asked.get(partition, 0)) for partition, end in ends.items()}
-
-
-async def _roll_back(desk: Desk, target: Target, number: int | None, execute: bool) -> list[dict[str, object]]:
-    generations = target.row.generations(desk.valkey, desk.stack)
-    found = await generations.read_all()
-    number = latest_read(found, target.scope) if number is None else number
-    partitions = 0
-    for partition, one in enumerate(found):
-        own, before = None if number is None else one.get(number), former(one)
-        if own is None or not own.read or (own is one.live and before is None):
-            continue
-        partitions += 1
-        if execute and own is not one.live:
-            await swap(generations, partition, own.number, read=False)
-        elif execute and before is not None:
-            await swap(generations, partition, before)
-    done: dict[str, object] = {"projection": target.name, "generation": number, "partitions": partitions}
-    return [done] if partitions else []
