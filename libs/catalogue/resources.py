@@ -212,7 +212,11 @@ IMAGES: Final = Resource(
     arrange=inner.stamped("access", schema=PublicAccess, default={"access": "public"}),
     computed=_computed_of_image,
     computed_members={
-        "format": {"type": "string", "enum": ["jpg", "png", "webp", "gif"]},
+        "format": {
+            "type": "string",
+            "enum": ["jpg", "png", "webp", "gif"],
+            "description": "What the picture is kept as.",
+        },
         "ratio": {"type": "number", "description": "Width divided by height."},
     },
     operations=frozenset({"get"}),

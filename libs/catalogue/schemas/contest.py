@@ -134,7 +134,7 @@ class ContestConfig(Members):
     free: Free = Field(default_factory=Free, description="Free votes.")
     paid: Paid = Field(default_factory=Paid, description="Paid votes.")
     silver: Silver = Field(default_factory=Silver, description="Legacy.")
-    rating: Rating = Field(default_factory=Rating, description="How a rating contest is rated.")
+    rating: Rating = Field(default_factory=Rating, description="For rating contests.")
     ordering: Ordering | None = Field(None, description="The places that a ballot of an ordering contest gives.")
     ip_config: str | None = Field(None, description="Such as `default`.")
     ip_restriction_per_participant: AddressLimit = 10

@@ -99,7 +99,7 @@ def test_only_what_was_set_is_stored_and_everything_is_shown() -> None:
 def test_every_member_is_described(name: str) -> None:
     row = RESOURCES[name]
     schema = row.schema.model_json_schema()
-    parts = {"": schema, **schema.get("$defs", {}), "computed": {"properties": row.computed_members}}
+    parts = {"its own": schema, **schema.get("$defs", {}), "computed": {"properties": row.computed_members}}
     silent = {
         f"{part}/{member}"
         for part, found in parts.items()
