@@ -39,7 +39,10 @@ def _not_zero(value: int) -> int:
 AddressLimit = Annotated[
     Limit,
     AfterValidator(_not_zero),
-    Field(description="Free votes for one participant from one address; -1 is unlimited, 0 is refused."),
+    Field(
+        description="Free votes for one participant from one address; -1 is unlimited, 0 is refused.",
+        json_schema_extra={"not": {"const": 0}},
+    ),
 ]
 
 
