@@ -1,0 +1,45 @@
+"""What `test_schemathesis.py` adds to the checks of schemathesis; its process loads this by name."""
+
+import re
+from typing import Any, Final
+
+import orjson
+import schemathesis
+
+INEXPRESSIBLE: Final = {
+    r"is not a token of this list|position token|min_position": "tokens are made by the server",
+    r"exactly one": "one of two parameters",
+    r"there is no|has no participant": "a reference to another record",
+    r"must be there once only|must name each": "distinct by one member of the items",
+    r"before start|without allow_decrease|must not be above": "one member in relation to another",
+    r"stands for nothing here": "placeholders within a text",
+    r"bytes": "a length in bytes, where JSON Schema counts characters",
+    r"valid integer": "JSON Schema takes 1.0 for an integer",
+    r"if, and only if": "members that belong together",
+}
+"""Rules that JSON Schema cannot say, by what the refusal says."""
+OF_THE_FORM: Final = ("malformed_json", "method_not_allowed", "unsupported_media_type", "validation_failed")
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(ctx: Any, value: Any) -> bytes:
+    return value.encode(errors="replace") if isinstance(value, str) else orjson.dumps(value)
+
+
+@schemathesis.check
+def what_fits_is_taken(ctx: Any, response: Any, case: Any) -> None:
+    """What fits the description is not refused for its form, unless by a rule that no schema can express.
+
+    In place of `positive_data_acceptance`, which cannot tell apart the codes that share a status.
+    """
+    meta = case.meta
+    if meta is None or not meta.generation.mode.is_positive or response.status_code < 400:
+        return
+    problem = response.json()
+    if "error" in problem:
+        problem = problem["error"] | {"errors": []}
+    if problem["code"] not in OF_THE_FORM:
+        return
+    messages = [error["message"] for error in problem.get("errors", [])] or [problem.get("detail", problem)]
+    unknown = [message for message in messages if not any(re.search(rule, str(message)) for rule in INEXPRESSIBLE)]
+    assert not unknown, f"fits the description and is refused: {unknown}"
