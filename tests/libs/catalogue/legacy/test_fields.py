@@ -63,6 +63,7 @@ def test_a_create_has_legacy_s_defaults_and_an_update_none() -> None:
 def test_null_is_the_default_of_the_generation_that_says_it() -> None:
     before = {"title": "T", "kind": "play", "inner": {"price": 3, "currency": "EUR"}}
     after = SHOW.written({"text": None, "kind": None, "cost": None}, before)
+    assert before["inner"] == {"price": 3, "currency": "EUR"}
     assert after == {"kind": "film", "inner": {"price": 0, "currency": "EUR"}}
 
 

@@ -1,0 +1,121 @@
+"""Legacy contests on the catalogue alone: in both worlds, by permission, and without anybody who knows counts."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.contracts.topics import test_world as world_of_tests
+from libs.web.asgi import Front
+from libs.web.service import build_app
+from services.catalogue.app import TITLE, open_surface
+from services.catalogue.settings import Settings
+from services.operations.stack.servers import Servers
+from tests.support.catalogue import Catalogue, open_catalogue
+
+BASES = ("/legacy", "/legacy-test")
+
+
+@pytest.fixture(scope="module")
+async def worlds(servers: Servers) -> AsyncIterator[dict[str, Catalogue]]:
+    kafka, valkey, name = servers.addresses.kafka, servers.addresses.valkey, f"t{uuid.uuid4().hex[:8]}"
+    async with (
+        open_catalogue(kafka, valkey, name) as production,
+        open_catalogue(kafka, valkey, world_of_tests(name)) as test,
+        production.folding(),
+        test.folding(),
+    ):
+        yield dict(zip(BASES, (production, test), strict=True))
+
+
+@pytest.fixture(scope="module")
+async def client(worlds: dict[str, Catalogue], servers: Servers) -> AsyncIterator[httpx.AsyncClient]:
+    settings = Settings(
+        kafka_bootstrap_servers=servers.addresses.kafka,
+        valkey_url=servers.addresses.valkey,
+        namespace=worlds["/legacy"].namespace,
+    )
+    async with open_surface(settings) as surface:
+        transport = httpx.ASGITransport(Front(build_app(TITLE, [surface])))
+        async with httpx.AsyncClient(transport=transport, base_url="http://catalogue") as client:
+            yield client
+
+
+async def headers(world: Catalogue, *permissions: str, brand: str = "acme") -> dict[str, str]:
+    issued = await issue_key(world.writer, brand, permissions or PERMISSIONS)
+    return {"service-brand": brand, "service-key": issued.api_key}
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("dev", ["", "/dev"])
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_a_contest_from_its_creation_to_its_end(
+    client: httpx.AsyncClient, worlds: dict[str, Catalogue], base: str, dev: str, slash: str
+) -> None:
+    keys = await headers(worlds[base])
+
+    async def post(path: str, **body: Any) -> dict[str, Any]:
+        answer = await client.post(f"{base}{dev}{path}{slash}", json=body, headers=keys)
+        assert answer.status_code == 200, answer.text
+        shape: dict[str, Any] = answer.json()
+        return shape
+
+    made = await post("/contests", title="Song", add_participants=[{"title": "Ann"}])
+    assert (made["title"], made["contest_type"], made["phase"]) == ("Song", "participation", "setup")
+    assert (made["total_vote_count"], made["participants"][0]["vote_count"]) == (None, None)
+    where = f"/contests/{made['contest_id']}"
+    assert (await post(where, text="Of the year"))["title"] == "Song"
+    stored = await worlds[base].views.get("acme", "contests", made["contest_id"])
+    assert stored is not None
+    assert stored.document["contest_config"]["paid"] == {"max_contest": 0, "max_participant": 0}
+    gone = await client.delete(f"{base}{dev}{where}{slash}", headers=keys)
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert await worlds[base].views.get("acme", "contests", made["contest_id"]) is None
+
+
+async def test_a_write_needs_the_permission_and_the_answer_names_it(
+    client: httpx.AsyncClient, worlds: dict[str, Catalogue]
+) -> None:
+    reader = await headers(worlds["/legacy"], "content:read")
+    for method, path in (("POST", "/contests"), ("POST", "/contests/x"), ("DELETE", "/contests/x")):
+        answer = await client.request(method, f"/legacy{path}", headers=reader)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "forbidden")
+        assert "content:write" in answer.json()["error"]["message"]
+    writer = await headers(worlds["/legacy"], "content:write")
+    assert (await client.post("/legacy/contests", json={}, headers=writer)).status_code == 200
+
+
+async def test_no_world_knows_the_other_s_records(client: httpx.AsyncClient, worlds: dict[str, Catalogue]) -> None:
+    keys = {base: await headers(worlds[base]) for base in BASES}
+    made = (await client.post("/legacy/contests", json={}, headers=keys["/legacy"])).json()
+    path = f"/legacy-test/contests/{made['contest_id']}"
+    assert (await client.post(path, json={}, headers=keys["/legacy"])).status_code == 401
+    answer = await client.post(path, json={}, headers=keys["/legacy-test"])
+    assert (answer.status_code, answer.json()["error"]["message"]) == (400, "contest not found")
+
+
+async def test_a_body_can_be_too_large(client: httpx.AsyncClient, worlds: dict[str, Catalogue]) -> None:
+    keys = await headers(worlds["/legacy"])
+    bodies: list[dict[str, Any]] = [
+        {"json": {"text": "x" * (1 << 20)}},
+        {"data": {"text": "x" * (1 << 20)}},
+        {"json": {"text": "x" * 950_000}},
+    ]
+    for body in bodies:
+        answer = await client.post("/legacy/contests", headers=keys, **body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "payload_too_large")
+
+
+@pytest.mark.parametrize("field", ["custom_data", "add_participants", "tags"])
+async def test_a_form_may_not_nest_deeper_than_a_body(
+    client: httpx.AsyncClient, worlds: dict[str, Catalogue], field: str
+) -> None:
+    keys = await headers(worlds["/legacy"])
+    deep = '{"a":' * 300 + "1" + "}" * 300
+    answer = await client.post("/legacy/contests", headers=keys, data={field: deep})
+    assert answer.status_code == (400 if field == "custom_data" else 200)
