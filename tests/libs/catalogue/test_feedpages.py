@@ -1,0 +1,167 @@
+"""The pages of a feed: nothing is lost or doubled, whatever is added, removed and moved."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from libs.catalogue.feedpages import MOST_ITEMS, PAGE, Item, Pages
+from libs.contracts.problems import ValidationFailed
+from libs.tally.errors import NotFound
+
+EMPTY = Pages.of({}, 1)
+
+
+def filled(*counts: int) -> Pages:
+    """Pages with so many items each, whose articles are named for page and place."""
+    pages: list[dict[str, object]] = []
+    number = len(counts) + 1
+    for page, count in enumerate(counts):
+        items = [[number + place, f"{page}.{place}"] for place in range(count)]
+        number += count
+        pages.append({"number": page + 1, "items": items, "created": 1, "updated": 1})
+    return Pages.of({"pages": {"pages": pages, "next_number": number}}, 1)
+
+
+def articles(pages: Pages) -> list[list[str]]:
+    return [[item.article for item in page.items] for page in pages.pages]
+
+
+def number_of(pages: Pages, article: str) -> int:
+    return next(item.number for item in pages.items if item.article == article)
+
+
+def moved(pages: Pages, article: str, source: int, target: int, index: int) -> Pages:
+    return pages.moved(number_of(pages, article), source, None if source == target else target, index, 2)
+
+
+Step = tuple[str, int, int, int]
+STEPS: st.SearchStrategy[list[Step]] = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add", "remove", "move", "move", "delete"]),
+        st.integers(0, 200),
+        st.integers(-1, 1),
+        st.integers(0, PAGE + 2),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.sampled_from([1, 2, PAGE - 1, PAGE]), min_size=1, max_size=4), STEPS)
+def test_nothing_is_lost_or_doubled(counts: list[int], steps: list[Step]) -> None:
+    pages, numbers = filled(*counts), set[int]()
+    for at, (what, which, aside, index) in enumerate(steps, 2):
+        before, item = pages, pages.items[which % len(pages.items)] if pages.items else Item(0, "")
+        numbers |= {each.number for each in before.items} | {page.number for page in before.pages}
+        if what == "add":
+            pages = pages.added(f"new {at}", at)
+            assert pages.pages[0].items[0] == Item(before.next_number, f"new {at}")
+            assert pages.items[1:] == before.items
+            assert before.next_number not in numbers
+        elif what == "delete":
+            pages = pages.without({item.article}, at)
+            assert pages.items == [each for each in before.items if each.article != item.article]
+        elif before.items and what == "remove":
+            pages = pages.removed(item.number, at)
+            assert pages.items == [each for each in before.items if each != item]
+        elif before.items:
+            place = next(place for place, page in enumerate(before.pages) if item in page.items)
+            source = before.pages[place]
+            target = before.pages[min(max(place + aside, 0), len(before.pages) - 1)]
+            neighbour = None if target is source else target.number
+            pages = pages.moved(item.number, source.number, neighbour, index, at)
+            others = [each for each in before.items if each != item]
+            assert [each for each in pages.items if each != item] == others
+            found = next(page for page in pages.pages if item in page.items)
+            assert found.number == target.number
+            room = len(target.items) - (source is target)
+            assert found.items.index(item) == min(index, room, PAGE - 1)
+        assert all(len(page.items) <= PAGE for page in pages.pages)
+        assert all(page.items for page in pages.pages[1:])
+        assert pages.pages[0].number == 1
+        kept = {page.number for page in before.pages}
+        assert [page.number for page in pages.pages if page.number in kept] == sorted(
+            (page.number for page in pages.pages if page.number in kept),
+            key=[page.number for page in before.pages].index,
+        )
+        assert len(pages.pages) - len(kept & {page.number for page in pages.pages}) <= 1
+        given_out = [item.number for item in pages.items] + [page.number for page in pages.pages]
+        assert len(given_out) == len(set(given_out))
+        assert max(given_out) < pages.next_number
+        changed = [page for page in pages.pages if page not in before.pages]
+        assert all(page.updated == at for page in changed)
+        assert Pages.of(orjson.loads(orjson.dumps({"pages": pages.member()})), 0) == pages
+
+
+def test_a_new_feed_has_one_empty_page_that_stays() -> None:
+    assert articles(EMPTY) == [[]]
+    one = EMPTY.added("a", 2)
+    assert articles(one) == [["a"]]
+    assert (one.pages[0].number, one.pages[0].created, one.pages[0].updated) == (1, 1, 2)
+    assert articles(one.removed(number_of(one, "a"), 3)) == [[]]
+
+
+def test_what_overflows_moves_on_through_all_full_pages_to_a_new_one() -> None:
+    pages = filled(PAGE, PAGE).added("new", 2)
+    assert [len(page) for page in articles(pages)] == [PAGE, PAGE, 1]
+    assert [page[0] for page in articles(pages)] == ["new", "0.19", "1.19"]
+    assert [(page.created, page.updated) for page in pages.pages] == [(1, 2), (1, 2), (2, 2)]
+
+
+def test_what_overflows_stops_where_there_is_room() -> None:
+    pages = filled(PAGE, PAGE - 1, PAGE).added("new", 2)
+    assert [len(page) for page in articles(pages)] == [PAGE, PAGE, PAGE]
+    assert [page.updated for page in pages.pages] == [2, 2, 1]
+
+
+def test_nothing_moves_back_into_room_that_is_made() -> None:
+    pages = filled(PAGE, PAGE).removed(3, 2)
+    assert [len(page) for page in articles(pages)] == [PAGE - 1, PAGE]
+    first = filled(1, 2)
+    assert articles(first.removed(number_of(first, "0.0"), 2)) == [[], ["1.0", "1.1"]]
+
+
+def test_a_page_that_is_emptied_vanishes_unless_it_is_the_first() -> None:
+    pages = filled(2, 1, 2)
+    assert articles(pages.removed(number_of(pages, "1.0"), 2)) == [["0.0", "0.1"], ["2.0", "2.1"]]
+    assert articles(moved(pages, "1.0", 2, 1, 0)) == [["1.0", "0.0", "0.1"], ["2.0", "2.1"]]
+    assert articles(pages.without({"1.0", "2.0", "2.1"}, 2)) == [["0.0", "0.1"]]
+
+
+def test_moving_within_a_page_changes_that_page_alone() -> None:
+    pages = filled(3, 2)
+    assert articles(moved(pages, "0.0", 1, 1, 2)) == [["0.1", "0.2", "0.0"], ["1.0", "1.1"]]
+    assert [page.updated for page in moved(pages, "0.0", 1, 1, 2).pages] == [2, 1]
+    assert moved(pages, "0.1", 1, 1, 1) == pages
+    assert articles(moved(pages, "0.0", 1, 1, 99)) == [["0.1", "0.2", "0.0"], ["1.0", "1.1"]]
+
+
+def test_a_page_that_a_move_makes_too_long_hands_its_last_item_on() -> None:
+    forth = articles(moved(filled(PAGE, PAGE), "0.0", 1, 2, 0))
+    assert [len(page) for page in forth] == [PAGE - 1, PAGE, 1]
+    assert (forth[1][0], forth[2]) == ("0.0", ["1.19"])
+    back = articles(moved(filled(PAGE, PAGE), "1.5", 2, 1, 99))
+    assert [len(page) for page in back] == [PAGE, PAGE]
+    assert (back[0][-1], back[1][0]) == ("1.5", "0.19")
+
+
+def test_a_move_goes_to_a_neighbour_and_no_further() -> None:
+    pages = filled(2, 2, 2)
+    for target in (1, 3):
+        with pytest.raises(ValidationFailed):
+            pages.moved(number_of(pages, "0.0"), 1, target, 0, 2)
+    for source, target in ((2, 1), (1, 9), (9, 1)):
+        with pytest.raises(NotFound):
+            moved(pages, "0.0", source, target, 0)
+    with pytest.raises(NotFound):
+        pages.removed(1, 2)
+
+
+def test_a_full_feed_takes_no_more() -> None:
+    pages = filled(*[PAGE] * (MOST_ITEMS // PAGE))
+    with pytest.raises(ValidationFailed, match="remove some"):
+        pages.added("new", 2)
+    assert len(orjson.dumps(pages.member())) < 250_000
