@@ -27,6 +27,10 @@ class Draft(NamedTuple):
     refs: Refs
     what: dict[str, Any]
 
+    def holding(self, refs: Refs) -> "Draft":
+        """With these references alone."""
+        return Draft(refs, self.what | {"refs": tuple(dict.fromkeys(refs.values()))})
+
 
 class Drafts:
     """By the rows of `table`; `at` is the time of a write (us). Everything raises `ValidationFailed`."""
@@ -60,10 +64,15 @@ class Drafts:
             row.arrange(None, document, at)
         return self.of(row, key or secrets.token_hex(KEY_BYTES), "" if above is None else above.key, document)
 
-    def changed(self, row: Resource, before: Document, body: Any, at: int) -> Document:
-        """What a body makes of a document. Raises what the row's `judge` raises, too."""
-        owned = {name: before[name] for name in row.schema.owned if name in before}
-        document = validated(row, body) | owned
+    def changed(
+        self, row: Resource, before: Document, body: Any, at: int, owned: Document | None = None
+    ) -> Document:
+        """What a body makes of a document, and the server of its `owned` members.
+
+        Raises what the row's `judge` raises, too.
+        """
+        kept = {name: before[name] for name in row.schema.owned if name in before}
+        document = validated(row, body) | kept | (owned or {})
         if row.arrange is not None:
             row.arrange(before, document, at)
         if row.judge is not None and document != before:

@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
-from libs.catalogue.drafts import Change, Drafts, contest_of, refs_of, validated
+from libs.catalogue.drafts import Change, Draft, Drafts, contest_of, refs_of, validated
 from libs.catalogue.errors import VersionConflict
 from libs.catalogue.merge import keep_in_items, merge_patch
 from libs.catalogue.pages import ListReader, ListRequest, Page, read_page
 from libs.catalogue.refusals import Refs, has_changed, no_such, refusal
 from libs.catalogue.schemas.base import NO_MEMBER
+from libs.catalogue.sharing import OwnerReader, without_shared
 from libs.catalogue.table import Document, Resource, Table
 from libs.catalogue.writing import FOLD_DEADLINE_S, Request, Writer
 from libs.contracts.catalogue import (
@@ -40,10 +41,8 @@ Guard = Callable[[str, Stored], Awaitable[int]]
 """Refuses the deletion of an account's record by raising, or gives the version of its parent that it judged by."""
 
 
-class Reader(ListReader, Protocol):
+class Reader(ListReader, OwnerReader, Protocol):
     """What is needed of the catalogue's views."""
-
-    async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
 
 
 class Written(NamedTuple):
@@ -110,7 +109,7 @@ class Engine:
         document = validated(row, body) | (owned or {})
         above = None if row.parent is None else await self.get(self.table[row.parent], account, parent)
         command = self._command(account, request)
-        refs, what = self._drafts.new(row, document, above, command["at"], key)
+        refs, what = await self._firm(account, row, self._drafts.new(row, document, above, command["at"], key))
         event = RecordCreated(**command, **what)
         outcome = await self._writer.record(event)
         return self._written(row, outcome, request, parent, refs, event)
@@ -129,15 +128,24 @@ class Engine:
         )
 
     async def change(
-        self, row: Resource, account: str, key: str, change: Callable[[Document], Any], fits: Fits | None = None
+        self,
+        row: Resource,
+        account: str,
+        key: str,
+        change: Callable[[Document], Any],
+        fits: Fits | None = None,
+        owned: Document | None = None,
     ) -> Stored:
-        """As `patch`, with a body that `change` makes of the document; it may raise to refuse."""
+        """As `patch`, with a body that `change` makes of the document; it may raise to refuse.
+
+        `owned` are members that the server gives it.
+        """
         async with self._turn(row, account, key):
             while True:
                 stored = await self.get(row, account, key)
                 if fits is not None and not fits(stored):
                     raise has_changed(row, key)
-                changed = await self._change(row, account, stored, change(stored.document))
+                changed = await self._change(row, account, stored, change(stored.document), owned=owned)
                 if changed is not None:
                     return changed
                 if fits is not None:
@@ -206,7 +214,12 @@ class Engine:
                 found = {stored.key: stored for stored in known}
                 command = self._command(account, Request.once())
                 asked = [(found.get(key), change) for key, change in changes]
-                drafts = self._drafts.together(row, above, asked, command["at"])
+                drafts = [
+                    await self._firm(account, row, draft, stored)
+                    for draft, (stored, _) in zip(
+                        self._drafts.together(row, above, asked, command["at"]), asked, strict=True
+                    )
+                ]
                 writes = tuple(
                     Write(**draft.what, expected_version=found[key].version if key else None)
                     for draft, (key, _) in zip(drafts, changes, strict=True)
@@ -243,15 +256,25 @@ class Engine:
             raise ViewsUnavailable("Too many writes to this record at once.", retry_after_s=1) from None
 
     async def _change(
-        self, row: Resource, account: str, stored: Stored, body: Document, request: Request | None = None
+        self,
+        row: Resource,
+        account: str,
+        stored: Stored,
+        body: Document,
+        request: Request | None = None,
+        owned: Document | None = None,
     ) -> Stored | None:
         """One attempt; None when another write came first.
 
         Without a `request`, what changes nothing writes nothing.
         """
-        return await self._write(
-            row, account, stored, self._drafts.changed(row, stored.document, body, self._writer.now()), request
-        )
+        document = self._drafts.changed(row, stored.document, body, self._writer.now(), owned)
+        return await self._write(row, account, stored, document, request)
+
+    async def _firm(self, account: str, row: Resource, draft: Draft, before: Stored | None = None) -> Draft:
+        """The draft, which holds nothing of other accounts."""
+        held = {} if before is None else self.table.references(row, before.document, before.parent)
+        return draft.holding(await without_shared(self._views, self.table, account, draft.refs, held.values()))
 
     def _command(self, account: str, request: Request) -> dict[str, Any]:
         return {
@@ -268,7 +291,8 @@ class Engine:
         if request is None and document == stored.document:
             return stored
         request = request or Request.once()
-        refs, what = self._drafts.of(row, stored.key, stored.parent, document)
+        draft = self._drafts.of(row, stored.key, stored.parent, document)
+        refs, what = await self._firm(account, row, draft, stored)
         event = RecordChanged(**self._command(account, request), **what, expected_version=stored.version)
         outcome = await self._writer.record(event)
         _refuse_other_content(outcome, request)

@@ -172,7 +172,9 @@ SURVEYS: Final = Resource(
     operations=OPERATIONS - {"create"} | {"place"},
 )
 
-FEEDS: Final = Resource(name="feeds", singular="feed", schema=Feed, example=EXAMPLES["feeds"])
+FEEDS: Final = Resource(
+    name="feeds", singular="feed", legacy="articlefeed", schema=Feed, example=EXAMPLES["feeds"]
+)
 
 ARTICLES: Final = Resource(
     name="articles",
@@ -209,6 +211,7 @@ IMAGES: Final = Resource(
     singular="image",
     schema=Image,
     example=EXAMPLES["images"],
+    shared=lambda document: bool(document.get("public_use")),
     arrange=inner.stamped("access", schema=PublicAccess, default={"access": "public"}),
     computed=_computed_of_image,
     computed_members={

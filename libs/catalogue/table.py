@@ -60,6 +60,8 @@ class Resource:
     offers: tuple[Offer, ...] = ()
     legacy: str | None = None
     """What the legacy generation calls one, where that differs."""
+    shared: Callable[[Document], bool] | None = None
+    """Whether records of other accounts may refer to one. They do so softly: its own account may delete it."""
     complete: Callable[[Document, Document], None] | None = None
     judge: Callable[[Document, Document], None] | None = None
     arrange: Arrange | None = None

@@ -7,13 +7,13 @@ They are never written with other content: another picture of the same image lie
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from typing import IO, Any, Final, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
-from libs.media.pictures import Picture, shrunk, take_in
+from libs.media.pictures import FORMATS, Picture, shrunk, take_in
 from libs.storage.store import Store, world_files
 
 P = ParamSpec("P")
@@ -53,9 +53,11 @@ class Gallery:
         self._max_pixels = max_pixels
         self._making: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def add(self, account: str, image: str, file: IO[bytes]) -> Kept:
+    async def add(
+        self, account: str, image: str, file: IO[bytes], formats: Collection[str] = tuple(FORMATS)
+    ) -> Kept:
         """The picture in `file`, safely kept. Raises `NotAPicture` and `StorageUnavailable`."""
-        picture, digest = await self._work(_taken, file, self._max_pixels)
+        picture, digest = await self._work(_taken, file, self._max_pixels, formats)
         kept = Kept(
             object=secrets.token_hex(8),
             format=picture.format,
@@ -81,9 +83,10 @@ class Gallery:
                 await self._store.replace(name, found)
             return found
 
-    async def remove(self, account: str, image: str) -> None:
-        """Everything of an image, whether there is anything or not. Raises `StorageUnavailable`."""
-        for name in await self._store.names(self._folder(account, image)):
+    async def remove(self, account: str, image: str, kept: Kept | None = None) -> None:
+        """Everything of an image, or of the one picture `kept`. Raises `StorageUnavailable`."""
+        folder = self._folder(account, image)
+        for name in await self._store.names(folder if kept is None else f"{folder}/{kept.object}"):
             await self._store.delete(name)
 
     def _folder(self, account: str, image: str) -> str:
@@ -93,6 +96,6 @@ class Gallery:
         return await asyncio.get_running_loop().run_in_executor(self._workers, work, *args)
 
 
-def _taken(file: IO[bytes], max_pixels: int) -> tuple[Picture, str]:
-    picture = take_in(file, max_pixels)
+def _taken(file: IO[bytes], max_pixels: int, formats: Collection[str]) -> tuple[Picture, str]:
+    picture = take_in(file, max_pixels, formats)
     return picture, hashlib.sha256(picture.data).hexdigest()

@@ -6,6 +6,7 @@ an upload makes is then bounded by its width and height alone.
 """
 
 import io
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import IO, Any, Final, NamedTuple
 
@@ -47,10 +48,10 @@ class Picture:
     data: bytes
 
 
-def take_in(file: IO[bytes], max_pixels: int) -> Picture:
+def take_in(file: IO[bytes], max_pixels: int, formats: Collection[str] = tuple(FORMATS)) -> Picture:
     """The picture in `file`, whatever its name says. Raises `NotAPicture`."""
     try:
-        with Image.open(file, formats=[made.pillow for made in FORMATS.values()]) as image:
+        with Image.open(file, formats=[FORMATS[name].pillow for name in formats]) as image:
             width, height = image.size
             if width * height > max_pixels:
                 raise _too_many(max_pixels)
@@ -62,7 +63,7 @@ def take_in(file: IO[bytes], max_pixels: int) -> Picture:
     except Image.DecompressionBombError:
         raise _too_many(max_pixels) from None
     except UnidentifiedImageError:
-        raise NotAPicture(f"is no picture of a format that is taken: {', '.join(FORMATS)}") from None
+        raise NotAPicture(f"is no picture of a format that is taken: {', '.join(formats)}") from None
     except Exception as error:  # broken files make the decoders raise nearly everything there is
         raise NotAPicture("is a broken picture, or not all of it") from error
 

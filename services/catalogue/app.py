@@ -57,8 +57,15 @@ class World:
     keys: KeyRing
     auth: Authenticator
 
-    def legacy(self, base: Literal["/legacy", "/legacy-test"], completes: Mapping[str, Complete]) -> LegacyWorld:
-        return LegacyWorld(base, self.auth, self.engine, self.views, self.writer.now, completes)
+    def legacy(
+        self,
+        base: Literal["/legacy", "/legacy-test"],
+        completes: Mapping[str, Complete],
+        images: Images,
+        image_max_bytes: int,
+    ) -> LegacyWorld:
+        now = self.writer.now
+        return LegacyWorld(base, self.auth, self.engine, self.views, now, completes, images, image_max_bytes)
 
 
 def world_of(valkey: Valkey, log: LogWriter, namespace: str, guards: Mapping[str, Guard] | None = None) -> World:
@@ -114,14 +121,17 @@ async def open_surface(
                 parse_allowed(settings.fetch_allow), settings.image_max_bytes, settings.fetch_timeout_ms / 1000
             ) as fetcher,
         ):
-            images = Images(world.engine, rooms[0].gallery, fetcher)
+            images, test_images = (
+                Images(each.engine, room.gallery, fetcher) for each, room in zip((world, test), rooms, strict=True)
+            )
+            largest = settings.image_max_bytes
             yield Surface(
                 routers=[
                     build_router(world.engine, world.auth, {**completes, FILES.name: urls}),
-                    legacy_router(world.legacy("/legacy", completes)),
-                    legacy_router(test.legacy("/legacy-test", completes)),
+                    legacy_router(world.legacy("/legacy", completes, images, largest)),
+                    legacy_router(test.legacy("/legacy-test", completes, test_images, largest)),
                     file_router(world.auth, world.views, files, urls, settings.file_max_bytes),
-                    image_router(world.auth, images, settings.image_max_bytes),
+                    image_router(world.auth, images, largest),
                     media_router(rooms),
                     vote_source_router(world.auth, VoteSources(world.engine, world.views)),
                     reopening_router(

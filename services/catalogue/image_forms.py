@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -10,7 +10,7 @@ from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import orjson
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -23,6 +23,8 @@ from libs.web.requests import MAX_JSON_BYTES
 FORM: Final = "multipart/form-data"
 MEMBERS: Final = frozenset(Image.model_fields)
 """What may be said of the image beside its picture."""
+TEXTS: Final = ("title", "image_text")
+"""These as they stand, the others as JSON text."""
 MAX_TITLE: Final = 255
 NOT_IN_TITLES: Final = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -42,31 +44,40 @@ class Form:
 
 
 @asynccontextmanager
-async def read_form(request: Request, max_bytes: int) -> AsyncIterator[Form]:
-    """A multipart form with the part `file`, which lies in a temporary file meanwhile where it is large.
+async def open_form(request: Request, max_bytes: int, kinds: Sequence[str], most: int) -> AsyncIterator[FormData]:
+    """A form of one of these media types, with one file and so many fields at `most`.
 
-    Raises `PayloadTooLarge` as soon as that is certain, `UnsupportedMediaType`, and `ValidationFailed`.
+    The file lies in a temporary one meanwhile where it is large. Raises `PayloadTooLarge` as soon as that is
+    certain, `UnsupportedMediaType`, and `ValidationFailed`.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given != FORM:
-        raise UnsupportedMediaType(f"Send {FORM} with one part named file, not {given or 'nothing'}.")
+    if given not in kinds:
+        raise UnsupportedMediaType(f"Send {' or '.join(kinds)}, not {given or 'nothing'}.")
     try:
         form = await _limited(request, max_bytes + MAX_JSON_BYTES).form(
-            max_files=1, max_fields=len(MEMBERS), max_part_size=MAX_JSON_BYTES
+            max_files=1, max_fields=most, max_part_size=MAX_JSON_BYTES
         )
     except HTTPException as error:
         raise ValidationFailed([Problem("", str(error.detail))]) from None
     try:
+        for part in form.values():
+            if isinstance(part, UploadFile) and (part.size or 0) > max_bytes:
+                raise _too_large(max_bytes)
+        yield form
+    finally:
+        await form.close()
+
+
+@asynccontextmanager
+async def read_form(request: Request, max_bytes: int) -> AsyncIterator[Form]:
+    """A multipart form with the part `file`. Raises as `open_form`."""
+    async with open_form(request, max_bytes, (FORM,), len(MEMBERS)) as form:
         parts = dict(form)
         file = parts.pop("file", None)
         if not isinstance(file, UploadFile):
             raise ValidationFailed([Problem("/file", "must be there, as a part with a filename")])
-        if (file.size or 0) > max_bytes:
-            raise _too_large(max_bytes)
-        body = {name: value if name == "title" else _parsed(name, value) for name, value in parts.items()}
+        body = {name: value if name in TEXTS else _parsed(name, value) for name, value in parts.items()}
         yield Form(file.file, titled(file.filename or "", body))
-    finally:
-        await form.close()
 
 
 def titled(path: str, body: Document) -> Document:

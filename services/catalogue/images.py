@@ -6,22 +6,38 @@ What dies between the two leaves a picture that no record names and nobody can a
 import logging
 import secrets
 import tempfile
-from typing import IO, Final
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from typing import IO, Final, NamedTuple
 
 from libs.catalogue.drafts import KEY_BYTES
 from libs.catalogue.engine import Engine, Fits, Written
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.table import Document
 from libs.catalogue.writing import Request
+from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.media.fetching import Fetcher, NotFetched
-from libs.media.gallery import Gallery
-from libs.media.pictures import NotAPicture
+from libs.media.gallery import Gallery, Kept
+from libs.media.pictures import FORMATS, NotAPicture
 from libs.storage.store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
 
 IN_MEMORY_BYTES: Final = 1 << 20
 """What is fetched beyond that waits in a temporary file."""
+
+ALL: Final = tuple(FORMATS)
+ICONS: Final = ("png",)
+
+
+class Part(NamedTuple):
+    """What a request calls its picture, and the formats that are taken there."""
+
+    where: str
+    formats: Collection[str]
+
+
+CURRENT: Final = Part("/file", ALL)
 
 logger = logging.getLogger(__name__)
 
@@ -34,34 +50,72 @@ class Images:
         self._gallery = gallery
         self._fetcher = fetcher
 
-    async def upload(self, account: str, file: IO[bytes], body: Document, request: Request) -> Written:
+    async def upload(
+        self, account: str, file: IO[bytes], body: Document, request: Request, part: Part = CURRENT
+    ) -> Written:
         """The picture in `file` as a new image. Raises as `Engine.create`, and `StorageUnavailable`."""
         earlier = await self._engine.earlier(IMAGES, account, request)
-        return earlier or await self._add(account, file, body, request, "/file")
+        return earlier or await self._add(account, file, body, request, part)
 
-    async def fetch(self, account: str, url: str, body: Document, request: Request) -> Written:
+    async def fetch(
+        self, account: str, url: str, body: Document, request: Request, formats: Collection[str] = ALL
+    ) -> Written:
         """The same of the picture at `url`, which is fetched once for an idempotency key."""
         if (earlier := await self._engine.earlier(IMAGES, account, request)) is not None:
             return earlier
-        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
-            try:
-                await self._fetcher.fetch(url, file)
-            except NotFetched as error:
-                raise ValidationFailed([Problem("/url", str(error))]) from None
-            file.seek(0)
-            return await self._add(account, file, body, request, "/url")
+        async with self._fetched(url) as file:
+            return await self._add(account, file, body, request, Part("/url", formats))
+
+    async def replace(
+        self, account: str, key: str, url: str, change: Callable[[Document], Document], formats: Collection[str]
+    ) -> Stored:
+        """The image, changed, with the picture at `url`. Raises as `Engine.change`, and as `upload`."""
+        before = (await self._engine.get(IMAGES, account, key)).document
+        async with self._fetched(url) as file:
+            kept = await self._kept(account, key, file, before, Part("/url", formats))
+
+        def changing(document: Document) -> Document:
+            nonlocal before
+            before = document
+            return change(document)
+
+        try:
+            owned = {"picture": kept.members()}
+            changed = await self._engine.change(IMAGES, account, key, changing, owned=owned)
+        except ViewsUnavailable:
+            raise  # the record may yet name it
+        except TallyError:
+            await self._forget(account, key, kept)
+            raise
+        await self._forget(account, key, Kept.of(before))
+        return changed
 
     async def delete(self, account: str, key: str, fits: Fits | None) -> None:
         """Raises as `Engine.delete`."""
         await self._engine.delete(IMAGES, account, key, fits)
         await self._forget(account, key)
 
-    async def _add(self, account: str, file: IO[bytes], body: Document, request: Request, where: str) -> Written:
-        key = secrets.token_hex(KEY_BYTES)
+    @asynccontextmanager
+    async def _fetched(self, url: str) -> AsyncIterator[IO[bytes]]:
+        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
+            try:
+                await self._fetcher.fetch(url, file)
+            except NotFetched as error:
+                raise ValidationFailed([Problem("/url", str(error))]) from None
+            file.seek(0)
+            yield file
+
+    async def _kept(self, account: str, key: str, file: IO[bytes], body: Document, part: Part) -> Kept:
+        """Safely, the picture of an image as `body` describes it."""
+        formats = ICONS if body.get("is_icon") is True else part.formats
         try:
-            kept = await self._gallery.add(account, key, file)
+            return await self._gallery.add(account, key, file, formats)
         except NotAPicture as error:
-            raise ValidationFailed([Problem(where, str(error))]) from None
+            raise ValidationFailed([Problem(part.where, str(error))]) from None
+
+    async def _add(self, account: str, file: IO[bytes], body: Document, request: Request, part: Part) -> Written:
+        key = secrets.token_hex(KEY_BYTES)
+        kept = await self._kept(account, key, file, body, part)
         owned = {"picture": kept.members()}
         try:
             written = await self._engine.create(IMAGES, account, body, request, key=key, owned=owned)
@@ -74,9 +128,9 @@ class Images:
             await self._forget(account, key)
         return written
 
-    async def _forget(self, account: str, key: str) -> None:
+    async def _forget(self, account: str, key: str, kept: Kept | None = None) -> None:
         """No record names it any more, or ever did: what cannot be removed now is only left over."""
         try:
-            await self._gallery.remove(account, key)
+            await self._gallery.remove(account, key, kept)
         except StorageUnavailable as error:
             logger.warning("the picture of image %s is left over: %s", key, error)

@@ -96,8 +96,10 @@ def media_router(rooms: Sequence[Room]) -> APIRouter:
         if not_modified(request.headers.get("if-none-match"), tag):
             return Response(status_code=304, headers=headers)
         data = await room.gallery.show(account, image.key, kept, size)
-        if data is None:
-            raise _unknown(image_id)
+        if data is None:  # gone, or replaced meanwhile
+            if (await _find(rooms, image_id)).image.version == image.version:
+                raise _unknown(image_id)
+            return await get_picture(request, image_id)
         return Response(data, headers=headers, media_type=FORMATS[kept.format].media_type)
 
     return router

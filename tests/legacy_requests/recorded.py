@@ -5,7 +5,7 @@ A file is a story, told line by line in order, each a JSON object:
 - `rule`: what of the specification it shows;
 - `method`, `path` (behind the base, without `/dev`), and `json`, `form`, `multipart` or `raw` (of a `type`) as the
   body; `as` is who asks: "owner" (unless said otherwise), "other" (another brand), "nobody", "wrong" (a key of
-  another brand); `times`: so often, one after the other;
+  another brand); `times`: so often, one after the other. In multipart "<png 40x20>" is such a picture, as a file;
 - `status`, and `body` as far as there is one. In it "<any>" stands for anything, "<text>", "<time>", "<integer>"
   and "<number>" for one of these, and "<name = ...>" keeps what stands there for "{name}" further on. An object
   with "..." in it may have more members.
@@ -25,11 +25,14 @@ from typing import Any, Final
 import httpx
 import orjson
 
+from tests.support.pictures import picture
+
 HERE: Final = Path(__file__).parent
 _NAMED: Final = re.compile(r"\{([^{}]+)\}")
 _KEPT: Final = re.compile(r"<(\w+) = (.*)>")
 _AHEAD: Final = re.compile(r"in (-?\d+)([mh])")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+_PICTURE: Final = re.compile(r"<(\w+) (\d+)x(\d+)>")
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {"<text>": str, "<integer>": int, "<number>": (int, float)}
 
 
@@ -126,6 +129,13 @@ class Told:
             assert found == self.filled(expected), f"{where}: {found!r} is not {self.filled(expected)!r}"
 
 
+def _part(text: str) -> tuple[str | None, str | bytes]:
+    """Of a multipart form."""
+    if (drawn := _PICTURE.fullmatch(text)) is None:
+        return None, text
+    return f"picture.{drawn[1]}", picture(drawn[1], int(drawn[2]), int(drawn[3]))
+
+
 def _body(told: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
     """What httpx is told of a request's headers and body."""
     sent: dict[str, Any] = {"headers": headers}
@@ -134,7 +144,7 @@ def _body(told: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
     elif "form" in told:
         sent["data"] = told["form"]
     elif "multipart" in told:
-        sent["files"] = [(name, (None, text)) for name, text in told["multipart"].items()]
+        sent["files"] = [(name, _part(text)) for name, text in told["multipart"].items()]
     elif "raw" in told:
         sent |= {"content": told["raw"], "headers": headers | {"content-type": told["type"]}}
     return sent

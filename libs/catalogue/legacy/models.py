@@ -96,3 +96,74 @@ class LegacyParticipant(BaseModel):
 class LegacyParticipants(BaseModel):
     participants: list[LegacyParticipant]
     next: str | None = Field(None, description="Absent at the end.")
+
+
+class LegacyFeedHead(BaseModel):
+    page_key: str
+    feed_key: str
+    page_number: int = Field(description="From 1.")
+    created: str
+    updated: str
+
+
+class LegacyFirstPage(LegacyFeedHead):
+    articles: list[dict[str, Any]] = Field(description="Article read shapes, each with its `feed_item_id`.")
+
+
+class LegacyFeedEntry(BaseModel):
+    feed_item_id: str
+    article: dict[str, Any]
+
+
+class LegacyFeedPage(LegacyFeedHead):
+    """A page of a feed."""
+
+    next_page_key: str | None
+    previous_page_key: str | None
+    items: list[LegacyFeedEntry]
+
+
+class LegacyFeedItem(LegacyFeedPage):
+    """The page of a new item."""
+
+    feed_item_id: str = Field(description="The new item's.")
+
+
+class LegacyFeed(BaseModel):
+    """The article feed read shape."""
+
+    feed_key: str
+    title: str | None
+    is_followable: bool
+    is_push_enabled: bool
+    divider_height: int | None
+    header_article: dict[str, Any] | None
+    footer_article: dict[str, Any] | None
+    total_pages: int
+    total_count: int
+    first_page: LegacyFirstPage
+    app_keys: list[str]
+    sups: list[Any]
+    style: dict[str, Any]
+    custom_data: dict[str, Any]
+    created: str
+    updated: str
+
+
+class LegacyFeeds(BaseModel):
+    articlefeeds: list[LegacyFeed]
+    next: str | None = Field(None, description="Absent at the end.")
+
+
+class LegacyImageRecord(BaseModel):
+    """The image read shape."""
+
+    image_id: str
+    title: str | None
+    image_text: str | None
+    brand: Brand
+    ratio: float = Field(description="Width divided by height.")
+    is_icon: bool
+    public_use: bool
+    tags: list[str]
+    created: str

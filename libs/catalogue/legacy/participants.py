@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from libs.catalogue.legacy.fields import Field, Translator
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.participant import Participant
+from libs.catalogue.sharing import OwnerReader, find_usable
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
 from libs.tally.figures import Figures
@@ -15,7 +16,7 @@ Totals = Mapping[str, Figures] | None
 """Figures by participant that appears in results, "" for the contest; None while the caller may not see them:
 counts are null then."""
 Images = Mapping[str, Mapping[str, Any]]
-"""Image records by key, as far as there are any."""
+"""Image records by key, as far as there are any, each with its `account`."""
 
 FIELDS: Final = (
     Field("title", "title"),
@@ -30,17 +31,11 @@ PARTICIPANT: Final = Translator(Participant, FIELDS)
 PARTICIPANT_PARAMETERS: Final = PARTICIPANT.parameters
 
 
-class RecordReader(Protocol):
-    """What is needed of the catalogue's views."""
-
-    async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
-
-
-async def images_of(reader: RecordReader, account: str, *records: Stored) -> Images:
-    """The images that contests and participants of the account refer to."""
+async def images_of(reader: OwnerReader, account: str, *records: Stored) -> Images:
+    """The images that contests and participants of the account refer to: its own, and others' for public use."""
     keys = sorted({key for stored in records for key in _image_keys(stored)})
-    found = await asyncio.gather(*(reader.get(account, IMAGES.name, key) for key in keys))
-    return {stored.key: IMAGES.show(stored) for stored in found if stored is not None}
+    found = await asyncio.gather(*(find_usable(reader, IMAGES, account, key) for key in keys))
+    return {stored.key: IMAGES.show(stored) | {"account": owner} for owner, stored in filter(None, found)}
 
 
 def participant_read(account: str, stored: Stored, totals: Totals, images: Images) -> dict[str, Any]:
@@ -84,7 +79,7 @@ def image_read(key: str | None, account: str, images: Images) -> dict[str, Any] 
     record = images.get(key, {})
     return {
         "image_id": key,
-        "brand": brand_of(account),
+        "brand": brand_of(record.get("account", account)),
         "title": record.get("title"),
         "story": record.get("image_text"),
         "ratio": record.get("ratio"),

@@ -1,7 +1,7 @@
 """Records of one resource, written by legacy parameters and refused in legacy's words."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from libs.catalogue.engine import Engine
@@ -53,9 +53,18 @@ class LegacyRecords:
         async with self._in_legacy_words(self._row, key):
             return await self._engine.change(self._row, account, key, change)
 
+    async def amend(self, account: str, key: str, change: Callable[[Document], Document]) -> Stored:
+        """As `Engine.amend`."""
+        async with self.in_legacy_words(key):
+            return await self._engine.amend(self._row, account, key, change)
+
     async def delete(self, account: str, key: str) -> None:
         async with self._in_legacy_words(self._row, key):
             await self._engine.delete(self._row, account, key)
+
+    def in_legacy_words(self, key: str = "") -> AbstractAsyncContextManager[None]:
+        """Whatever else is done about one record, in the same words."""
+        return self._in_legacy_words(self._row, key)
 
     def _above(self) -> Resource:
         """Whose records these belong to, if to any."""

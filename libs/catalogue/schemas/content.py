@@ -1,6 +1,6 @@
 """Articles, feeds and surveys."""
 
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -51,7 +51,10 @@ class InnerNavigation(Members):
 
 
 class Feed(Record):
-    """A list of articles."""
+    """A list of articles. The server keeps its `pages` (`feedpages.py`)."""
+
+    owned: ClassVar[frozenset[str]] = frozenset({"pages"})
+    ignored: ClassVar[frozenset[str]] = Record.ignored | owned
 
     title: Title = None
     divider_height: int | None = Field(None, description="Height of the lines between articles.")
@@ -63,6 +66,13 @@ class Feed(Record):
     inner_navigation: InnerNavigation = Field(
         default_factory=InnerNavigation, description="The navigation inside the feed."
     )
+    is_followable: bool = Field(False, description="Legacy.")
+    is_push_enabled: bool = Field(False, description="Legacy.")
+    header_article_key: str | None = Field(None, description="Legacy: key of the article above the others.")
+    footer_article_key: str | None = Field(None, description="Legacy: key of the article below the others.")
+    topic_key: str | None = Field(None, description="Legacy.")
+    app_keys: list[str] = Field([], description="Legacy.")
+    sups: Items = Field([], description="Legacy; free-form.")
 
 
 class SurveySettings(Members):

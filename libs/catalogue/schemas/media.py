@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from libs.catalogue.schemas.base import CustomData, Description, Members, Record, ServerTime, Title
+from libs.catalogue.schemas.base import CustomData, Description, Members, Record, ServerTime, Tags, Title
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
 MediaType = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$", max_length=255)]
@@ -75,3 +75,7 @@ class Image(Record):
     title: Title = None
     access: PublicAccess = Field(default_factory=PublicAccess, description="Public, unless said otherwise.")
     custom_data: CustomData = Field({})
+    image_text: str | None = Field(None, description="Legacy: a longer text.")
+    public_use: bool = Field(False, description="Legacy: records of other accounts may refer to it.")
+    is_icon: bool = Field(False, description="Legacy: an icon, and a png; settled when it is made.")
+    tags: Tags = Field([])

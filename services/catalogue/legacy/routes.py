@@ -6,9 +6,13 @@ from typing import Final
 from fastapi import APIRouter
 
 from services.catalogue.legacy.contests import add_contests
+from services.catalogue.legacy.images import add_images
 from services.catalogue.legacy.routing import LegacyRoutes, LegacyWorld
 
-RESOURCES: Final[tuple[Callable[[LegacyRoutes, LegacyWorld], None], ...]] = (add_contests,)
+RESOURCES: Final[tuple[Callable[[LegacyRoutes, LegacyWorld], None], ...]] = (
+    add_contests,
+    add_images,
+)
 
 
 def legacy_router(world: LegacyWorld) -> APIRouter:

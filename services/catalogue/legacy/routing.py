@@ -1,7 +1,7 @@
 """How a resource's legacy handlers become routes: one call a route, in each of the two worlds."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -17,6 +17,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator, headers_of, require
 from libs.web.openapi import COMPONENT, LEGACY_ANSWERS, needs, parameter
 from libs.web.service import Complete
+from services.catalogue.images import Images
 from services.catalogue.legacy.forms import FORMS, read_parameters
 
 GONE: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "Deleted."}}
@@ -35,6 +36,8 @@ class LegacyWorld:
     views: CatalogueViews
     now: Callable[[], int]
     completes: Mapping[str, Complete]
+    images: Images
+    image_max_bytes: int
 
     def records(self, row: Resource, translator: Translator) -> LegacyRecords:
         return LegacyRecords(self.engine, self.views, row, translator)
@@ -85,10 +88,14 @@ class LegacyRoutes:
         handler: Handler,
         *,
         parameters: Mapping[str, JsonSchema] | None = None,
+        kinds: Sequence[str] = ("application/json", *FORMS),
         query: Mapping[str, JsonSchema] | None = None,
         model: type | None = None,
     ) -> None:
-        """GET needs content:read, all else content:write. `model` is the answer's shape, for the documentation."""
+        """GET needs content:read, all else content:write.
+
+        `kinds` are the media types of the body and `model` is the answer's shape, for the documentation.
+        """
 
         permission = "content:read" if method == "GET" else "content:write"
 
@@ -105,7 +112,7 @@ class LegacyRoutes:
         asked += [parameter(each, "query", "", schema) for each, schema in (query or {}).items()]
         extra: dict[str, Any] = needs(permission) | {"parameters": asked}
         if parameters is not None:
-            extra["requestBody"] = _body(name, parameters)
+            extra["requestBody"] = _body(name, parameters, kinds)
         documented = path.removeprefix("/dev")
         self.router.add_api_route(
             self._base + path,
@@ -124,7 +131,7 @@ class LegacyRoutes:
         self.router.add_api_route(self._base + other, endpoint, methods=[method], include_in_schema=False)
 
 
-def _body(name: str, parameters: Mapping[str, JsonSchema]) -> JsonSchema:
+def _body(name: str, parameters: Mapping[str, JsonSchema], kinds: Sequence[str]) -> JsonSchema:
     component = f"schemas/legacy.{name.rpartition('_')[2]}"
     schema = {"schema": {COMPONENT: component, "type": "object", "properties": dict(parameters)}}
-    return {"content": dict.fromkeys(("application/json", *FORMS), schema)}
+    return {"content": dict.fromkeys(kinds, schema)}

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-import uuid
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -15,99 +12,30 @@ import orjson
 import pytest
 
 from libs.catalogue.engine import Engine
-from libs.catalogue.keys import PERMISSIONS, issue_key
 from libs.catalogue.resources import IMAGES, RESOURCES
 from libs.catalogue.writing import Request, Writer
-from libs.contracts.topics import test_world as namespace_of_tests
 from libs.kafka.errors import AppendUnknown
 from libs.media.fetching import Fetcher
-from libs.media.gallery import Gallery, Kept
+from libs.media.gallery import Kept
 from libs.media.pictures import shrunk
-from libs.storage.store import Store, open_store, world_files
+from libs.storage.store import world_files
 from libs.tally.errors import ViewsUnavailable
-from libs.web.asgi import Front
-from libs.web.service import build_app
-from services.catalogue.app import TITLE, open_surface
 from services.catalogue.images import Images
-from services.catalogue.settings import Settings
 from services.operations.stack.servers import Servers
-from tests.support.catalogue import Catalogue, open_catalogue
+from tests.services.catalogue.conftest import MAX_BYTES, Place
+from tests.support.catalogue import open_catalogue
 from tests.support.eventually import eventually
 from tests.support.pictures import bomb, encoded, halves, is_red, opened, picture
 from tests.support.voting import code
-from tests.support.web_host import WebHost, open_host
+from tests.support.web_host import WebHost
 
-MAX_BYTES = 100_000
 NO_FETCHER = Fetcher(httpx.AsyncClient(), 0, 0)
-
-
-class Place:
-    """The catalogue's service over both worlds and an object store."""
-
-    def __init__(self, front: Front, worlds: dict[str, Catalogue], store: Store) -> None:
-        self.front = front
-        self.worlds = worlds
-        self.store = store
-        self._workers = ThreadPoolExecutor(1)
-
-    async def names(self, key: str = "", world: str = "production") -> list[str]:
-        """What lies in the object store of an image, without what all have in common."""
-        prefix = f"{world_files(self.worlds[world].namespace)}images"
-        return [name.rsplit("/", 1)[1] for name in await self.store.names(prefix) if f"/{key}/" in name]
-
-    @asynccontextmanager
-    async def client(
-        self, *permissions: str, account: str = "", world: str = "production"
-    ) -> AsyncIterator[httpx.AsyncClient]:
-        account = account or f"account-{uuid.uuid4().hex[:8]}"
-        issued = await issue_key(self.worlds[world].writer, account, permissions or PERMISSIONS)
-        async with self.anybody() as client:
-            client.headers["authorization"] = f"Bearer {issued.api_key}"
-            client.headers["x-account"] = account
-            yield client
-
-    def gallery(self, world: str) -> Gallery:
-        return Gallery(self.store, self.worlds[world].namespace, self._workers, max_pixels=1_000_000)
-
-    def anybody(self) -> httpx.AsyncClient:
-        transport = httpx.ASGITransport(self.front, raise_app_exceptions=False)
-        return httpx.AsyncClient(transport=transport, base_url="http://catalogue", timeout=30)
-
-
-@pytest.fixture(scope="module")
-async def place(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
-    addresses, storage = servers.addresses, str(tmp_path_factory.mktemp("objects"))
-    namespace = f"t{uuid.uuid4().hex[:8]}"
-    settings = Settings(
-        kafka_bootstrap_servers=addresses.kafka,
-        valkey_url=addresses.valkey,
-        namespace=namespace,
-        storage_url=storage,
-        image_max_bytes=MAX_BYTES,
-        image_max_pixels=5_000_000,
-        fetch_allow="127.0.0.1",
-    )
-    async with (
-        open_catalogue(addresses.kafka, addresses.valkey, namespace) as production,
-        open_catalogue(addresses.kafka, addresses.valkey, namespace_of_tests(namespace)) as test,
-        production.folding(),
-        test.folding(),
-        open_surface(settings) as surface,
-    ):
-        front = Front(build_app(TITLE, [surface]))
-        yield Place(front, {"production": production, "test": test}, open_store(storage))
 
 
 @pytest.fixture
 async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
     async with place.client() as client:
         yield client
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[WebHost]:
-    async with open_host() as host:
-        yield host
 
 
 async def upload(
@@ -145,7 +73,8 @@ async def test_an_image_from_its_upload_to_its_end(
     image = made.json()
     assert image == image | {"title": "summer", "format": name, "ratio": 1.5, "custom_data": {}}
     assert image["access"] == {"access": "public", "updated": image["created"]}
-    assert set(image) == {"key", "title", "format", "ratio", "created", "updated", "access", "custom_data"}
+    members = {"key", "title", "format", "ratio", "created", "updated", "access", "custom_data"}
+    assert set(image) == members | {"image_text", "public_use", "is_icon", "tags"}
     where = made.headers["location"]
     assert where == f"/images/{image['key']}"
     read = await client.get(where)
@@ -177,7 +106,7 @@ async def test_what_is_said_of_an_image_comes_with_its_upload(client: httpx.Asyn
 @pytest.mark.parametrize(
     ("parts", "pointer"),
     [
-        ({"tags": ["a"]}, "/tags"),
+        ({"thumbnail": ["a"]}, "/thumbnail"),
         ({"picture": {}}, "/picture"),
         ({"access": {"access": "secret"}}, "/access/access"),
         ({"access": "private"}, "/access"),

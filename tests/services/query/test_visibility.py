@@ -152,6 +152,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/files/{file_key}/content": "what the account uploaded",
     "/images/{image_key}": "a record",
     "/media/image/{image_id}": "a picture",
+    "/legacy/images/{image_id}": "a record",
     "/timeslots/{timeslot_key}": "a record",
 } | {
     path: "records of a resource that knows nothing of votes"

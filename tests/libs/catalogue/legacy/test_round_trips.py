@@ -9,10 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libs.catalogue.legacy.contests import CONTEST
+from libs.catalogue.legacy.feeds import FEED
 from libs.catalogue.legacy.fields import Translator
+from libs.catalogue.legacy.images import IMAGE
 from libs.catalogue.legacy.participants import PARTICIPANT
 from libs.catalogue.schemas.base import Record
+from libs.catalogue.schemas.content import Feed
 from libs.catalogue.schemas.contest import Contest
+from libs.catalogue.schemas.media import Image
 from libs.catalogue.schemas.participant import Participant
 from tests.libs.catalogue.legacy.round_trips import bodies, documents, sent_back, shown, without
 
@@ -22,7 +26,12 @@ class Case(NamedTuple):
     schema: type[Record]
 
 
-CASES = {"contests": Case(CONTEST, Contest), "participants": Case(PARTICIPANT, Participant)}
+CASES = {
+    "contests": Case(CONTEST, Contest),
+    "participants": Case(PARTICIPANT, Participant),
+    "feeds": Case(FEED, Feed),
+    "images": Case(IMAGE, Image),
+}
 """Every resource that both generations write."""
 
 every_resource = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

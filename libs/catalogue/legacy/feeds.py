@@ -1,0 +1,109 @@
+"""Article feeds in the legacy generation, and their pages, which the current one does not know."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from libs.catalogue.feedpages import Page, Pages
+from libs.catalogue.legacy.fields import Field, Translator
+from libs.catalogue.schemas.content import Feed
+from libs.catalogue.table import Document
+from libs.contracts.catalogue import Stored
+from libs.tally.errors import NotFound, timestamp
+
+FIELDS: Final = (
+    Field("title", "title"),
+    Field("is_followable", "is_followable", "legacy only"),
+    Field("is_push_enabled", "is_push_enabled", "legacy only"),
+    Field("divider_height", "divider_height"),
+    Field(
+        "header_article_key",
+        "header_article_key",
+        "legacy only: `header` is free-form; reads show the article itself",
+        reads=False,
+        names_record=True,
+    ),
+    Field("footer_article_key", "footer_article_key", "as header_article_key", reads=False, names_record=True),
+    Field("topic_key", "topic_key", "legacy only, and not read", reads=False),
+    Field("app_keys", "app_keys", "legacy only, and not written", writes=False),
+    Field("sups", "sups", "as app_keys", writes=False),
+    Field("style", "style"),
+    Field("custom_data", "custom_data"),
+)
+
+_KEY: Final = re.compile(r"([^~]+)~([1-9][0-9]{0,14})")
+
+FEED: Final = Translator(Feed, FIELDS)
+
+Articles = Mapping[str, Mapping[str, Any]]
+"""Article read shapes by key, as far as there are any."""
+
+
+def key_of(feed: str, number: int) -> str:
+    """The key of a feed's page, or the id of its item."""
+    return f"{feed}~{number}"
+
+
+def parted(key: str, name: str) -> tuple[str, int]:
+    """The feed that `key_of` made a key of, and the number there. Raises `NotFound`, saying that `name` is not."""
+    match = _KEY.fullmatch(key)
+    if match is None:
+        raise NotFound(f"{name} not found")
+    return match[1], int(match[2])
+
+
+def article_keys(feed: Feed, *pages: Page) -> set[str]:
+    """The articles that a feed's read shape embeds, with these of its pages."""
+    named = {feed.header_article_key, feed.footer_article_key}
+    return {key for key in named if key} | {item.article for page in pages for item in page.items}
+
+
+def feed_read(stored: Stored, pages: Pages, articles: Articles) -> Document:
+    """The feed read shape; `articles` are those of its first page, header and footer."""
+    record, first = Feed.model_validate(stored.document), pages.pages[0]
+    shown = [
+        {"feed_item_id": item["feed_item_id"]} | item["article"] for item in _items(stored.key, first, articles)
+    ]
+    return (
+        {"feed_key": stored.key}
+        | FEED.read(record)
+        | {
+            "header_article": articles.get(record.header_article_key or ""),
+            "footer_article": articles.get(record.footer_article_key or ""),
+            "total_pages": len(pages.pages),
+            "total_count": len(pages.items),
+            "first_page": _head(stored.key, pages, 0) | {"articles": shown},
+            "created": timestamp(stored.created),
+            "updated": timestamp(stored.updated),
+        }
+    )
+
+
+def page_read(feed: str, pages: Pages, index: int, articles: Articles) -> Document:
+    """A page of a feed, with its neighbours."""
+    around = {"next_page_key": index + 1, "previous_page_key": index - 1}
+    keys = {
+        name: key_of(feed, pages.pages[place].number) if 0 <= place < len(pages.pages) else None
+        for name, place in around.items()
+    }
+    return _head(feed, pages, index) | keys | {"items": _items(feed, pages.pages[index], articles)}
+
+
+def _head(feed: str, pages: Pages, index: int) -> Document:
+    page = pages.pages[index]
+    return {
+        "page_key": key_of(feed, page.number),
+        "feed_key": feed,
+        "page_number": index + 1,
+        "created": timestamp(page.created),
+        "updated": timestamp(page.updated),
+    }
+
+
+def _items(feed: str, page: Page, articles: Articles) -> list[Document]:
+    """One whose article was deleted a moment ago is passed over."""
+    return [
+        {"feed_item_id": key_of(feed, item.number), "article": articles[item.article]}
+        for item in page.items
+        if item.article in articles
+    ]

@@ -1,0 +1,40 @@
+"""Images in the legacy generation."""
+
+from typing import Final
+
+from libs.catalogue.legacy.fields import Field, JsonSchema, Translator
+from libs.catalogue.legacy.participants import brand_of
+from libs.catalogue.resources import IMAGES
+from libs.catalogue.schemas.media import Image
+from libs.catalogue.table import Document
+from libs.contracts.catalogue import Stored
+from libs.tally.errors import timestamp
+
+FIELDS: Final = (
+    Field("title", "title"),
+    Field("image_text", "image_text", "legacy only"),
+    Field("public_use", "public_use", "legacy only; `access` says who may see the picture, this who may use it"),
+    Field("is_icon", "is_icon", "legacy only; refused in an update"),
+    Field("tags", "tags", "read alone", writes=False),
+)
+
+OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
+    "url": {
+        "type": "string",
+        "description": "Where to fetch the picture: http or https; spaces as %20, no backslashes.",
+    },
+    "src": {"type": "string", "format": "binary", "description": "The picture: jpg or png. Not on update."},
+}
+
+IMAGE: Final = Translator(Image, FIELDS, OWN_PARAMETERS)
+
+
+def image_record_read(account: str, stored: Stored) -> Document:
+    """The image read shape; `account` is whose it is."""
+    shown = IMAGES.show(stored)
+    return {
+        "image_id": stored.key,
+        "brand": brand_of(account),
+        "ratio": shown["ratio"],
+        "created": timestamp(stored.created),
+    } | IMAGE.read(Image.model_validate(stored.document))

@@ -1,0 +1,48 @@
+"""Records that their account shares with all others, such as images for public use."""
+
+from collections.abc import Collection
+from typing import Protocol
+
+from libs.catalogue.refusals import Refs
+from libs.catalogue.table import Resource, Table
+from libs.contracts.catalogue import Ref, Stored
+
+
+class OwnerReader(Protocol):
+    """What is needed of the catalogue's views."""
+
+    async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
+
+    async def find_owner(self, resource: str, key: str) -> str | None: ...
+
+
+async def find_shared(views: OwnerReader, row: Resource, key: str) -> tuple[str, Stored] | None:
+    """A record that its account shares, and whose it is."""
+    owner = None if row.shared is None else await views.find_owner(row.name, key)
+    stored = None if owner is None else await views.get(owner, row.name, key)
+    if owner is None or stored is None or row.shared is None or not row.shared(stored.document):
+        return None
+    return owner, stored
+
+
+async def find_usable(views: OwnerReader, row: Resource, account: str, key: str) -> tuple[str, Stored] | None:
+    """The account's own record, or one that another shares, and whose it is."""
+    own = await views.get(account, row.name, key)
+    return (account, own) if own is not None else await find_shared(views, row, key)
+
+
+async def without_shared(
+    views: OwnerReader, table: Table, account: str, refs: Refs, held: Collection[Ref]
+) -> Refs:
+    """The references of an account's record, without those to what another account shares.
+
+    What is shared no longer may still be referred to by whoever `held` it already.
+    """
+
+    async def is_shared(ref: Ref) -> bool:
+        row = table.get(ref[0])
+        if row is None or row.shared is None or await views.get(account, *ref) is not None:
+            return False
+        return ref in held or await find_shared(views, row, ref[1]) is not None
+
+    return {where: ref for where, ref in refs.items() if not await is_shared(ref)}

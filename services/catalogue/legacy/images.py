@@ -1,0 +1,104 @@
+"""Images as the legacy generation makes, reads, changes and deletes them; `media_routes` shows their pictures."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import IO, Any, Final
+
+from starlette.datastructures import UploadFile
+
+from libs.catalogue.legacy.images import IMAGE, image_record_read
+from libs.catalogue.legacy.models import LegacyImageRecord
+from libs.catalogue.legacy.refusals import not_there
+from libs.catalogue.resources import IMAGES
+from libs.catalogue.sharing import find_usable
+from libs.catalogue.table import Document
+from libs.catalogue.writing import Request
+from libs.contracts.catalogue import Stored
+from libs.contracts.problems import Problem, ValidationFailed
+from services.catalogue.image_forms import open_form
+from services.catalogue.images import Part
+from services.catalogue.legacy.forms import FORMS, from_form
+from services.catalogue.legacy.routing import Call, LegacyRoutes, LegacyWorld
+
+FORMATS: Final = ("jpg", "png")
+MOST_FIELDS: Final = 100
+"""Unknown ones are passed over, so there may be more than parameters."""
+
+
+def add_images(routes: LegacyRoutes, world: LegacyWorld) -> None:
+    handlers = _Images(world)
+    one = "/images/{image_id}"
+    form: dict[str, Any] = {"parameters": IMAGE.parameters, "kinds": FORMS, "model": LegacyImageRecord}
+    routes.add("GET", one, handlers.get_image, model=LegacyImageRecord)
+    routes.add("POST", "/images", handlers.create_image, **form)
+    routes.add("POST", one, handlers.update_image, **form)
+    routes.add("DELETE", one, handlers.delete_image)
+
+
+class _Images:
+    def __init__(self, world: LegacyWorld) -> None:
+        self._world = world
+        self._images = world.images
+        self._records = world.records(IMAGES, IMAGE)
+
+    async def get_image(self, call: Call) -> Document:
+        """An image of the brand, or one of another's that is for public use."""
+        found = await find_usable(self._world.views, IMAGES, call.account, call.path("image_id"))
+        if found is None:
+            raise await not_there(self._world.views, IMAGES, call.path("image_id"))
+        return image_record_read(*found)
+
+    async def create_image(self, call: Call) -> Document:
+        """A form, not JSON, with the picture as `src` or its address as `url`: jpg or png, an icon png."""
+        async with self._form(call) as (body, file), self._records.in_legacy_words():
+            url, document, request = _url(body), IMAGE.written(body, None), Request.once()
+            if (url is None) == (file is None):
+                raise ValidationFailed([Problem("/src", "must be there, or else url, and not both")])
+            if url is not None:
+                made = await self._images.fetch(call.account, url, document, request, FORMATS)
+            else:
+                assert file is not None
+                made = await self._images.upload(call.account, file, document, request, Part("/src", FORMATS))
+        return image_record_read(call.account, made.stored)
+
+    async def update_image(self, call: Call) -> Document:
+        """A form, not JSON. A `url` replaces the picture; `src` and `is_icon` are refused."""
+        key = call.path("image_id")
+        await self._records.get(call.account, key)
+        async with self._form(call) as (body, file), self._records.in_legacy_words(key):
+            if file is not None or "is_icon" in body:
+                name = "src" if file is not None else "is_icon"
+                raise ValidationFailed([Problem(f"/{name}", "is not available on update")])
+            stored = await self._changed(call.account, key, body)
+        return image_record_read(call.account, stored)
+
+    async def delete_image(self, call: Call) -> None:
+        """The image and its picture, unless a record of the brand refers to it."""
+        key = call.path("image_id")
+        async with self._records.in_legacy_words(key):
+            await self._images.delete(call.account, key, None)
+
+    async def _changed(self, account: str, key: str, body: Document) -> Stored:
+        def change(before: Document) -> Document:
+            return IMAGE.written(body, before)
+
+        if (url := _url(body)) is not None:
+            return await self._images.replace(account, key, url, change, FORMATS)
+        return await self._world.engine.change(IMAGES, account, key, change)
+
+    @asynccontextmanager
+    async def _form(self, call: Call) -> AsyncIterator[tuple[Document, IO[bytes] | None]]:
+        """What the form says of the parameters, and its file."""
+        async with open_form(call.request, self._world.image_max_bytes, FORMS, MOST_FIELDS) as form:
+            texts = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+            file = form.get("src")
+            body = from_form(texts, IMAGE.parameters)
+            yield body, file.file if isinstance(file, UploadFile) else None
+
+
+def _url(body: Document) -> str | None:
+    """Raises `ValidationFailed` for a picture that is no file."""
+    if body.get("src"):
+        raise ValidationFailed([Problem("/src", "must be a part with a filename")])
+    url: str | None = body.get("url") or None
+    return url

@@ -1,0 +1,88 @@
+"""The catalogue's service over both worlds and an object store, once for a module's tests."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.contracts.topics import test_world as namespace_of_tests
+from libs.media.gallery import Gallery
+from libs.storage.store import Store, open_store, world_files
+from libs.web.asgi import Front
+from libs.web.service import build_app
+from services.catalogue.app import TITLE, open_surface
+from services.catalogue.settings import Settings
+from services.operations.stack.servers import Servers
+from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.web_host import WebHost, open_host
+
+MAX_BYTES = 100_000
+
+
+class Place:
+    """The catalogue's service over both worlds and an object store."""
+
+    def __init__(self, front: Front, worlds: dict[str, Catalogue], store: Store) -> None:
+        self.front = front
+        self.worlds = worlds
+        self.store = store
+        self._workers = ThreadPoolExecutor(1)
+
+    async def names(self, key: str = "", world: str = "production") -> list[str]:
+        """What lies in the object store of an image, without what all have in common."""
+        prefix = f"{world_files(self.worlds[world].namespace)}images"
+        return [name.rsplit("/", 1)[1] for name in await self.store.names(prefix) if f"/{key}/" in name]
+
+    @asynccontextmanager
+    async def client(
+        self, *permissions: str, account: str = "", world: str = "production"
+    ) -> AsyncIterator[httpx.AsyncClient]:
+        account = account or f"account-{uuid.uuid4().hex[:8]}"
+        issued = await issue_key(self.worlds[world].writer, account, permissions or PERMISSIONS)
+        async with self.anybody() as client:
+            client.headers["authorization"] = f"Bearer {issued.api_key}"
+            client.headers["x-account"] = account
+            yield client
+
+    def gallery(self, world: str) -> Gallery:
+        return Gallery(self.store, self.worlds[world].namespace, self._workers, max_pixels=1_000_000)
+
+    def anybody(self) -> httpx.AsyncClient:
+        transport = httpx.ASGITransport(self.front, raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://catalogue", timeout=30)
+
+
+@pytest.fixture(scope="module")
+async def place(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    addresses, storage = servers.addresses, str(tmp_path_factory.mktemp("objects"))
+    namespace = f"t{uuid.uuid4().hex[:8]}"
+    settings = Settings(
+        kafka_bootstrap_servers=addresses.kafka,
+        valkey_url=addresses.valkey,
+        namespace=namespace,
+        storage_url=storage,
+        image_max_bytes=MAX_BYTES,
+        image_max_pixels=5_000_000,
+        fetch_allow="127.0.0.1",
+    )
+    async with (
+        open_catalogue(addresses.kafka, addresses.valkey, namespace) as production,
+        open_catalogue(addresses.kafka, addresses.valkey, namespace_of_tests(namespace)) as test,
+        production.folding(),
+        test.folding(),
+        open_surface(settings) as surface,
+    ):
+        front = Front(build_app(TITLE, [surface]))
+        yield Place(front, {"production": production, "test": test}, open_store(storage))
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[WebHost]:
+    async with open_host() as host:
+        yield host

@@ -1,0 +1,190 @@
+"""Legacy images: fetched, replaced, and used by other brands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from libs.media.gallery import Gallery, Kept
+from tests.services.catalogue.conftest import MAX_BYTES, Place
+from tests.support.pictures import opened, picture
+from tests.support.voting import code
+from tests.support.web_host import WebHost
+
+
+@asynccontextmanager
+async def legacy_client(place: Place, world: str = "production") -> AsyncIterator[httpx.AsyncClient]:
+    """Speaks to both generations, as one account."""
+    async with place.client(world=world) as client:
+        client.headers["service-brand"] = client.headers["x-account"]
+        client.headers["service-key"] = client.headers["authorization"].removeprefix("Bearer ")
+        yield client
+
+
+@pytest.fixture
+async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
+    async with legacy_client(place) as client:
+        yield client
+
+
+@pytest.fixture
+async def other(place: Place) -> AsyncIterator[httpx.AsyncClient]:
+    async with legacy_client(place) as client:
+        yield client
+
+
+async def made(client: httpx.AsyncClient, base: str = "/legacy", **form: str) -> dict[str, Any]:
+    """An image of a picture of its own, unless the form names a `url`."""
+    files = None if "url" in form else {"src": ("a.png", picture())}
+    answer = await client.post(f"{base}/images", data=form, files=files)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def refused(answer: httpx.Response, name: str = "validation_failed") -> bool:
+    return answer.status_code == 400 and answer.json()["error"]["code"] == name
+
+
+@pytest.mark.parametrize(("base", "world"), [("/legacy", "production"), ("/legacy-test", "test")])
+async def test_a_picture_is_fetched_and_replaced_by_its_address(
+    place: Place, host: WebHost, base: str, world: str
+) -> None:
+    host.say("/main%20stage.png", picture("png", 40, 20))
+    host.say("/second.jpg", picture("jpg", 20, 80))
+    async with legacy_client(place, world) as client, place.anybody() as anybody:
+        image = await made(client, base, url=host.url("/main%20stage.png"), title="Stage")
+        key = image["image_id"]
+        assert (image["title"], image["ratio"]) == ("Stage", 2.0)
+        first = await anybody.get(f"/media/image/{key}")
+        changed = await client.post(f"{base}/images/{key}", data={"url": host.url("/second.jpg")})
+        assert changed.json() == image | {"ratio": 0.25}
+        assert (await client.get(f"{base}/images/{key}")).json() == changed.json()
+        second = await anybody.get(f"/media/image/{key}", headers={"If-None-Match": first.headers["etag"]})
+        assert (second.status_code, second.headers["content-type"]) == (200, "image/jpeg")
+        assert opened(second.content).size == (20, 80)
+        assert await place.names(key, world) == ["original"]
+
+
+async def test_a_picture_that_is_refused_replaces_nothing(
+    place: Place, client: httpx.AsyncClient, host: WebHost
+) -> None:
+    icon = await made(client, is_icon="true")
+    path = f"/legacy/images/{icon['image_id']}"
+    host.say("/a.jpg", picture("jpg"))
+    host.say("/a.gif", picture("gif"))
+    host.say("/a.png", picture("png", 90, 30))
+    host.say("/large.png", b"x" * (MAX_BYTES + 1))
+    for form in (
+        {"url": host.url("/a.jpg")},
+        {"url": host.url("/a.gif")},
+        {"url": host.url("/nothing")},
+        {"url": host.url("/large.png")},
+        {"url": host.url("/a.png"), "public_use": "perhaps"},
+    ):
+        assert refused(await client.post(path, data=form)), form
+    assert (await client.get(path)).json() == icon
+    assert len(await place.names(icon["image_id"])) == 1
+    assert (await client.post(path, data={"url": host.url("/a.png")})).json() == icon | {"ratio": 3.0}
+
+
+async def test_updates_at_once_leave_one_picture(place: Place, client: httpx.AsyncClient, host: WebHost) -> None:
+    key = (await made(client))["image_id"]
+    urls = [host.say(f"/{width}.png", picture("png", width, 10)) for width in (20, 30, 40)]
+    answers = await asyncio.gather(*(client.post(f"/legacy/images/{key}", data={"url": url}) for url in urls))
+    assert {answer.status_code for answer in answers} == {200}
+    ratio = (await client.get(f"/legacy/images/{key}")).json()["ratio"]
+    assert await place.names(key) == ["original"]
+    assert opened((await client.get(f"/media/image/{key}")).content).size == (ratio * 10, 10)
+
+
+async def test_who_reads_a_picture_while_it_is_replaced_gets_the_new_one(
+    client: httpx.AsyncClient, host: WebHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = (await made(client))["image_id"]
+    url = host.say("/new.png", picture("png", 30, 10))
+    show = Gallery.show
+
+    async def after_an_update(gallery: Gallery, account: str, image: str, kept: Kept, size: str) -> bytes | None:
+        monkeypatch.setattr(Gallery, "show", show)
+        assert (await client.post(f"/legacy/images/{key}", data={"url": url})).status_code == 200
+        return await show(gallery, account, image, kept, size)
+
+    monkeypatch.setattr(Gallery, "show", after_an_update)
+    read = await client.get(f"/media/image/{key}")
+    assert (read.status_code, opened(read.content).size) == (200, (30, 10))
+
+
+async def test_a_picture_that_is_too_large_is_refused_and_nothing_kept(
+    place: Place, client: httpx.AsyncClient
+) -> None:
+    before = await place.names()
+    for data in (b"x" * (MAX_BYTES + 1), b"x" * (MAX_BYTES + 3_000_000)):
+        answer = await client.post("/legacy/images", files={"src": ("a.png", data)})
+        assert refused(answer, "payload_too_large")
+    form = {"public_use": "perhaps"}
+    assert refused(await client.post("/legacy/images", data=form, files={"src": ("a.png", picture())}))
+    assert await place.names() == before
+
+
+async def test_what_only_legacy_names_is_kept_by_an_upload_of_the_current_api(client: httpx.AsyncClient) -> None:
+    said = {"image_text": "At night", "public_use": "true", "is_icon": "true", "tags": '["a", "b"]'}
+    answer = await client.post("/images", files={"file": ("a.png", picture())}, data=said)
+    assert answer.status_code == 201, answer.text
+    image = (await client.get(f"/legacy/images/{answer.json()['key']}")).json()
+    assert (image["image_text"], image["public_use"], image["is_icon"]) == ("At night", True, True)
+    assert (image["title"], image["tags"]) == ("a", ["a", "b"])
+    no_icon = await client.post("/images", files={"file": ("a.jpg", picture("jpg"))}, data={"is_icon": "true"})
+    assert code(no_icon) == (422, "validation_failed")
+
+
+USERS = {
+    "contests": lambda key: ("/contests", {"image": {"key": key}}),
+    "articles": lambda key: ("/articles", {"image": {"key": key}}),
+    "surveys": lambda key: ("/surveys/one", {"image": {"key": key}}),
+    "timeslots": lambda key: ("/conventions/{convention}/timeslots", {"image": key}),
+    "participants": lambda key: ("/contests/{contest}/participants", {"image_key": key}),
+}
+
+
+@pytest.mark.parametrize("resource", USERS)
+async def test_records_of_others_refer_to_an_image_for_public_use_alone(
+    client: httpx.AsyncClient, other: httpx.AsyncClient, resource: str
+) -> None:
+    key = (await made(client))["image_id"]
+    above = {
+        "convention": (await other.post("/conventions", json={})).json()["key"],
+        "contest": (await other.post("/contests", json={})).json()["key"],
+    }
+    path, body = USERS[resource](key)
+    path = path.format(**above)
+    assert code(await other.post(path, json=body)) == (422, "validation_failed")
+    await client.post(f"/legacy/images/{key}", data={"public_use": "true"})
+    record = (await other.post(path, json=body)).json()
+    await client.post(f"/legacy/images/{key}", data={"public_use": "false"})
+    changed = await other.patch(f"/{resource}/{record['key']}", json={"title": "Changed"})
+    assert changed.status_code == 200, changed.text
+    for name in body:
+        assert changed.json()[name] == record[name]
+    assert code(await other.post(path.replace("/one", "/two"), json=body)) == (422, "validation_failed")
+    assert (await client.delete(f"/images/{key}")).status_code == 204
+    assert (await other.patch(f"/{resource}/{record['key']}", json={"title": "Again"})).status_code == 200
+
+
+async def test_an_account_s_own_image_is_held_by_what_refers_to_it(client: httpx.AsyncClient) -> None:
+    key = (await made(client, public_use="true"))["image_id"]
+    await client.post("/contests", json={"image": {"key": key}})
+    assert refused(await client.delete(f"/legacy/images/{key}"), "in_use")
+
+
+async def test_the_other_world_s_images_are_not_there(place: Place, client: httpx.AsyncClient) -> None:
+    key = (await made(client, public_use="true"))["image_id"]
+    async with legacy_client(place, "test") as tester:
+        assert refused(await tester.get(f"/legacy-test/images/{key}"), "not_found")
+        contest = await tester.post("/legacy-test/contests", json={"image_id": key})
+        assert refused(contest, "not_found")
