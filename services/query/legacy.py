@@ -3,10 +3,11 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from libs.catalogue.legacy.contests import ContestPage, contest_read
 from libs.catalogue.legacy.participants import Images, images_of, participant_read
+from libs.catalogue.legacy.records import PAGE
 from libs.catalogue.legacy.refusals import NoPermission, Owners, not_there
 from libs.catalogue.pages import ListReader, ListRequest, read_page
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
@@ -15,8 +16,6 @@ from libs.tally.errors import NotFound
 from libs.web.auth import ApiKey, Authenticator
 from services.query.snapshot import Snapshot
 from services.query.snapshots import Snapshots, now
-
-PAGE: Final = 20
 
 
 class CatalogueReads(ListReader, Owners, Protocol):

@@ -12,6 +12,7 @@ import pytest
 from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.pictures import picture
+from tests.support.purchasing import client_with
 from tests.support.voting import Api, hours_from_now
 
 
@@ -139,3 +140,15 @@ async def test_images_are_shown_where_contests_and_participants_have_them(
     assert in_use.status_code == 409
     cleared = ok(await legacy.post(f"/contests/{shape['contest_id']}", json={"image_id": ""}))
     assert cleared["image"] is None
+
+
+async def test_another_brands_image_is_not_permitted(legacy: httpx.AsyncClient, stack: Supervisor) -> None:
+    async with await client_with(stack, "stranger", "content:write") as stranger:
+        uploaded = await stranger.post("/images", files={"file": ("a.png", picture(), "image/png")})
+    key = uploaded.json()["key"]
+    made = ok(await legacy.post("/contests", json={"add_participants": [{"title": "Ann", "image_id": key}]}))
+    assert made["participants"] == []
+    for path in ("/contests", f"/contests/{made['contest_id']}"):
+        refused = await legacy.post(path, json={"image_id": key})
+        assert refused.status_code == 400
+        assert refused.json()["error"] == {"code": "forbidden", "message": "no permission to image"}
