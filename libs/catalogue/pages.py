@@ -3,6 +3,7 @@
 import base64
 import binascii
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -12,7 +13,7 @@ from libs.contracts.problems import Problem, ValidationFailed
 Order = Literal["created", "updated"]
 
 SCANNED: Final = 100
-"""Records read at once when filtering by tags."""
+"""Records read at once when filtering."""
 SCANNED_AT_MOST: Final = 2_000
 """Records that one page looks through; then it ends, perhaps short, with a token to go on from."""
 _TOKEN: Final = re.compile(r"(created|updated):([0-9]{1,16})")
@@ -36,12 +37,13 @@ class ListReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """`updated_since` (us) orders by `updated`; `tags` must all be there."""
+    """`updated_since` (us) orders by `updated`; `tags` must all be there; `fits` is asked of each record."""
 
     limit: int
     next: str | None = None
     tags: tuple[str, ...] = ()
     updated_since: int | None = None
+    fits: Callable[[Stored], bool] | None = None
 
     @property
     def order(self) -> Order:
@@ -62,7 +64,7 @@ async def read_page(reader: ListReader, account: str, resource: str, parent: str
     found: list[Stored] = []
     scanned = 0
     while True:
-        most = SCANNED if request.tags else request.limit
+        most = SCANNED if request.tags or request.fits else request.limit
         batch = await reader.page(
             account,
             resource,
@@ -74,7 +76,7 @@ async def read_page(reader: ListReader, account: str, resource: str, parent: str
         )
         for index, stored in enumerate(batch[:most]):
             before = _place(stored, request.order)
-            if _tagged(stored, request.tags):
+            if _fits(stored, request):
                 found.append(stored)
                 if len(found) == request.limit:
                     return Page(found, _token(request.order, before) if index + 1 < len(batch) else None)
@@ -89,8 +91,10 @@ def _place(stored: Stored, order: Order) -> int:
     return stored.created if order == "created" else stored.updated
 
 
-def _tagged(stored: Stored, tags: tuple[str, ...]) -> bool:
-    return not tags or set(tags) <= set(stored.document.get("tags", ()))
+def _fits(stored: Stored, request: ListRequest) -> bool:
+    if request.tags and not set(request.tags) <= set(stored.document.get("tags", ())):
+        return False
+    return request.fits is None or request.fits(stored)
 
 
 def _token(order: Order, place: int) -> str:

@@ -4,8 +4,9 @@ Routes, documentation, lists, references and cascades derive from the row; `tabl
 
 References that stand here are firm. All others are soft, so nobody checks them and they hold up no DELETE: what
 free-form members name (an article's `content`, a feed's `header`, an app's `screens`, every `navigation`), because
-only clients know what they mean; a participant's `user`, who is kept elsewhere; and a purchase's package and shop,
-because what was bought stays bought.
+only clients know what they mean; what else an article's legacy `fields` embed (contests, participants, surveys),
+because those come and go while it stays, and shows nothing in their place; a participant's `user`, who is kept
+elsewhere; and a purchase's package and shop, because what was bought stays bought.
 """
 
 from typing import Final
@@ -86,7 +87,9 @@ CONVENTIONS: Final = Resource(
     singular="convention",
     schema=Convention,
     example=EXAMPLES["conventions"],
+    references=(Reference("/venues/*/article_key", "articles"), Reference("/search_helps/*/icon_id", "images")),
     offers=(Offer("/days/*/id", "conventions/days"), Offer("/venues/*/id", "conventions/venues")),
+    kept={"days": ("top_text",), "venues": ("article_key", "navigation")},
 )
 
 TIMESLOTS: Final = Resource(
@@ -100,6 +103,7 @@ TIMESLOTS: Final = Resource(
         Reference("/image", "images"),
         Reference("/day_id", "conventions/days", within_parent=True),
         Reference("/venue_id", "conventions/venues", within_parent=True),
+        Reference("/search_helps/*/icon_id", "images"),
     ),
 )
 
@@ -181,7 +185,13 @@ ARTICLES: Final = Resource(
     singular="article",
     schema=Article,
     example=EXAMPLES["articles"],
-    references=(Reference("/origin_template", "articles"), IMAGE),
+    references=(
+        Reference("/origin_template", "articles"),
+        IMAGE,
+        Reference("/fields/*/image_id", "images"),
+        Reference("/draft/image_id", "images"),
+        Reference("/draft/fields/*/image_id", "images"),
+    ),
 )
 
 FILES: Final = Resource(

@@ -1,6 +1,6 @@
 """Articles, feeds and surveys."""
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,52 @@ from libs.catalogue.schemas.base import (
     Title,
     refuse_disorder,
 )
+from libs.catalogue.schemas.style import StyleObject
+
+
+class Follow(Members):
+    """What a topic is followed by."""
+
+    topic: str | None = Field(None, description="What is followed.")
+    follow_text: str | None = Field(None, description="Shown to those who do not follow it.")
+    unfollow_text: str | None = Field(None, description="Shown to those who follow it.")
+    style: StyleObject = Field(default_factory=StyleObject, description="How it is drawn.")
+
+
+class ArticleField(Members):
+    """A part of a legacy article."""
+
+    field_id: str | None = Field(None, description="The account's own.")
+    type: str | None = Field(None, description="What it is, such as `text`.")
+    text: str | None = Field(None, description="Its text.")
+    full_screen: bool = Field(False, description="It fills the screen.")
+    scrollable: bool = Field(False, description="It can be scrolled.")
+    link: str | None = Field(None, description="An address that it leads to.")
+    follow: Follow | None = Field(None, description="A topic that can be followed.")
+    from_template_key: str | None = Field(None, description="Key of the template that it is from.")
+    navigation: Navigation = Field({})
+    contest_key: str | None = Field(None, description="Key of a contest.")
+    image_id: str | None = Field(None, description="Key of an image.")
+    participant_keys: list[str] = Field([], description="Keys of participants.")
+    survey_key: str | None = Field(None, description="Key of a survey.")
+    video_id: str | None = Field(None, description="Kept elsewhere.")
+    web_data_key: str | None = Field(None, description="Kept elsewhere.")
+    simple_web_data: Any = Field(None, description="Free-form.")
+
+
+ArticleType = Literal["content_only", "header", "normal", "splash", "thumbnail"]
+
+
+class ArticleDraft(Record):
+    """What a legacy article is going to be."""
+
+    type: ArticleType = Field("normal", description="How it is shown.")
+    title: Title = None
+    description: Description = None
+    navigation: Navigation = Field({})
+    image_id: str | None = Field(None, description="Key of an image.")
+    fields: list[ArticleField] = Field([], description="Its parts.")
+    style: StyleObject = Field(default_factory=StyleObject, description="How it is drawn.")
 
 
 class Article(Record):
@@ -37,6 +83,11 @@ class Article(Record):
     image: Picture = Field(Linked())
     custom_data: CustomData = Field({})
     tags: Tags = Field([])
+    type: ArticleType = Field("normal", description="Legacy: how it is shown.")
+    fields: list[ArticleField] = Field([], description="Legacy: its parts.")
+    draft: ArticleDraft | None = Field(None, description="Legacy: what it is going to be.")
+    is_template: bool = Field(False, description="Legacy: others are made from it.")
+    publish: Timestamp | None = Field(None, description="Legacy: when it appears; at once without it.")
 
 
 class NavigationBlock(Members):

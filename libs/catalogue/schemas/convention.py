@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field, model_validator
 from libs.catalogue.schemas.base import (
     CustomData,
     Description,
+    FreeForm,
     Items,
     Members,
     Navigation,
@@ -33,6 +34,7 @@ class Day(Members):
     id: PartId
     title: Title = None
     bottom_text: str | None = Field(None, description="The line below the title.")
+    top_text: str | None = Field(None, description="Legacy: the line above the title.")
     start: Timestamp | None = Field(None, description="When the day begins.")
     end: Timestamp | None = Field(None, description="When the day ends.")
 
@@ -48,6 +50,16 @@ class Venue(Members):
     description: Description = None
     position: int | None = Field(None, description="Its place among the venues.")
     style: Style = Field({})
+    article_key: str | None = Field(None, description="Legacy: key of an article.")
+    navigation: FreeForm = Field({}, description="Legacy: where a tap leads; free-form.")
+
+
+class SearchHelp(Members):
+    term: str | None = Field(None, description="Legacy: what is searched for.")
+    icon_id: str | None = Field(None, description="Legacy: key of an image.")
+
+
+SearchHelps = Annotated[list[SearchHelp], Field(description="Legacy: what searches are offered.")]
 
 
 class ScheduleStyle(Members):
@@ -73,6 +85,7 @@ class Convention(Record):
     search_help: Items = Field([], description="What searches are offered; free-form.")
     style: ScheduleStyle = Field(default_factory=ScheduleStyle, description="How it is drawn.")
     custom_data: CustomData = Field({})
+    search_helps: SearchHelps = Field([])
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -98,6 +111,7 @@ class Timeslot(Record):
     search_terms: list[str] = Field([], description="Words that it is found by.")
     style: Style = Field({})
     custom_data: CustomData = Field({})
+    search_helps: SearchHelps = Field([])
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

@@ -19,6 +19,15 @@ FIRM = [
     for key in (kind.first, *(kind.first.values() if isinstance(kind.first, dict) else ()))
     if isinstance(key, Key)
 ]
+LEGACY = {
+    ("articles", "/draft/fields/*/image_id"),
+    ("articles", "/draft/image_id"),
+    ("articles", "/fields/*/image_id"),
+    ("conventions", "/search_helps/*/icon_id"),
+    ("conventions", "/venues/*/article_key"),
+    ("timeslots", "/search_helps/*/icon_id"),
+}
+"""Of members that only the legacy generation names; its recorded requests prove them."""
 WHOLE = [row for row in FIRM if row[2].resource not in ("days", "venues", "images")]
 
 
@@ -27,7 +36,7 @@ def test_the_table_s_references_are_those_that_are_proven_here() -> None:
     rows = {
         (row.name, reference.at.removesuffix("/key")) for row in RESOURCES.values() for reference in row.references
     }
-    assert rows - {(PARTICIPANTS.name, "/image_key")} == proven
+    assert rows - {(PARTICIPANTS.name, "/image_key")} - LEGACY == proven
 
 
 @pytest.mark.parametrize(("resource", "path", "key"), WHOLE, ids=str)
