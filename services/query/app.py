@@ -64,7 +64,9 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
                 completes={
                     "participants": ParticipantCounts(production.snapshots),
                     "/legacy/contests": production.complete,
+                    "/legacy/participants": production.complete_participants,
                     "/legacy-test/contests": test.complete,
+                    "/legacy-test/participants": test.complete_participants,
                 },
             )
     finally:

@@ -46,6 +46,12 @@ class LegacyReads:
                 snapshot = await self.snapshots.get(key.account, shape["contest_id"])
                 shape.update(await self._shape(key, snapshot))
 
+    async def complete_participants(self, key: ApiKey, _: str, participants: list[dict[str, Any]]) -> None:
+        """As `complete`."""
+        for shape in participants:
+            with suppress(NotFound):
+                shape.update(await self.participant(key, shape["participant_key"]))
+
     async def contests(self, key: ApiKey, brand_id: str, token: str | None) -> dict[str, Any]:
         """A page of the brand's contests, newest first. One that is deleted meanwhile is left out."""
         if brand_id != key.account:

@@ -3,6 +3,7 @@
 What a table does not name is never touched by a legacy write; so what only the current generation knows survives.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
@@ -14,6 +15,7 @@ from libs.contracts.problems import Problem, ValidationFailed
 
 JsonSchema = dict[str, Any]
 
+PLACE: Final = re.compile(r"/\d+")
 CANONICAL_DEFAULT: Final[Any] = object()
 
 
@@ -91,12 +93,14 @@ class Translator:
         return document
 
     def renamed(self, error: ValidationFailed) -> ValidationFailed:
-        """The same refusal, naming members as legacy does."""
+        """The same refusal, naming members as legacy does; a pointer may begin with the place among several."""
         problems = [Problem(self._legacy(each["pointer"]), each["message"]) for each in error.data["errors"]]
         return ValidationFailed(problems, "; ".join(_said(problem) for problem in problems))
 
     def _legacy(self, pointer: str) -> str:
         """The parameter behind a canonical pointer, with the steps that remain; "" where there is none."""
+        if (index := PLACE.match(pointer)) is not None:
+            return index[0] + self._legacy(pointer.removeprefix(index[0]))
         if pointer.removeprefix("/") in self.parameters:
             return pointer
         return _renamed(self._written.values(), pointer)
@@ -186,7 +190,18 @@ def _parameter(whole: JsonSchema, within: JsonSchema, field: Field) -> JsonSchem
         found = found | {"enum": list(field.allowed)}
     if field.default is not CANONICAL_DEFAULT:
         found = found | {"default": field.default}
-    return {name: value for name, value in found.items() if name != "title"}
+    described: JsonSchema = _inlined(whole, {name: value for name, value in found.items() if name != "title"})
+    return described
+
+
+def _inlined(whole: JsonSchema, found: Any) -> Any:
+    """Without references, which lead nowhere outside of the schema."""
+    if isinstance(found, list):
+        return [_inlined(whole, each) for each in found]
+    if not isinstance(found, dict):
+        return found
+    found = _resolved(whole, found) if "$ref" in found else found
+    return {name: _inlined(whole, each) for name, each in found.items()}
 
 
 def _resolved(whole: JsonSchema, schema: JsonSchema) -> JsonSchema:

@@ -167,3 +167,102 @@ class LegacyImageRecord(BaseModel):
     public_use: bool
     tags: list[str]
     created: str
+
+
+class LegacySearchHelp(BaseModel):
+    term: str | None
+    icon: LegacyImage | None
+
+
+class LegacyConvention(BaseModel):
+    """The convention read shape."""
+
+    convention_key: str
+    title: str | None
+    start: str | None
+    end: str | None
+    days: list[dict[str, Any]] = Field(description="{id, title, top_text, bottom_text, start, end}")
+    venues: list[dict[str, Any]] = Field(description="{id, title, description, position, article_key, navigation}")
+    search_helps: list[LegacySearchHelp]
+    created: str
+    updated: str
+
+
+class LegacyConventions(BaseModel):
+    conventions: list[LegacyConvention]
+    next: str | None = Field(None, description="Absent at the end.")
+
+
+class LegacyTimeslotSearchHelp(LegacySearchHelp):
+    structured_id: str
+
+
+class LegacyTimeslot(BaseModel):
+    """The timeslot read shape."""
+
+    timeslot_key: str
+    convention_key: str
+    article_key: str | None
+    title: str | None
+    description: str | None
+    day_id: str | None
+    venue_id: str | None
+    time_text: str | None
+    start: str | None
+    end: str | None
+    image: LegacyImage | None
+    navigation: dict[str, Any]
+    search_helps: list[LegacyTimeslotSearchHelp]
+    created: str
+    updated: str
+
+
+class LegacyTimeslots(BaseModel):
+    timeslots: list[LegacyTimeslot]
+    next: str | None = Field(None, description="Absent at the end.")
+
+
+class LegacyArticleField(BaseModel):
+    field_id: str | None
+    type: str | None
+    text: str | None
+    full_screen: bool
+    scrollable: bool
+    link: str | None
+    follow: dict[str, Any] | None = Field(description="{topic, follow_text, unfollow_text, style}")
+    from_template_key: str | None
+    navigation: dict[str, Any]
+    simple_web_data: Any
+    image: LegacyImage | None
+    contest: LegacyContest | None
+    participants: list[LegacyParticipant]
+    survey: dict[str, Any] | None = Field(description="As the current generation shows it.")
+    video: dict[str, str] | None = Field(description="{video_id}")
+    web_data: dict[str, str] | None = Field(description="{web_data_key}")
+    ad: dict[str, Any] | None = Field(description="Always null.")
+    subfields: list[Any] = Field(description="Always empty.")
+
+
+class LegacyArticle(BaseModel):
+    """The article read shape."""
+
+    article_key: str
+    type: str
+    title: str | None
+    description: str | None
+    is_draft: bool = Field(description="There is a draft of it, or it is one.")
+    draft: dict[str, Any] | None = Field(description="An article of this shape.")
+    navigation: dict[str, Any]
+    image: LegacyImage | None
+    style: dict[str, Any]
+    is_published: bool = Field(description="False of one that is scheduled, and of a draft.")
+    custom_data: dict[str, Any]
+    thumbnail_fields: list[Any]
+    fields: list[LegacyArticleField]
+    created: str
+    updated: str
+
+
+class LegacyArticles(BaseModel):
+    articles: list[LegacyArticle]
+    next: str | None = Field(None, description="Absent at the end.")

@@ -33,8 +33,12 @@ PARTICIPANT_PARAMETERS: Final = PARTICIPANT.parameters
 
 async def images_of(reader: OwnerReader, account: str, *records: Stored) -> Images:
     """The images that contests and participants of the account refer to: its own, and others' for public use."""
-    keys = sorted({key for stored in records for key in _image_keys(stored)})
-    found = await asyncio.gather(*(find_usable(reader, IMAGES, account, key) for key in keys))
+    return await images_at(reader, account, (key for stored in records for key in _image_keys(stored)))
+
+
+async def images_at(reader: OwnerReader, account: str, keys: Iterable[str]) -> Images:
+    """The images under these keys, as far as the account may use them."""
+    found = await asyncio.gather(*(find_usable(reader, IMAGES, account, key) for key in sorted(set(keys))))
     return {stored.key: IMAGES.show(stored) | {"account": owner} for owner, stored in filter(None, found)}
 
 

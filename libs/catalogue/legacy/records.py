@@ -1,6 +1,7 @@
 """Records of one resource, written by legacy parameters and refused in legacy's words."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
@@ -17,6 +18,7 @@ from libs.tally.errors import NotFound
 
 PAGE: Final = 20
 """Records of a page of any legacy list."""
+Asked = Callable[[Stored], bool]
 Change = Callable[[Document | None], Document]
 """The canonical document, made of what it was before (None: it is new), yet to be validated; raises to refuse."""
 
@@ -38,10 +40,10 @@ class LegacyRecords:
         async with self._in_legacy_words(self._row, key):
             return await self._engine.get(self._row, account, key)
 
-    async def page(self, account: str, token: str | None, parent: str = "") -> Page:
-        """Newest first, from the token of the page before on."""
+    async def page(self, account: str, token: str | None, parent: str = "", fits: Asked | None = None) -> Page:
+        """Newest first, from the token of the page before on; `fits` is asked of each record."""
         async with self._in_legacy_words(self._above(), parent):
-            return await self._engine.page(self._row, account, ListRequest(PAGE, token), parent)
+            return await self._engine.page(self._row, account, ListRequest(PAGE, token, fits=fits), parent)
 
     async def create(self, account: str, change: Change, parent: str = "") -> Stored:
         async with self._in_legacy_words(self._above(), parent):
@@ -57,6 +59,14 @@ class LegacyRecords:
         """As `Engine.amend`."""
         async with self.in_legacy_words(key):
             return await self._engine.amend(self._row, account, key, change)
+
+    async def write_together(
+        self, account: str, parent: str, changes: Sequence[tuple[str, Change]]
+    ) -> list[Stored]:
+        """As the engine's; problems begin with the place in `changes`."""
+        await asyncio.gather(*(self.get(account, key) for key, _ in changes if key))
+        async with self._in_legacy_words(self._above(), parent):
+            return await self._engine.write_together(self._row, account, parent, changes)
 
     async def delete(self, account: str, key: str) -> None:
         async with self._in_legacy_words(self._row, key):

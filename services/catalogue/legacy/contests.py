@@ -1,7 +1,6 @@
 """Contests as the legacy generation writes them; the query service reads them."""
 
 import asyncio
-from contextlib import suppress
 from typing import Any, Final
 
 from libs.catalogue.contests import contest_of
@@ -12,7 +11,6 @@ from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.catalogue.table import Document
 from libs.catalogue.writing import Request
 from libs.tally.errors import LogUnavailable, NotFound, TallyError, ViewsUnavailable
-from libs.web.auth import ApiKey
 from services.catalogue.legacy.routing import Call, LegacyRoutes, LegacyWorld
 
 AT_ONCE: Final = 500
@@ -54,11 +52,8 @@ class _Contests:
     async def _answer(self, call: Call, key: str, body: Document) -> Document:
         """The contest with its new participants, and counts where they are known; the write itself is done."""
         await self._enter(call.account, key, body.get("add_participants"))
-        shape = await self._read(call.key, key)
-        complete = self._world.completes.get(f"{self._world.base}/{CONTESTS.name}")
-        if complete is not None:
-            with suppress(ViewsUnavailable):
-                await complete(call.key, call.origin, [shape])
+        shape = await contest_shape(self._world, call.account, key)
+        await self._world.complete(call, CONTESTS, [shape])
         return shape
 
     async def _enter(self, account: str, contest: str, items: Any) -> None:
@@ -81,20 +76,21 @@ class _Contests:
         except TallyError:
             return
 
-    async def _read(self, key: ApiKey, contest: str) -> Document:
-        """Without counts: they are another service's."""
-        config = await self._world.views.contest_config(key.account, contest)
-        loaded = contest_of(key.account, config)
-        if loaded is None or config.contest is None:
-            raise NotFound("contest not found")
-        approved = [stored for stored in config.participants if loaded.participants[stored.key] == "approved"]
-        return contest_read(
-            ContestPage(
-                account=key.account,
-                phase=loaded.phase(self._world.now()),
-                contest=config.contest,
-                participants=approved,
-                totals=None,
-                images=await images_of(self._world.views, key.account, config.contest, *approved),
-            )
+
+async def contest_shape(world: LegacyWorld, account: str, contest: str) -> Document:
+    """Without counts: they are another service's. Raises `NotFound`."""
+    config = await world.views.contest_config(account, contest)
+    loaded = contest_of(account, config)
+    if loaded is None or config.contest is None:
+        raise NotFound("contest not found")
+    approved = [stored for stored in config.participants if loaded.participants[stored.key] == "approved"]
+    return contest_read(
+        ContestPage(
+            account=account,
+            phase=loaded.phase(world.now()),
+            contest=config.contest,
+            participants=approved,
+            totals=None,
+            images=await images_of(world.views, account, config.contest, *approved),
         )
+    )

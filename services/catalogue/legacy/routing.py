@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -12,14 +13,18 @@ from starlette.responses import JSONResponse, Response
 from libs.catalogue.engine import Engine
 from libs.catalogue.legacy.fields import JsonSchema, Translator
 from libs.catalogue.legacy.records import LegacyRecords
+from libs.catalogue.pages import Page
 from libs.catalogue.table import Document, Resource
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator, headers_of, require
 from libs.web.openapi import COMPONENT, LEGACY_ANSWERS, needs, parameter
 from libs.web.service import Complete
 from services.catalogue.images import Images
-from services.catalogue.legacy.forms import FORMS, read_parameters
+from services.catalogue.legacy.forms import BOOLEANS, FORMS, read_parameters
 
+NEXT: Final[JsonSchema] = {"type": "string", "description": "Where the page before said that this one begins."}
 GONE: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "Deleted."}}
 
 
@@ -38,6 +43,13 @@ class LegacyWorld:
     completes: Mapping[str, Complete]
     images: Images
     image_max_bytes: int
+
+    async def complete(self, call: "Call", row: Resource, shapes: list[Document]) -> None:
+        """Add what other services know of records of `row`, as far as that can be read now."""
+        complete = self.completes.get(f"{self.base}/{row.name}")
+        if complete is not None:
+            with suppress(ViewsUnavailable):
+                await complete(call.key, call.origin, shapes)
 
     def records(self, row: Resource, translator: Translator) -> LegacyRecords:
         return LegacyRecords(self.engine, self.views, row, translator)
@@ -62,6 +74,16 @@ class Call:
     def path(self, name: str) -> str:
         """A path parameter."""
         value: str = self.request.path_params[name]
+        return value
+
+    def query(self, name: str) -> str | None:
+        return self.request.query_params.get(name)
+
+    def flag(self, name: str) -> bool:
+        """A boolean of the query; false where it is left out."""
+        value = BOOLEANS.get((self.query(name) or "false").lower())
+        if value is None:
+            raise ValidationFailed([Problem("", f"{name} must be true or false")])
         return value
 
     async def parameters(self, described: Mapping[str, JsonSchema]) -> Document:
@@ -129,6 +151,11 @@ class LegacyRoutes:
         )
         other = documented if documented != path else f"/dev{path}"
         self.router.add_api_route(self._base + other, endpoint, methods=[method], include_in_schema=False)
+
+
+def page_of(name: str, shapes: list[Document], page: Page) -> Document:
+    """A page of a list; `next` is absent at the end."""
+    return {name: shapes} | ({} if page.next is None else {"next": page.next})
 
 
 def _body(name: str, parameters: Mapping[str, JsonSchema], kinds: Sequence[str]) -> JsonSchema:

@@ -154,6 +154,12 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/media/image/{image_id}": "a picture",
     "/legacy/images/{image_id}": "a record",
     "/timeslots/{timeslot_key}": "a record",
+    "/legacy/v2/articles": "what it embeds is shown as the contests' and participants' own reads show it",
+    "/legacy/v2/articles/{article_key}": "the same",
+    "/legacy/dev/v2/conventions": "records",
+    "/legacy/dev/v2/conventions/{convention_key}": "a record",
+    "/legacy/dev/v2/conventions/{convention_key}/timeslots": "records",
+    "/legacy/dev/v2/timeslots/{timeslot_key}": "a record",
 } | {
     path: "records of a resource that knows nothing of votes"
     for several, one in (

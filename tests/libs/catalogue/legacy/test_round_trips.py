@@ -8,14 +8,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from libs.catalogue.legacy.articles import ARTICLE, DRAFT
 from libs.catalogue.legacy.contests import CONTEST
+from libs.catalogue.legacy.conventions import CONVENTION
 from libs.catalogue.legacy.feeds import FEED
 from libs.catalogue.legacy.fields import Translator
 from libs.catalogue.legacy.images import IMAGE
 from libs.catalogue.legacy.participants import PARTICIPANT
+from libs.catalogue.legacy.timeslots import TIMESLOT
 from libs.catalogue.schemas.base import Record
-from libs.catalogue.schemas.content import Feed
+from libs.catalogue.schemas.content import Article, ArticleDraft, Feed
 from libs.catalogue.schemas.contest import Contest
+from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.schemas.participant import Participant
 from tests.libs.catalogue.legacy.round_trips import bodies, documents, sent_back, shown, without
@@ -31,6 +35,10 @@ CASES = {
     "participants": Case(PARTICIPANT, Participant),
     "feeds": Case(FEED, Feed),
     "images": Case(IMAGE, Image),
+    "articles": Case(ARTICLE, Article),
+    "conventions": Case(CONVENTION, Convention),
+    "drafts of articles": Case(DRAFT, ArticleDraft),
+    "timeslots": Case(TIMESLOT, Timeslot),
 }
 """Every resource that both generations write."""
 

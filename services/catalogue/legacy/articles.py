@@ -1,0 +1,82 @@
+"""Articles of the legacy generation."""
+
+from typing import Final, get_args
+
+from libs.catalogue.legacy.articles import ARTICLE, article_written, is_listed
+from libs.catalogue.legacy.fields import JsonSchema
+from libs.catalogue.legacy.models import LegacyArticle, LegacyArticles
+from libs.catalogue.resources import ARTICLES
+from libs.catalogue.schemas.content import ArticleType
+from libs.catalogue.table import Document
+from libs.contracts.catalogue import Stored
+from libs.contracts.problems import Problem, ValidationFailed
+from services.catalogue.legacy.embedding import shown_articles
+from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
+
+TYPES: Final = get_args(ArticleType)
+QUERY: Final[dict[str, JsonSchema]] = {
+    "scheduled": {
+        "type": "boolean",
+        "default": False,
+        "description": "Those yet to appear, and no others; `is_template` and `type` are ignored then.",
+    },
+    "is_template": {"type": "boolean", "default": False, "description": "Templates, and no others."},
+    "type": {"type": "string", "enum": list(TYPES), "description": "Of this type alone."},
+    "next": NEXT,
+}
+
+
+def add_articles(routes: LegacyRoutes, world: LegacyWorld) -> None:
+    handlers = _Articles(world)
+    several, one = "/v2/articles", "/v2/articles/{article_key}"
+    routes.add("GET", several, handlers.list_articles, query=QUERY, model=LegacyArticles)
+    routes.add("POST", several, handlers.create_article, parameters=ARTICLE.parameters, model=LegacyArticle)
+    routes.add("GET", one, handlers.get_article, model=LegacyArticle)
+    routes.add("POST", one, handlers.update_article, parameters=ARTICLE.parameters, model=LegacyArticle)
+    routes.add("DELETE", one, handlers.delete_article)
+
+
+class _Articles:
+    def __init__(self, world: LegacyWorld) -> None:
+        self._world = world
+        self._records = world.records(ARTICLES, ARTICLE)
+
+    async def list_articles(self, call: Call) -> Document:
+        """Newest first, 20 a page. Scheduled articles and templates have lists of their own."""
+        now, kind = self._world.now(), call.query("type")
+        scheduled, is_template = call.flag("scheduled"), call.flag("is_template")
+        if kind is not None and kind not in TYPES and not scheduled:
+            raise ValidationFailed([Problem("", f"type must be one of {', '.join(TYPES)}")])
+
+        def fits(stored: Stored) -> bool:
+            return is_listed(stored, now, scheduled, is_template, kind)
+
+        page = await self._records.page(call.account, call.query("next"), fits=fits)
+        return page_of("articles", await shown_articles(self._world, call, page.records), page)
+
+    async def create_article(self, call: Call) -> Document:
+        """A `publish` in the future makes it scheduled; without, it appears at once. `type` defaults to normal."""
+        body = await call.parameters(ARTICLE.parameters)
+        stored = await self._records.create(call.account, lambda before: article_written(body, before))
+        return await self._answer(call, stored)
+
+    async def get_article(self, call: Call) -> Document:
+        """With the images, contests, surveys and participants that it refers to; what is gone is left out."""
+        return await self._answer(call, await self._records.get(call.account, call.path("article_key")))
+
+    async def update_article(self, call: Call) -> Document:
+        """The parameters of create; those left out keep their value. A draft is replaced as a whole."""
+        body = await call.parameters(ARTICLE.parameters)
+        key = call.path("article_key")
+        return await self._answer(
+            call,
+            await self._records.change(call.account, key, lambda before: article_written(body, before)),
+        )
+
+    async def delete_article(self, call: Call) -> None:
+        """Refused while others refer to it."""
+        await self._records.delete(call.account, call.path("article_key"))
+
+    async def _answer(self, call: Call, stored: Stored) -> Document:
+        [shape] = await shown_articles(self._world, call, [stored])
+        return shape

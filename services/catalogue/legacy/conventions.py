@@ -1,0 +1,64 @@
+"""Conventions of the legacy generation."""
+
+from collections.abc import Sequence
+
+from libs.catalogue.legacy.conventions import CONVENTION, convention_read, convention_written
+from libs.catalogue.legacy.models import LegacyConvention, LegacyConventions
+from libs.catalogue.legacy.participants import images_at
+from libs.catalogue.resources import CONVENTIONS
+from libs.catalogue.table import Document
+from libs.contracts.catalogue import Stored
+from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
+
+
+def add_conventions(routes: LegacyRoutes, world: LegacyWorld) -> None:
+    handlers, parameters = _Conventions(world), CONVENTION.parameters
+    several, one = "/dev/v2/conventions", "/dev/v2/conventions/{convention_key}"
+    routes.add("GET", several, handlers.list_conventions, query={"next": NEXT}, model=LegacyConventions)
+    routes.add("POST", several, handlers.create_convention, parameters=parameters, model=LegacyConvention)
+    routes.add("GET", one, handlers.get_convention, model=LegacyConvention)
+    routes.add("POST", one, handlers.update_convention, parameters=parameters, model=LegacyConvention)
+    routes.add("DELETE", one, handlers.delete_convention)
+
+
+class _Conventions:
+    def __init__(self, world: LegacyWorld) -> None:
+        self._world = world
+        self._records = world.records(CONVENTIONS, CONVENTION)
+
+    async def list_conventions(self, call: Call) -> Document:
+        """Newest first, 20 a page."""
+        page = await self._records.page(call.account, call.query("next"))
+        return page_of("conventions", await self._shown(call, page.records), page)
+
+    async def create_convention(self, call: Call) -> Document:
+        """`start` and `end` are required."""
+        body = await call.parameters(CONVENTION.parameters)
+        stored = await self._records.create(call.account, lambda before: convention_written(body, before))
+        return await self._answer(call, stored)
+
+    async def get_convention(self, call: Call) -> Document:
+        """With its days and venues; timeslots have a list of their own."""
+        return await self._answer(call, await self._records.get(call.account, call.path("convention_key")))
+
+    async def update_convention(self, call: Call) -> Document:
+        """The parameters of create; those left out keep their value. A day or venue with timeslots has to stay."""
+        body = await call.parameters(CONVENTION.parameters)
+        key = call.path("convention_key")
+        return await self._answer(
+            call,
+            await self._records.change(call.account, key, lambda before: convention_written(body, before)),
+        )
+
+    async def delete_convention(self, call: Call) -> None:
+        """The convention and its timeslots."""
+        await self._records.delete(call.account, call.path("convention_key"))
+
+    async def _answer(self, call: Call, stored: Stored) -> Document:
+        [shape] = await self._shown(call, [stored])
+        return shape
+
+    async def _shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+        icons = (each.get("icon_id") for stored in records for each in stored.document.get("search_helps", ()))
+        images = await images_at(self._world.views, call.account, filter(None, icons))
+        return [convention_read(call.account, stored, images) for stored in records]

@@ -1,0 +1,60 @@
+"""What articles embed of other records, loaded."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from libs.catalogue.legacy.articles import Embedded, article_read, named_by
+from libs.catalogue.legacy.participants import images_at, images_of, participant_read
+from libs.catalogue.resources import CONTESTS, PARTICIPANTS, SURVEYS
+from libs.catalogue.table import Document
+from libs.contracts.catalogue import Stored
+from libs.tally.errors import NotFound
+from services.catalogue.legacy.contests import contest_shape
+from services.catalogue.legacy.routing import Call, LegacyWorld
+
+
+async def shown_articles(world: LegacyWorld, call: Call, articles: Sequence[Stored]) -> list[Document]:
+    """Articles in their read shape. What they refer to and is not there, or another account's, is left out."""
+    named: dict[str, set[str]] = {}
+    for resource, key in (ref for stored in articles for ref in named_by(stored)):
+        named.setdefault(resource, set()).add(key)
+    images, contests, participants, surveys = await asyncio.gather(
+        images_at(world.views, call.account, named.get("images", ())),
+        _contests(world, call, named.get("contests", ())),
+        _participants(world, call, named.get("participants", ())),
+        _surveys(world, call, named.get("surveys", ())),
+    )
+    embedded, now = Embedded(images, contests, participants, surveys), world.now()
+    return [article_read(call.account, stored, embedded, now) for stored in articles]
+
+
+async def _contests(world: LegacyWorld, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+    found = await asyncio.gather(
+        *(contest_shape(world, call.account, key) for key in keys), return_exceptions=True
+    )
+    shapes = []
+    for each in found:
+        if isinstance(each, dict):
+            shapes.append(each)
+        elif not isinstance(each, NotFound):
+            raise each
+    await world.complete(call, CONTESTS, shapes)
+    return {shape["contest_id"]: shape for shape in shapes}
+
+
+async def _participants(world: LegacyWorld, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+    found = await _records(world, call, PARTICIPANTS.name, keys)
+    images = await images_of(world.views, call.account, *found)
+    shapes = [participant_read(call.account, stored, None, images) for stored in found]
+    await world.complete(call, PARTICIPANTS, shapes)
+    return {shape["participant_key"]: shape for shape in shapes}
+
+
+async def _surveys(world: LegacyWorld, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+    """As the current generation shows them: legacy has no shape of its own for surveys."""
+    return {stored.key: SURVEYS.show(stored) for stored in await _records(world, call, SURVEYS.name, keys)}
+
+
+async def _records(world: LegacyWorld, call: Call, resource: str, keys: Iterable[str]) -> list[Stored]:
+    found = await asyncio.gather(*(world.views.get(call.account, resource, key) for key in keys))
+    return [stored for stored in found if stored is not None]

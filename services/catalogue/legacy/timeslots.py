@@ -1,0 +1,94 @@
+"""Timeslots of the legacy generation, one by one and several at once."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from libs.catalogue.legacy.models import LegacyTimeslot, LegacyTimeslots
+from libs.catalogue.legacy.participants import images_at
+from libs.catalogue.legacy.records import Change
+from libs.catalogue.legacy.timeslots import MULTI, TIMESLOT, timeslot_of_several, timeslot_read, timeslot_written
+from libs.catalogue.resources import TIMESLOTS
+from libs.catalogue.table import Document
+from libs.contracts.catalogue import Stored
+from libs.contracts.problems import Problem, ValidationFailed
+from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
+
+AT_ONCE: Final = 1_000
+"""Timeslots in one write of several: the fold takes all of them in one step."""
+
+
+def add_timeslots(routes: LegacyRoutes, world: LegacyWorld) -> None:
+    handlers, parameters = _Timeslots(world), TIMESLOT.parameters
+    several, one = "/dev/v2/conventions/{convention_key}/timeslots", "/dev/v2/timeslots/{timeslot_key}"
+    multi = "/v2/conventions/{convention_key}/timeslots/multi"
+    routes.add("GET", several, handlers.list_timeslots, query={"next": NEXT}, model=LegacyTimeslots)
+    routes.add("POST", several, handlers.create_timeslot, parameters=parameters, model=LegacyTimeslot)
+    routes.add("POST", multi, handlers.write_several_timeslots, parameters=MULTI, model=LegacyTimeslots)
+    routes.add("GET", one, handlers.get_timeslot, model=LegacyTimeslot)
+    routes.add("POST", one, handlers.update_timeslot, parameters=parameters, model=LegacyTimeslot)
+    routes.add("DELETE", one, handlers.delete_timeslot)
+
+
+class _Timeslots:
+    def __init__(self, world: LegacyWorld) -> None:
+        self._world = world
+        self._records = world.records(TIMESLOTS, TIMESLOT)
+
+    async def list_timeslots(self, call: Call) -> Document:
+        """Newest first, 20 a page."""
+        page = await self._records.page(call.account, call.query("next"), call.path("convention_key"))
+        return page_of("timeslots", await self._shown(call, page.records), page)
+
+    async def create_timeslot(self, call: Call) -> Document:
+        """`start` and `end` are required; day and venue have to be the convention's."""
+        body, parent = await call.parameters(TIMESLOT.parameters), call.path("convention_key")
+        stored = await self._records.create(call.account, partial(timeslot_written, body), parent)
+        return await self._answer(call, stored)
+
+    async def write_several_timeslots(self, call: Call) -> Document:
+        """All of them, or none; at most 1,000, all of this convention.
+
+        An item with `timeslot_key` updates that one, others create. Each has to name `start` and `end`.
+        """
+        items = (await call.parameters(MULTI)).get("timeslots")
+        changes = list(_changes(items))
+        written = await self._records.write_together(call.account, call.path("convention_key"), changes)
+        return {"timeslots": await self._shown(call, written)}
+
+    async def get_timeslot(self, call: Call) -> Document:
+        """Of whichever convention of the brand."""
+        return await self._answer(call, await self._records.get(call.account, call.path("timeslot_key")))
+
+    async def update_timeslot(self, call: Call) -> Document:
+        """The parameters of create; those left out keep their value."""
+        body, key = await call.parameters(TIMESLOT.parameters), call.path("timeslot_key")
+        stored = await self._records.change(call.account, key, partial(timeslot_written, body))
+        return await self._answer(call, stored)
+
+    async def delete_timeslot(self, call: Call) -> None:
+        """Its convention stays as it is."""
+        await self._records.delete(call.account, call.path("timeslot_key"))
+
+    async def _answer(self, call: Call, stored: Stored) -> Document:
+        [shape] = await self._shown(call, [stored])
+        return shape
+
+    async def _shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+        named = [stored.document.get("image") for stored in records]
+        named += [each.get("icon_id") for stored in records for each in stored.document.get("search_helps", ())]
+        images = await images_at(self._world.views, call.account, filter(None, named))
+        return [timeslot_read(call.account, stored, images) for stored in records]
+
+
+def _changes(items: object) -> Iterator[tuple[str, Change]]:
+    """Which timeslot each item is about ("": a new one), and what it makes of it."""
+    if not isinstance(items, list) or len(items) > AT_ONCE:
+        raise ValidationFailed([Problem("", f"timeslots must be a list of up to {AT_ONCE:,}")])
+    for place, item in enumerate(items):
+        key = item.get("timeslot_key") if isinstance(item, dict) else None
+        if not isinstance(item, dict) or not isinstance(key, str | None):
+            raise ValidationFailed(
+                [Problem("", f"{place}: must be an object with a text as its timeslot_key, if any")]
+            )
+        yield key or "", partial(timeslot_of_several, item)
