@@ -161,14 +161,14 @@ class Writer:
         been, and the fold has not come to it in time: sent again under the same id it takes effect once.
         """
         partition = self._topic.partition_of(command.account)
-        value = catalogue_codec.encode(command)
-        if len(value) > MAX_RECORD_BYTES:
+        value, key = catalogue_codec.encode(command), command.account.encode()
+        if len(value) + len(key) > MAX_RECORD_BYTES:
             raise RecordTooLarge(
                 f"The record is too large for the log: it may have {MAX_RECORD_BYTES} bytes there."
             )
         doubt = "was recorded"
         try:
-            await self._log.append(self._topic.name, partition, value, command.account.encode())
+            await self._log.append(self._topic.name, partition, value, key)
         except self._unknown:
             doubt = "may have been recorded"
         try:
