@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from libs.catalogue.keys import PERMISSIONS, issue_key
-from libs.catalogue.resources import CONTESTS, RESOURCES, VOTE_SOURCES
+from libs.catalogue.resources import CONTESTS, FEEDS, RESOURCES, VOTE_SOURCES
 from libs.catalogue.sources import source_key
 from libs.catalogue.table import Resource
 from libs.catalogue.writing import Request
@@ -44,6 +44,8 @@ BODIES: Final = {
             {"timeslot_key": "{timeslot_key}", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T01:00:00Z"}
         ]
     },
+    "/v2/feedpages/{from_page_key}/items/{feed_item_id}/move_to": {"index": 0},
+    "/v2/feedpages/{from_page_key}/items/{feed_item_id}/move_to/{to_page_key}": {"index": 0},
 }
 """Bodies without which an operation would refuse before it looks for the record; else `{"title": "Mine"}`."""
 MINE: Final = {"title": "Mine"}
@@ -72,6 +74,9 @@ class Victim:
         keys = {f"{row.singular}_key": records[name].key for name, row in RESOURCES.items()}
         ids = {f"{row.singular}_id": records[name].key for name, row in RESOURCES.items()}
         others = {"brand_id": account, "source": "sms", "vote_id": "v1", "user_id": "u1"}
+        feed = records[FEEDS.name].key
+        others |= dict.fromkeys(("page_key", "from_page_key"), f"{feed}~1")
+        others |= {"to_page_key": f"{feed}~2", "feed_item_id": f"{feed}~3"}
         if client is not None:
             issued = await issue_key(catalogue.writer, account, PERMISSIONS)
             bought = {"user_id": "u1", "purchase_token": new_id(), "purchase_platform": "stripe", "price": 1}

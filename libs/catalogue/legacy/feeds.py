@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from libs.catalogue.feedpages import Page, Pages
 from libs.catalogue.legacy.fields import Field, Translator
+from libs.catalogue.legacy.styles import STYLE, styled
 from libs.catalogue.schemas.content import Feed
 from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
@@ -27,13 +28,13 @@ FIELDS: Final = (
     Field("topic_key", "topic_key", "legacy only, and not read", reads=False),
     Field("app_keys", "app_keys", "legacy only, and not written", writes=False),
     Field("sups", "sups", "as app_keys", writes=False),
-    Field("style", "style"),
+    Field("style", "style", "legacy checks the members that it knows, and keeps the others"),
     Field("custom_data", "custom_data"),
 )
 
 _KEY: Final = re.compile(r"([^~]+)~([1-9][0-9]{0,14})")
 
-FEED: Final = Translator(Feed, FIELDS)
+FEED: Final = Translator(Feed, FIELDS, {"style": STYLE})
 
 Articles = Mapping[str, Mapping[str, Any]]
 """Article read shapes by key, as far as there are any."""
@@ -56,6 +57,11 @@ def article_keys(feed: Feed, *pages: Page) -> set[str]:
     """The articles that a feed's read shape embeds, with these of its pages."""
     named = {feed.header_article_key, feed.footer_article_key}
     return {key for key in named if key} | {item.article for page in pages for item in page.items}
+
+
+def feed_written(body: Mapping[str, Any], before: Document | None) -> Document:
+    """What the parameters make of a feed; as `Translator.written`."""
+    return styled(FEED.written(body, before), body, before)
 
 
 def feed_read(stored: Stored, pages: Pages, articles: Articles) -> Document:

@@ -98,63 +98,6 @@ class LegacyParticipants(BaseModel):
     next: str | None = Field(None, description="Absent at the end.")
 
 
-class LegacyFeedHead(BaseModel):
-    page_key: str
-    feed_key: str
-    page_number: int = Field(description="From 1.")
-    created: str
-    updated: str
-
-
-class LegacyFirstPage(LegacyFeedHead):
-    articles: list[dict[str, Any]] = Field(description="Article read shapes, each with its `feed_item_id`.")
-
-
-class LegacyFeedEntry(BaseModel):
-    feed_item_id: str
-    article: dict[str, Any]
-
-
-class LegacyFeedPage(LegacyFeedHead):
-    """A page of a feed."""
-
-    next_page_key: str | None
-    previous_page_key: str | None
-    items: list[LegacyFeedEntry]
-
-
-class LegacyFeedItem(LegacyFeedPage):
-    """The page of a new item."""
-
-    feed_item_id: str = Field(description="The new item's.")
-
-
-class LegacyFeed(BaseModel):
-    """The article feed read shape."""
-
-    feed_key: str
-    title: str | None
-    is_followable: bool
-    is_push_enabled: bool
-    divider_height: int | None
-    header_article: dict[str, Any] | None
-    footer_article: dict[str, Any] | None
-    total_pages: int
-    total_count: int
-    first_page: LegacyFirstPage
-    app_keys: list[str]
-    sups: list[Any]
-    style: dict[str, Any]
-    custom_data: dict[str, Any]
-    created: str
-    updated: str
-
-
-class LegacyFeeds(BaseModel):
-    articlefeeds: list[LegacyFeed]
-    next: str | None = Field(None, description="Absent at the end.")
-
-
 class LegacyImageRecord(BaseModel):
     """The image read shape."""
 
@@ -265,4 +208,65 @@ class LegacyArticle(BaseModel):
 
 class LegacyArticles(BaseModel):
     articles: list[LegacyArticle]
+    next: str | None = Field(None, description="Absent at the end.")
+
+
+class LegacyFeedHead(BaseModel):
+    page_key: str
+    feed_key: str
+    page_number: int = Field(description="From 1.")
+    created: str
+    updated: str
+
+
+class LegacyFeedArticle(LegacyArticle):
+    feed_item_id: str
+
+
+class LegacyFirstPage(LegacyFeedHead):
+    articles: list[LegacyFeedArticle]
+
+
+class LegacyFeedEntry(BaseModel):
+    feed_item_id: str
+    article: LegacyArticle
+
+
+class LegacyFeedPage(LegacyFeedHead):
+    """A page of a feed."""
+
+    next_page_key: str | None
+    previous_page_key: str | None
+    items: list[LegacyFeedEntry]
+
+
+class LegacyFeedItem(LegacyFeedPage):
+    """The page of a new item."""
+
+    feed_item_id: str = Field(description="The new item's.")
+
+
+class LegacyFeed(BaseModel):
+    """The article feed read shape."""
+
+    feed_key: str
+    title: str | None
+    is_followable: bool
+    is_push_enabled: bool
+    divider_height: int | None
+    header_article: LegacyArticle | None
+    footer_article: LegacyArticle | None
+    total_pages: int
+    total_count: int
+    first_page: LegacyFirstPage
+    app_keys: list[str]
+    sups: list[Any]
+    style: dict[str, Any]
+    custom_data: dict[str, Any]
+    created: str
+    updated: str
+
+
+class LegacyFeeds(BaseModel):
+    articlefeeds: list[LegacyFeed]
     next: str | None = Field(None, description="Absent at the end.")

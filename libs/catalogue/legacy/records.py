@@ -55,11 +55,6 @@ class LegacyRecords:
         async with self._in_legacy_words(self._row, key):
             return await self._engine.change(self._row, account, key, change)
 
-    async def amend(self, account: str, key: str, change: Callable[[Document], Document]) -> Stored:
-        """As `Engine.amend`."""
-        async with self.in_legacy_words(key):
-            return await self._engine.amend(self._row, account, key, change)
-
     async def write_together(
         self, account: str, parent: str, changes: Sequence[tuple[str, Change]]
     ) -> list[Stored]:

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from services.catalogue.legacy.articles import add_articles
 from services.catalogue.legacy.contests import add_contests
 from services.catalogue.legacy.conventions import add_conventions
+from services.catalogue.legacy.feeds import add_feeds
 from services.catalogue.legacy.images import add_images
 from services.catalogue.legacy.routing import LegacyRoutes, LegacyWorld
 from services.catalogue.legacy.timeslots import add_timeslots
@@ -17,6 +18,7 @@ RESOURCES: Final[tuple[Callable[[LegacyRoutes, LegacyWorld], None], ...]] = (
     add_articles,
     add_conventions,
     add_timeslots,
+    add_feeds,
     add_images,
 )
 

@@ -50,6 +50,14 @@ class Place:
             client.headers["x-account"] = account
             yield client
 
+    @asynccontextmanager
+    async def legacy(self, world: str = "production") -> AsyncIterator[httpx.AsyncClient]:
+        """Speaks to both generations, as one account."""
+        async with self.client(world=world) as client:
+            client.headers["service-brand"] = client.headers["x-account"]
+            client.headers["service-key"] = client.headers["authorization"].removeprefix("Bearer ")
+            yield client
+
     def gallery(self, world: str) -> Gallery:
         return Gallery(self.store, self.worlds[world].namespace, self._workers, max_pixels=1_000_000)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -17,24 +16,15 @@ from tests.support.voting import code
 from tests.support.web_host import WebHost
 
 
-@asynccontextmanager
-async def legacy_client(place: Place, world: str = "production") -> AsyncIterator[httpx.AsyncClient]:
-    """Speaks to both generations, as one account."""
-    async with place.client(world=world) as client:
-        client.headers["service-brand"] = client.headers["x-account"]
-        client.headers["service-key"] = client.headers["authorization"].removeprefix("Bearer ")
-        yield client
-
-
 @pytest.fixture
 async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
-    async with legacy_client(place) as client:
+    async with place.legacy() as client:
         yield client
 
 
 @pytest.fixture
 async def other(place: Place) -> AsyncIterator[httpx.AsyncClient]:
-    async with legacy_client(place) as client:
+    async with place.legacy() as client:
         yield client
 
 
@@ -57,7 +47,7 @@ async def test_a_picture_is_fetched_and_replaced_by_its_address(
 ) -> None:
     host.say("/main%20stage.png", picture("png", 40, 20))
     host.say("/second.jpg", picture("jpg", 20, 80))
-    async with legacy_client(place, world) as client, place.anybody() as anybody:
+    async with place.legacy(world) as client, place.anybody() as anybody:
         image = await made(client, base, url=host.url("/main%20stage.png"), title="Stage")
         key = image["image_id"]
         assert (image["title"], image["ratio"]) == ("Stage", 2.0)
@@ -184,7 +174,7 @@ async def test_an_account_s_own_image_is_held_by_what_refers_to_it(client: httpx
 
 async def test_the_other_world_s_images_are_not_there(place: Place, client: httpx.AsyncClient) -> None:
     key = (await made(client, public_use="true"))["image_id"]
-    async with legacy_client(place, "test") as tester:
+    async with place.legacy("test") as tester:
         assert refused(await tester.get(f"/legacy-test/images/{key}"), "not_found")
         contest = await tester.post("/legacy-test/contests", json={"image_id": key})
         assert refused(contest, "not_found")
