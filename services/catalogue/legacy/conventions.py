@@ -15,7 +15,14 @@ def add_conventions(routes: LegacyRoutes, world: LegacyWorld) -> None:
     handlers, parameters = _Conventions(world), CONVENTION.parameters
     several, one = "/dev/v2/conventions", "/dev/v2/conventions/{convention_key}"
     routes.add("GET", several, handlers.list_conventions, query={"next": NEXT}, model=LegacyConventions)
-    routes.add("POST", several, handlers.create_convention, parameters=parameters, model=LegacyConvention)
+    routes.add(
+        "POST",
+        several,
+        handlers.create_convention,
+        parameters=parameters,
+        required=("start", "end"),
+        model=LegacyConvention,
+    )
     routes.add("GET", one, handlers.get_convention, model=LegacyConvention)
     routes.add("POST", one, handlers.update_convention, parameters=parameters, model=LegacyConvention)
     routes.add("DELETE", one, handlers.delete_convention)

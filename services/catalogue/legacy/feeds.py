@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from libs.catalogue.feedpages import Pages
 from libs.catalogue.legacy.articles import ARTICLE
@@ -10,6 +10,7 @@ from libs.catalogue.legacy.feeds import FEED, article_keys, feed_read, feed_writ
 from libs.catalogue.legacy.fields import JsonSchema
 from libs.catalogue.legacy.models import LegacyFeed, LegacyFeedItem, LegacyFeedPage, LegacyFeeds
 from libs.catalogue.resources import ARTICLES, FEEDS
+from libs.catalogue.schemas.base import MAX_LIMIT
 from libs.catalogue.schemas.content import Feed
 from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
@@ -24,6 +25,7 @@ INDEX: Final[dict[str, JsonSchema]] = {
     "index": {
         "type": "integer",
         "minimum": 0,
+        "maximum": MAX_LIMIT,
         "description": "The place in the page; behind the last is the last.",
     }
 }
@@ -46,10 +48,9 @@ def add_feeds(routes: LegacyRoutes, world: LegacyWorld) -> None:
     )
     routes.add("GET", "/v2/feedpages/{page_key}", handlers.get_feedpage, model=LegacyFeedPage)
     routes.add("DELETE", "/v2/feedpages/items/{feed_item_id}", handlers.remove_feed_item)
-    routes.add("POST", item, handlers.move_feed_item, parameters=INDEX, model=LegacyFeedPage)
-    routes.add(
-        "POST", item + "/{to_page_key}", handlers.move_feed_item_to_page, parameters=INDEX, model=LegacyFeedPage
-    )
+    move: dict[str, Any] = {"parameters": INDEX, "required": tuple(INDEX), "model": LegacyFeedPage}
+    routes.add("POST", item, handlers.move_feed_item, **move)
+    routes.add("POST", item + "/{to_page_key}", handlers.move_feed_item_to_page, **move)
 
 
 class Laid(NamedTuple):
@@ -127,8 +128,8 @@ class _Feeds:
 
     async def _moved(self, call: Call, to: str | None) -> Document:
         index = (await call.parameters(INDEX)).get("index")
-        if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-            raise ValidationFailed([Problem("/index", "must be an integer, 0 or more")])
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= MAX_LIMIT:
+            raise ValidationFailed([Problem("/index", "must be a valid integer, 0 or more")])
         feed, source = parted(call.path("from_page_key"), "feed page")
         of_item, number = parted(call.path("feed_item_id"), "feed item")
         of_target, target = (feed, None) if to is None else parted(to, "feed page")

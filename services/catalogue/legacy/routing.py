@@ -110,13 +110,15 @@ class LegacyRoutes:
         handler: Handler,
         *,
         parameters: Mapping[str, JsonSchema] | None = None,
+        required: Sequence[str] = (),
         kinds: Sequence[str] = ("application/json", *FORMS),
         query: Mapping[str, JsonSchema] | None = None,
         model: type | None = None,
     ) -> None:
         """GET needs content:read, all else content:write.
 
-        `kinds` are the media types of the body and `model` is the answer's shape, for the documentation.
+        For the documentation: which parameters are `required`, the body's media types (`kinds`), and the answer's
+        shape (`model`).
         """
 
         permission = "content:read" if method == "GET" else "content:write"
@@ -134,7 +136,7 @@ class LegacyRoutes:
         asked += [parameter(each, "query", "", schema) for each, schema in (query or {}).items()]
         extra: dict[str, Any] = needs(permission) | {"parameters": asked}
         if parameters is not None:
-            extra["requestBody"] = _body(name, parameters, kinds)
+            extra["requestBody"] = _body(name, parameters, required, kinds)
         documented = path.removeprefix("/dev")
         self.router.add_api_route(
             self._base + path,
@@ -158,7 +160,12 @@ def page_of(name: str, shapes: list[Document], page: Page) -> Document:
     return {name: shapes} | ({} if page.next is None else {"next": page.next})
 
 
-def _body(name: str, parameters: Mapping[str, JsonSchema], kinds: Sequence[str]) -> JsonSchema:
+def _body(
+    name: str, parameters: Mapping[str, JsonSchema], required: Sequence[str], kinds: Sequence[str]
+) -> JsonSchema:
     component = f"schemas/legacy.{name.rpartition('_')[2]}"
-    schema = {"schema": {COMPONENT: component, "type": "object", "properties": dict(parameters)}}
-    return {"content": dict.fromkeys(kinds, schema)}
+    described: JsonSchema = {COMPONENT: component, "type": "object", "properties": dict(parameters)}
+    if required:
+        described |= {COMPONENT: f"{component}.complete", "required": list(required)}
+    content = {kind: {"schema": described} for kind in kinds}
+    return {"content": content, "required": bool(required) or "application/json" not in kinds}

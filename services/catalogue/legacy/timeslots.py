@@ -23,7 +23,14 @@ def add_timeslots(routes: LegacyRoutes, world: LegacyWorld) -> None:
     several, one = "/dev/v2/conventions/{convention_key}/timeslots", "/dev/v2/timeslots/{timeslot_key}"
     multi = "/v2/conventions/{convention_key}/timeslots/multi"
     routes.add("GET", several, handlers.list_timeslots, query={"next": NEXT}, model=LegacyTimeslots)
-    routes.add("POST", several, handlers.create_timeslot, parameters=parameters, model=LegacyTimeslot)
+    routes.add(
+        "POST",
+        several,
+        handlers.create_timeslot,
+        parameters=parameters,
+        required=("start", "end"),
+        model=LegacyTimeslot,
+    )
     routes.add("POST", multi, handlers.write_several_timeslots, parameters=MULTI, model=LegacyTimeslots)
     routes.add("GET", one, handlers.get_timeslot, model=LegacyTimeslot)
     routes.add("POST", one, handlers.update_timeslot, parameters=parameters, model=LegacyTimeslot)
