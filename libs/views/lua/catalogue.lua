@@ -225,7 +225,11 @@ function folds.RecordsWritten(base, e, clock)
   for _, write in ipairs(e.writes) do
     local old = find(base, e.account, write.resource, write.key)
     for part in pairs(set_of(old and old[OFFERS] or {})) do after.lost[part] = true end
-    for part in pairs(set_of(write.offers)) do after.own[part] = true end
+    if old or write.kind == 'RecordCreated' then
+      for part in pairs(set_of(write.offers)) do after.own[part] = true end
+    else
+      after.own[name_of(write)] = nil  -- a change of what is not there leaves nothing to refer to
+    end
   end
   for _, write in ipairs(e.writes) do
     local outcome, named = judges[write.kind](base, write, after)

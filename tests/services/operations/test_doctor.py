@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from libs.views.functions import libraries, load_functions
 from services.operations.__main__ import app
 from services.operations.diagnosis import machine
 from services.operations.diagnosis.finding import Finding
@@ -78,7 +79,7 @@ def test_a_jar_that_is_not_the_pinned_one_is_found(tmp_path: Path, monkeypatch: 
     assert "fetched at the next start" in findings["Kafka's jars"].detail
 
 
-async def test_it_sees_shut_gates_and_missing_functions(log: FoldedLog) -> None:
+async def test_it_sees_shut_gates_and_functions_of_another_version(log: FoldedLog) -> None:
     found = await by_name(log)
     assert found["Kafka"].ok
     assert found["Valkey"].ok
@@ -86,6 +87,8 @@ async def test_it_sees_shut_gates_and_missing_functions(log: FoldedLog) -> None:
     assert found["functions"].ok
     assert found["clock"].ok
     assert not found["gate"].ok
-    await log.valkey.call("FUNCTION", "DELETE", "tally_purchases")
+    source = dict(libraries())["tally_purchases"]
+    await log.valkey.call("FUNCTION", "LOAD", "REPLACE", f"{source}\n-- of another version")
     found = await by_name(log)
+    await load_functions(log.valkey)
     assert "tally_purchases" in found["functions"].detail
