@@ -22,6 +22,7 @@ INEXPRESSIBLE: Final = {
     r"bytes": "a length in bytes, where JSON Schema counts characters",
     r"valid integer": "JSON Schema takes 1.0 for an integer",
     r"if, and only if": "members that belong together",
+    r"in the future": "what time it is",
 }
 """Rules that JSON Schema cannot say, by what the refusal says."""
 OF_THE_FORM: Final = ("malformed_json", "method_not_allowed", "unsupported_media_type", "validation_failed")
