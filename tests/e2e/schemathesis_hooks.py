@@ -23,6 +23,8 @@ INEXPRESSIBLE: Final = {
     r"valid integer": "JSON Schema takes 1.0 for an integer",
     r"if, and only if": "members that belong together",
     r"in the future": "what time it is",
+    r"control characters": "which characters a text may have, where a pattern would have to name them all",
+    r"must be a list of": "lists in forms, which are JSON text there",
 }
 """Rules that JSON Schema cannot say, by what the refusal says."""
 OF_THE_FORM: Final = ("malformed_json", "method_not_allowed", "unsupported_media_type", "validation_failed")

@@ -31,7 +31,14 @@ def add_timeslots(routes: LegacyRoutes, world: LegacyWorld) -> None:
         required=("start", "end"),
         model=LegacyTimeslot,
     )
-    routes.add("POST", multi, handlers.write_several_timeslots, parameters=MULTI, model=LegacyTimeslots)
+    routes.add(
+        "POST",
+        multi,
+        handlers.write_several_timeslots,
+        parameters=MULTI,
+        required=("timeslots",),
+        model=LegacyTimeslots,
+    )
     routes.add("GET", one, handlers.get_timeslot, model=LegacyTimeslot)
     routes.add("POST", one, handlers.update_timeslot, parameters=parameters, model=LegacyTimeslot)
     routes.add("DELETE", one, handlers.delete_timeslot)
