@@ -53,7 +53,7 @@ def run(
     accept: Annotated[
         bool, typer.Option("--accept-differences", help="Swap although the catalogue or purchases read otherwise.")
     ] = False,
-    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions folded at a time.")] = 4,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions folded at a time.")] = 16,
     execute: Execute = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
