@@ -76,6 +76,11 @@ class PartitionGenerations:
     def get(self, number: int) -> Generation | None:
         return self.live if number == self.live.number else self.others.get(number)
 
+    def offset_of(self, number: int) -> int:
+        """How far a generation is folded; 0 also where there is none of that number."""
+        one = self.get(number)
+        return 0 if one is None or one.position is None else one.position.offset
+
 
 class Differing(NamedTuple):
     """A part of a key that two generations hold differently; `live` or `other` is "" where it is missing."""

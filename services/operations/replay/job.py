@@ -106,16 +106,15 @@ class Job:
     async def _fold(self, number: int, stops: Mapping[int, int] | None) -> Bars:
         topic = self._generations.topic.name
         ends = stops or await self._reader.end_offsets(topic, self._partitions)
-        standing = {partition: await self._generations.read(partition) for partition in self._partitions}
-        starts = {}
-        for partition, found in standing.items():
-            one = found.get(number)
-            starts[partition] = 0 if one is None or one.position is None else one.position.offset
+        found = await self._generations.read_all()
+        starts = {partition: found[partition].offset_of(number) for partition in self._partitions}
         projection = self._target.row.into(self._valkey, self._stack, number)
         replay = Replay(projection, self._generations, self._reader, number, self._parallel)
         with Bars(self._target.title, starts, ends, quiet=self._quiet) as bars:
             if stops is None:
-                await replay.follow([one for one in standing if standing[one].live.number != number], bars.told)
+                await replay.follow(
+                    [one for one in self._partitions if found[one].live.number != number], bars.told
+                )
             else:
                 await replay.fold(stops, bars.told)
         return bars

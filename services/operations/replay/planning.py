@@ -10,7 +10,6 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
 from libs.kafka.log import Extent, LogReader
 from libs.views.client import Valkey
-from libs.views.generations import PartitionGenerations
 from services.operations.connect import Stack
 from services.operations.replay.targets import Target, unfinished
 
@@ -93,7 +92,7 @@ async def _part(valkey: Valkey, reader: LogReader, stack: Stack, target: Target)
     return Part(
         target=target,
         events=sum(ends.values()),
-        folded=sum(_folded(found[partition], resumes) for partition in partitions),
+        folded=0 if resumes is None else sum(found[partition].offset_of(resumes) for partition in partitions),
         memory_bytes=memory,
         schema=min(found[partition].live.schema for partition in partitions),
         code_schema=found[0].schema,
@@ -101,11 +100,6 @@ async def _part(valkey: Valkey, reader: LogReader, stack: Stack, target: Target)
         live=tuple(live),
         kept=len({number for partition in partitions for number in found[partition].others}),
     )
-
-
-def _folded(found: PartitionGenerations, number: int | None) -> int:
-    one = None if number is None else found.get(number)
-    return 0 if one is None or one.position is None else one.position.offset
 
 
 async def _events_per_s(reader: LogReader, stack: Stack) -> float:

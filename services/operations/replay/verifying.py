@@ -1,7 +1,7 @@
 """Whether a generation holds what it should, and what would change for readers if it were read."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -82,7 +82,10 @@ async def verify_generation(
         )
         verdict.changes = await changes(valkey, stack, target, number, legible)
     else:
-        verdict.differing = await _differing(generations, target, number, legible)
+        numbers = {number, *(found[partition].live.number for partition in legible)}
+        names = await generations.names(numbers)
+        held = {partition: names.get(partition, ()) for partition in legible}
+        verdict.differing = await _differing(generations, target, number, held)
     return verdict
 
 
@@ -120,15 +123,14 @@ async def _changes(live: VoteViews, other: VoteViews, contest: str, partitions: 
 
 
 async def _differing(
-    generations: Generations, target: Target, number: int, partitions: Collection[int]
+    generations: Generations, target: Target, number: int, names: Mapping[int, Collection[str]]
 ) -> list[Differing]:
-    live = {one.live.number for one in await generations.read_all()}
-    names = await generations.names({*live, number})
+    """`names` are those of the keys in either generation, by partition."""
     found: list[Differing] = []
-    for partition in partitions:
+    for partition, held in names.items():
         compared = sorted(
             name
-            for name in names.get(partition, ())
+            for name in held
             if not any(name == kept or name.startswith(f"{kept}:") for kept in target.row.not_compared)
         )
         for name in compared:
