@@ -35,17 +35,20 @@ BATCH = 1_000
 CLIENTS = 4
 RATE = 2_000
 CONNECTIONS = 500
-LATENCY_MS = 20
 ROUND_S = 5
 BEFORE_S = 10
 POLL_S = 0.05
 SCRIPT = """
-local n, base, participants = 0, 0, {{{participants}}}
-function init() math.randomseed(os.time()); base = math.random(1, 1e9) end
-function delay() return {delay_ms} end
+local ffi = require("ffi")
+ffi.cdef[[typedef struct {{ long s; long us; }} now_t; int gettimeofday(now_t *, void *);]]
+local n, base, slot, clock, participants = 0, 0, 0, ffi.new("now_t"), {{{participants}}}
+local function now() ffi.C.gettimeofday(clock, nil); return tonumber(clock.s) * 1e3 + tonumber(clock.us) / 1e3 end
+function init() base = math.random(1, 1e9) + os.time() % 1e6 * 1e9 end
+-- a place every 1/rate s for whoever is free, so the pace does not fall with the answers' latency
+function delay() slot = math.max(slot + {every_ms}, now()); return math.floor(slot - now() + 0.5) end
 function request()
   n = n + 1
-  local body = string.format('{{"participant_key":"%s","voter_id":"u%d-%d"}}',
+  local body = string.format('{{"participant_key":"%s","voter_id":"u%.0f-%d"}}',
     participants[n % #participants + 1], base, n)
   return wrk.format("POST", "/contests/{contest}/votes",
     {{["authorization"] = "{authorization}", ["content-type"] = "application/json"}}, body)
@@ -91,7 +94,7 @@ class Public:
             participants=",".join(f'"{key}"' for key in self.contest.participants),
             contest=self.contest.key,
             authorization=client.headers["authorization"],
-            delay_ms=CONNECTIONS * 1000 // RATE - LATENCY_MS,
+            every_ms=1000 / RATE,
         )
         while not self._stop.is_set():
             self.loads.append(await wrk(str(client.base_url), script, CONNECTIONS, ROUND_S))

@@ -8,17 +8,17 @@ from tests.services.operations.replay.desk import Desk, count, voted
 from tests.support.voting import Api, Contest
 
 VOTERS = [f"voter {number}" for number in range(12)]
-MORE = [f"another {number}" for number in range(12)]
 SPOILT = 100
 
 
 async def a_spoilt_contest(api: Api, desk: Desk) -> Contest:
     """Of which readers are shown a hundred votes too many."""
-    contest = await api.contest()
+    contest = await api.contest(free={"max_participant": 2})
     await voted(contest, *VOTERS)
     await desk.spoil(contest, by=SPOILT)
-    await voted(contest, *MORE)
-    assert await count(contest) == len(VOTERS) + len(MORE) + SPOILT
+    # the same voters: readers fetch anew only what has changed, and that must be among it
+    await voted(contest, *VOTERS)
+    assert await count(contest) == 2 * len(VOTERS) + SPOILT
     return contest
 
 
@@ -28,6 +28,11 @@ def changes_of(rebuilt: dict[str, Any], contest: Contest) -> list[tuple[str, int
         for change in rebuilt["verified"]["changes"]
         if change["contest"] == contest.key
     ]
+
+
+def without_memory(part: dict[str, Any]) -> dict[str, Any]:
+    """Valkey estimates it from samples of its own choice."""
+    return {name: value for name, value in part.items() if name != "memory_bytes"}
 
 
 async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_changes_nothing(
@@ -44,7 +49,10 @@ async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_chan
     assert planned["events_per_s"] > 0
     assert 0 < planned["memory_bytes"] < planned["free_bytes"]
     assert planned["fits"]
-    assert (await desk.told("replay", "run"))["parts"] == planned["parts"], "without --execute it is a plan"
+    again = (await desk.told("replay", "run"))["parts"]
+    assert [without_memory(part) for part in again] == [without_memory(part) for part in planned["parts"]], (
+        "without --execute it is a plan"
+    )
     assert not any(one.others for one in await desk.generations().read_all())
     plain = await desk.run("replay", "plan", "--projection", "votes")
     assert plain.exit_code == 0
@@ -59,9 +67,9 @@ async def test_a_spoilt_count_is_found_by_verify_and_repaired_by_a_replay(api: A
     wrong = await desk.told("verify", contest.key, code=1)
     assert {one["participant"] for one in wrong["differences"]} == {contest.participants[0]}
     rebuilt = await desk.replay()
-    assert await count(contest) == len(VOTERS) + len(MORE), "what is served was not fetched anew"
+    assert await count(contest) == 2 * len(VOTERS), "what is served was not fetched anew"
     assert (rebuilt["swapped"], rebuilt["resumed"], rebuilt["verified"]["equal"]) == (True, False, True)
-    right = len(VOTERS) + len(MORE)
+    right = 2 * len(VOTERS)
     assert changes_of(rebuilt, contest) == [(contest.participants[0], right + SPOILT, right)]
     assert await desk.live() == rebuilt["generation"] > before
     assert (await desk.told("verify"))["equal"]
@@ -74,7 +82,7 @@ async def test_it_says_in_plain_words_what_it_changed(api: Api, desk: Desk) -> N
     number = await desk.live()
     assert f"votes: generation {number}: " in done.stdout
     assert (
-        f"changes: contest {contest.key} {contest.participants[0]}: 124 -> 24 votes, 24 -> 24 voters"
+        f"changes: contest {contest.key} {contest.participants[0]}: 124 -> 24 votes, 12 -> 12 voters"
         in done.stdout
     )
     assert f"Readers see generation {number}. `tally replay rollback` brings the former one back." in done.stdout
