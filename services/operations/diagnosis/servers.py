@@ -8,6 +8,8 @@ import httpx
 
 from libs.contracts.topics import topics_of
 from libs.kafka.topics import check_topics
+from libs.standing.problems import problems_of
+from libs.standing.status import Status
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
@@ -15,9 +17,7 @@ from services.operations.connect import Stack
 from services.operations.diagnosis.finding import Finding, fine, problem
 from services.operations.diagnosis.functions import outdated_libraries
 from services.operations.stack import kafka, valkey
-from services.operations.standing.problems import problems_of
 from services.operations.standing.reading import parts_of, read_status
-from services.operations.standing.status import Status
 
 MOST_SKEW_S = 1.0
 

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from libs.standing.folds import Fold
+from libs.standing.quarantine import Drop, keep
 from libs.tally.errors import NotFound, TallyError, timestamp
 from services.operations.connect import DATA_DIR, find_stack
-from services.operations.folds import Fold
 from services.operations.progress import ProgressBar
 from services.operations.quarantine import showing
-from services.operations.quarantine.drops import Drop, keep
 from services.operations.quarantine.records import Quarantined, Ward, open_ward
 from services.operations.quarantine.retrying import choose, rebuild, try_again
 from services.operations.replay.showing import show_rebuilt

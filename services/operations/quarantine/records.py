@@ -8,15 +8,15 @@ from aiokafka import ConsumerRecord
 
 from libs.contracts.log import Position
 from libs.kafka.log import LogReader
+from libs.standing.folds import Fold, folds_of
+from libs.standing.quarantine import Drop, dropped, reasons_of
 from libs.storage.store import Store, open_store
 from libs.tally.errors import timestamp
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
 from libs.views.generations import Generations
 from services.operations.connect import Stack
-from services.operations.folds import Fold, folds_of
 from services.operations.progress import Progress
-from services.operations.quarantine.drops import Drop, dropped
 
 FETCH_BYTES = 1_000
 """Enough for the batch that a record lies in, which comes whole."""
@@ -94,16 +94,7 @@ async def open_ward(stack: Stack) -> AsyncIterator[Ward]:
     valkey = open_valkey(stack.valkey)
     try:
         async with LogReader(stack.kafka_settings, fetch_bytes=FETCH_BYTES) as reader:
-            yield Ward(valkey, reader, open_store(stack.storage_url), folds_of(stack, valkey))
+            folds = folds_of(valkey, stack.namespace, stack.partitions)
+            yield Ward(valkey, reader, open_store(stack.storage_url), folds)
     finally:
         await valkey.close()
-
-
-async def reasons_of(valkey: Valkey, views: Generations, partition: int, generation: int) -> dict[int, str]:
-    """Why each record of a generation was not folded, by offset."""
-    found = await valkey.call("HGETALL", quarantine_key(views, partition, generation))
-    return {int(offset): reason.decode(errors="replace") for offset, reason in found.items()}
-
-
-def quarantine_key(views: Generations, partition: int, generation: int) -> str:
-    return f"{views.base(partition)}:g{generation}:quarantine"

@@ -8,9 +8,9 @@ from typing import Any, Final
 from libs.contracts.catalogue import catalogue_codec
 from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchases import purchases_codec
+from libs.standing.folds import Fold
 from libs.views.packing import POISON, fold_item
 from services.operations.connect import Stack
-from services.operations.folds import Fold
 from services.operations.quarantine.records import Quarantined
 from services.operations.replay.desk import open_desk
 from services.operations.replay.job import Job, Rebuilt

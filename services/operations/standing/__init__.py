@@ -1,1 +1,1 @@
-"""How far everything is, and what of it somebody has to see to."""
+"""`libs/standing` on a terminal, as plain lines, and as JSON."""

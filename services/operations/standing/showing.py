@@ -1,28 +1,21 @@
-"""A status on a terminal, as plain lines, and as JSON."""
+"""A status on a terminal, and as plain lines."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from itertools import groupby
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from libs.standing.folds import Fold
+from libs.standing.problems import Problem, is_noteworthy, problems_of
+from libs.standing.status import Beside, Status, moment
 from libs.tally.errors import timestamp
-from libs.views.generations import State
-from services.operations.folds import Fold
-from services.operations.standing.problems import Problem, is_noteworthy, problems_of
-from services.operations.standing.status import OtherGeneration, Row, Status, moment
 from services.operations.tables import Cells, fitted, lines_of, table_of
 
 TEXTS: Final = ("fold", "gate", "last event", "scope", "state", "part")
 SEALED: Final = ("contest", "sealed at", "sha256")
 UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
 DAY: Final = len("2026-01-01")
-
-
-def as_json(status: Status) -> dict[str, Any]:
-    return status.as_json() | {"problems": [asdict(problem) for problem in problems_of(status)]}
 
 
 def rendered(status: Status, console: Console, *, everything: bool) -> RenderableType:
@@ -104,33 +97,20 @@ def _cells(fold: str, partition: str, of: dict[str, Any], gate: str) -> Cells:
 
 
 def _generation_cells(status: Status) -> list[Cells]:
-    """Generations beside the live ones, all partitions of each together."""
-    found = []
-    for fold in Fold:
-        each = [(one, row) for row in status.of(fold) for one in row.generations]
-        each.sort(key=lambda pair: _of_one(pair[0]))
-        for (number, scope, state), pairs in groupby(each, key=lambda pair: _of_one(pair[0])):
-            found.append(_generation(fold, number, scope, state, list(pairs)))
-    return found
+    return [_beside(one) for one in status.beside]
 
 
-def _of_one(generation: OtherGeneration) -> tuple[int, str, State]:
-    return generation.number, generation.scope, generation.state
-
-
-def _generation(
-    fold: Fold, number: int, scope: str, state: State, each: Sequence[tuple[OtherGeneration, Row]]
-) -> Cells:
-    position, live = sum(one.position for one, _ in each), sum(row.position for _, row in each)
+def _beside(one: Beside) -> Cells:
     return {
-        "fold": fold,
-        "generation": str(number),
-        "scope": scope or "all",
-        "state": state,
-        "partitions": str(len(each)),
-        "position": f"{position:,}",
-        "behind live": f"{sum(one.behind for one, _ in each):,}",
-        "done": f"{position / max(1, live):.1%}",
+        "fold": one.fold,
+        "generation": str(one.generation),
+        "scope": one.scope or "all",
+        "state": one.state,
+        "partitions": str(one.partitions),
+        "position": f"{one.folded:,}",
+        "behind live": f"{one.behind:,}",
+        "done": f"{one.folded / max(1, one.end):.1%}",
+        "left": "" if one.left_s is None else duration(one.left_s),
     }
 
 

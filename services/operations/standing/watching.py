@@ -10,12 +10,13 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from libs.standing.problems import as_json
+from libs.standing.status import Status, moment
 from libs.tally.errors import TallyError
 from services.operations.connect import Stack
 from services.operations.running import print_json
-from services.operations.standing.reading import open_lookout
-from services.operations.standing.showing import as_json, plain_lines, rendered
-from services.operations.standing.status import Status, moment
+from services.operations.standing.reading import open_lookout, parts_of
+from services.operations.standing.showing import plain_lines, rendered
 
 EVERY_S: Final = 1.0
 
@@ -49,7 +50,7 @@ async def _looks(stack: Stack, pids: Pids) -> AsyncIterator[Status | str]:
         while True:
             began = time.monotonic()
             try:
-                yield await lookout.look(pids())
+                yield await lookout.look(parts_of(pids()))
             except TallyError as error:
                 yield error.message
             await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))

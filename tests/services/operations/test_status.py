@@ -20,15 +20,15 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from libs.standing import lookout as looking
+from libs.standing.folds import Fold, folds_of
+from libs.standing.problems import problems_of
+from libs.standing.status import Row, Status
 from libs.views.generations import State
 from services.operations.__main__ import app
 from services.operations.connect import Stack
-from services.operations.folds import Fold, folds_of
-from services.operations.standing import reading
-from services.operations.standing.problems import problems_of
 from services.operations.standing.reading import open_lookout, parts_of, read_status
 from services.operations.standing.showing import duration, rendered
-from services.operations.standing.status import Row, Status
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
@@ -91,7 +91,7 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
     async with open_lookout(log.stack) as lookout:
 
         async def two_seconds_behind() -> Row | None:
-            row = votes(await lookout.look({}))[0]
+            row = votes(await lookout.look())[0]
             await log.append([a_cast(vote_id="always more")])
             return row if row.lag_s > 1.5 else None
 
@@ -109,7 +109,7 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
 async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
     log: FoldedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "STALLED_MS", 300)
+    monkeypatch.setattr(looking, "STALLED_MS", 300)
     await log.append([a_cast()])
     await log.fold()
     await log.append([a_cast(vote_id=str(n)) for n in range(5)])
@@ -119,15 +119,15 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
 
     await eventually(all_stand)
     async with open_lookout(log.stack) as lookout:
-        await lookout.look({})
+        await lookout.look()
         await log.valkey.call("HSET", log.key("g1:position"), "offset", 4)
-        moved, stands = votes(await lookout.look({}))
+        moved, stands = votes(await lookout.look())
         assert (moved.lag, moved.lag_s > 0.3, moved.stalled_since) == (3, True, None)
         assert moved.folded_per_s
         assert stands.stalled_since is not None
 
         async def stalled_again() -> bool:
-            row = votes(await lookout.look({}))[0]
+            row = votes(await lookout.look())[0]
             return row.stalled_since is not None and row.folded_per_s == 0
 
         await eventually(stalled_again)
@@ -136,7 +136,7 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
 async def test_other_generations_are_seen_and_a_broken_one_is_a_problem(log: FoldedLog) -> None:
     await log.append([a_cast()])
     await log.fold()
-    generations = folds_of(log.stack, log.valkey)[Fold.VOTES]
+    generations = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES]
     assert await generations.open(0, 2, "")
     status = await read_status(log.stack)
     (other,) = votes(status)[0].generations
@@ -146,6 +146,32 @@ async def test_other_generations_are_seen_and_a_broken_one_is_a_problem(log: Fol
     row = await log.valkey.call("HGET", key, "2")
     await log.valkey.call("HSET", key, "2", row.replace(b"\xa8building", b"\xa6broken"))
     assert ("generation", "votes 0") in problems(await read_status(log.stack))
+
+
+async def test_how_far_a_replay_is_is_told_of_all_its_partitions_together(log: FoldedLog) -> None:
+    await log.append([a_cast(vote_id=str(n)) for n in range(9)])
+    await log.fold()
+    generations = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES]
+    for partition in (0, 1):
+        await generations.open(partition, 2, "")
+    async with open_lookout(log.stack) as lookout:
+        (begun,) = (await lookout.look()).beside
+        assert (begun.fold, begun.generation, begun.partitions) == (Fold.VOTES, 2, 2)
+        assert (begun.state, begun.folded, begun.end) == (State.BUILDING, 0, 11)
+        assert (begun.folded_per_s, begun.left_s) == (None, None)
+        await log.valkey.call("HSET", log.key("g2:position"), "log", "x", "offset", 5)
+        (moved,) = (await lookout.look()).beside
+        assert (moved.folded, moved.behind) == (5, 5)
+        assert moved.folded_per_s
+        assert moved.left_s == pytest.approx(6 / moved.folded_per_s)
+        (stands,) = (await lookout.look()).beside
+        assert (stands.folded_per_s, stands.left_s) == (0, None)
+
+
+async def test_a_view_of_another_layout_is_a_problem(log: FoldedLog) -> None:
+    purchases = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.PURCHASES]
+    await log.valkey.call("HSET", f"{purchases.base(0)}:generations", "schema", 99)
+    assert ("layout", "purchases 0") in problems(await read_status(log.stack))
 
 
 async def test_a_view_past_the_logs_end_is_of_another_log(log: FoldedLog) -> None:
@@ -195,7 +221,7 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
     assert lines[-1].startswith("problem: votes all: shut")
     assert not any("partition=1" in line for line in lines if "purchases" in line)
     found = json.loads((await status("--json")).stdout)
-    assert set(found) == {"at", "folds", "totals", "parts", "sealed", "problems"}
+    assert set(found) == {"at", "folds", "totals", "generations", "parts", "sealed", "problems"}
     assert {fold: len(rows) for fold, rows in found["folds"].items()} == {
         "votes": 2,
         "purchases": 2,
@@ -204,8 +230,8 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
     }
     assert set(found["folds"]["votes"][0]) == {
         "partition", "generation", "position", "end", "lag", "lag_s", "last_event", "stalled_since", "quarantined",
-        "dropped", "generations", "folded_per_s", "open", "incarnation", "pending", "oldest_pending_s", "fenced",
-        "duplicates", "overruled",
+        "dropped", "schema", "code_schema", "generations", "folded_per_s", "open", "incarnation", "pending",
+        "oldest_pending_s", "fenced", "duplicates", "overruled",
     }  # fmt: skip
     assert [problem["kind"] for problem in found["problems"]] == ["gate"]
 

@@ -22,15 +22,15 @@ from libs.projection.catalogue import CatalogueProjection, no_votes
 from libs.projection.projection import Projection
 from libs.projection.purchases import PurchasesProjection
 from libs.projection.votes import VotesProjection
+from libs.standing.folds import Fold, folds_of
+from libs.standing.problems import problems_of
+from libs.standing.quarantine import Drop, keep
 from libs.storage.store import open_store
 from libs.views.addresses import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.purchases import PurchaseViews
 from libs.views.states import FoldInput
 from services.operations.__main__ import app
-from services.operations.folds import Fold, folds_of
-from services.operations.quarantine.drops import Drop, keep
-from services.operations.standing.problems import problems_of
 from services.operations.standing.reading import read_status
 from tests.support.builders import a_cast
 from tests.support.folded_log import FoldedLog, folded_log
@@ -48,7 +48,7 @@ class Ward:
     def __init__(self, log: FoldedLog, producer: AIOKafkaProducer) -> None:
         self.log = log
         self.stack, self.valkey = log.stack, log.valkey
-        self.folds = folds_of(self.stack, self.valkey)
+        self.folds = folds_of(self.valkey, self.stack.namespace, self.stack.partitions)
         self._producer = producer
 
     async def append(self, fold: Fold, value: bytes) -> int:

@@ -1,6 +1,7 @@
-"""Decisions never to fold a record: kept in the object store, so that they outlive every view.
+"""What could not be folded, by the views' own rows, and the decisions never to fold it.
 
-With the log and the secrets they belong to what a backup takes.
+Decisions are kept in the object store, so that they outlive every view. With the log and the secrets they belong
+to what a backup takes.
 """
 
 from dataclasses import asdict, dataclass
@@ -11,6 +12,8 @@ import orjson
 from libs.contracts.log import Position
 from libs.storage.store import Store
 from libs.tally.errors import TallyError
+from libs.views.client import Valkey
+from libs.views.generations import Generations
 
 PREFIX: Final = "quarantine"
 
@@ -68,3 +71,9 @@ async def dropped(store: Store, topic: str, partition: int, position: Position |
         if value is not None and (drop := Drop(**orjson.loads(value))).log_id == position.log_id:
             found[drop.offset] = drop
     return found
+
+
+async def reasons_of(valkey: Valkey, views: Generations, partition: int, generation: int) -> dict[int, str]:
+    """Why each record of a generation was not folded, by offset."""
+    found = await valkey.call("HGETALL", f"{views.base(partition)}:g{generation}:quarantine")
+    return {int(offset): reason.decode(errors="replace") for offset, reason in found.items()}

@@ -1,12 +1,12 @@
 """What of a status somebody has to see to."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
+from libs.standing.folds import Fold
+from libs.standing.status import Row, Status, moment
 from libs.views.generations import State
-from services.operations.folds import Fold
-from services.operations.standing.status import Row, Status, moment
 
 BEHIND_S: Final = 1.0
 """A view that keeps up is less behind."""
@@ -40,6 +40,10 @@ class _Check:
 def problems_of(status: Status) -> list[Problem]:
     """The parts first, then the folds."""
     return [*_parts(status), *_folds(status)]
+
+
+def as_json(status: Status) -> dict[str, Any]:
+    return status.as_json() | {"problems": [asdict(problem) for problem in problems_of(status)]}
 
 
 def is_noteworthy(row: Row) -> bool:
@@ -88,18 +92,29 @@ CHECKS: Final = (
         "log",
         lambda row: row.position > row.end,
         lambda _: "the view stands past the log's end: that is another log, or it was shortened",
-        "find the log, or build the views anew from this one with `tally replay run`",
+        "find the log, or build the views anew from this one with `tally replay run --execute`",
     ),
     _Check(
-        "stalled", lambda row: row.stalled_since is not None, _stalled, "see that a projector runs and keeps up"
+        "layout",
+        lambda row: row.schema != row.code_schema,
+        lambda rows: f"folded into layout {rows[0].schema}, while this code reads {rows[0].code_schema}",
+        "`tally replay run --outdated --execute` folds them anew",
+    ),
+    _Check(
+        "stalled",
+        lambda row: row.stalled_since is not None,
+        _stalled,
+        "see that a projector runs and keeps up; `tally serve projector` runs one more",
     ),
     _Check(
         "gate",
         lambda row: row.ledger is not None and not row.ledger.open,
         lambda _: "shut: no votes are taken there",
-        "a running projector opens it within seconds; see that it runs",
+        "a running projector opens it within seconds; `tally serve projector` runs one",
     ),
-    _Check("pending", _pending_too_long, _oldest, "a running projector settles it; see that it runs"),
+    _Check(
+        "pending", _pending_too_long, _oldest, "a running projector settles it; `tally serve projector` runs one"
+    ),
     _Check(
         "overruled",
         lambda row: row.ledger is not None and row.ledger.overruled > 0,
@@ -116,6 +131,6 @@ CHECKS: Final = (
         "generation",
         lambda row: bool(_broken(row)),
         lambda rows: f"generation {rows and _broken(rows[0])[0]} is broken: it could not be folded further",
-        "`tally replay drop` gives it up, `tally replay run` builds another",
+        "`tally replay drop --execute` gives it up, `tally replay run --execute` builds another",
     ),
 )

@@ -1,27 +1,33 @@
-"""What `tally status` knows of a deployment at one moment. Times are milliseconds since 1970 UTC."""
+"""What is known of a deployment at one moment. Times are milliseconds since 1970 UTC."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, Final
 
 from libs.sealing.listing import Sealed
+from libs.standing.folds import Fold
 from libs.tally.errors import timestamp
 from libs.views.generations import State
-from services.operations.folds import Fold
 
 SUMMED: Final = ("lag", "quarantined", "dropped")
 SUMMED_OF_VOTES: Final = ("pending", "fenced", "duplicates", "overruled")
+FURTHEST_LAST: Final = (State.BROKEN, State.BUILDING, State.SIDE, State.FOLLOWING, State.KEPT)
 
 
 @dataclass(frozen=True, slots=True)
 class OtherGeneration:
-    """One beside the live one; `behind` is how many records the live one is ahead, less than 0 where it is not."""
+    """One beside the live one; `behind` is how many records the live one is ahead, less than 0 where it is not.
+
+    `folded_per_s` is None at a first look.
+    """
 
     number: int
     scope: str
     state: State
     position: int
     behind: int
+    folded_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,8 @@ class Row:
     `lag` is what the log has and the live view has not: in records, and `lag_s` as the age of the first of them.
     `last_event` is when the last folded record was appended. `stalled_since` is not None where the view has not
     moved for long although the log has more: since the first of that was appended, or the view last seen to move.
-    `quarantined` counts what is not `dropped`. `folded_per_s` is None at a first look.
+    `quarantined` counts what is not `dropped`. `folded_per_s` is None at a first look. `schema` is the layout that
+    is stored, `code_schema` the one that this code reads.
     """
 
     fold: Fold
@@ -57,6 +64,8 @@ class Row:
     stalled_since: int | None
     quarantined: int
     dropped: int
+    schema: int
+    code_schema: int
     generations: Sequence[OtherGeneration]
     ledger: Ledger | None = None
     folded_per_s: float | None = None
@@ -73,6 +82,31 @@ class Row:
         }
         del shown["fold"]
         return shown | (shown.pop("ledger") or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A generation beside the live ones, in all partitions that have it; `state` is that of the last of them.
+
+    `folded` of the `end` records of their logs are in it, `left_s` is how long the rest takes at this pace: None
+    where it is not being built, or does not move.
+    """
+
+    fold: Fold
+    generation: int
+    scope: str
+    state: State
+    partitions: int
+    folded: int
+    end: int
+    behind: int
+    folded_per_s: float | None
+
+    @property
+    def left_s(self) -> float | None:
+        if self.state is not State.BUILDING or not self.folded_per_s:
+            return None
+        return max(0, self.end - self.folded) / self.folded_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +135,17 @@ class Status:
     def lag(self) -> int:
         return sum(row.lag for row in self.rows)
 
+    @property
+    def beside(self) -> list[Beside]:
+        """By fold and number."""
+        found = []
+        for fold in Fold:
+            each = [(one, row) for row in self.of(fold) for one in row.generations]
+            each.sort(key=lambda pair: (pair[0].number, pair[0].scope))
+            for (number, scope), pairs in groupby(each, key=lambda pair: (pair[0].number, pair[0].scope)):
+                found.append(_together(fold, number, scope, list(pairs)))
+        return found
+
     def totals(self, fold: Fold) -> dict[str, Any]:
         """Sums over the partitions of a fold; of times, the worst."""
         rows = self.of(fold)
@@ -109,8 +154,7 @@ class Status:
         found["lag_s"] = max(row.lag_s for row in rows)
         found["last_event"] = moment(max((row.last_event or 0 for row in rows), default=0) or None)
         found["stalled"] = sum(row.stalled_since is not None for row in rows)
-        rates = [row.folded_per_s for row in rows if row.folded_per_s is not None]
-        found["folded_per_s"] = sum(rates) if rates else None
+        found["folded_per_s"] = _rate(rows)
         ledgers = [row.ledger for row in rows if row.ledger is not None]
         if ledgers:
             found |= {name: sum(getattr(one, name) for one in ledgers) for name in SUMMED_OF_VOTES}
@@ -123,6 +167,7 @@ class Status:
             "at": moment(self.at),
             "folds": {fold.value: [row.as_json() for row in self.of(fold)] for fold in Fold},
             "totals": {fold.value: self.totals(fold) for fold in Fold},
+            "generations": [asdict(one) | {"left_s": one.left_s} for one in self.beside],
             "parts": [asdict(part) for part in self.parts],
             "sealed": [
                 {
@@ -134,6 +179,26 @@ class Status:
                 for one in self.sealed
             ],
         }
+
+
+def _together(fold: Fold, number: int, scope: str, each: Sequence[tuple[OtherGeneration, Row]]) -> Beside:
+    ones, rows = [one for one, _ in each], [row for _, row in each]
+    return Beside(
+        fold=fold,
+        generation=number,
+        scope=scope,
+        state=min((one.state for one in ones), key=FURTHEST_LAST.index),
+        partitions=len(ones),
+        folded=sum(one.position for one in ones),
+        end=sum(row.end for row in rows),
+        behind=sum(one.behind for one in ones),
+        folded_per_s=_rate(ones),
+    )
+
+
+def _rate(each: Sequence[Row] | Sequence[OtherGeneration]) -> float | None:
+    rates = [one.folded_per_s for one in each if one.folded_per_s is not None]
+    return sum(rates) if rates else None
 
 
 def moment(milliseconds: int | None) -> str | None:

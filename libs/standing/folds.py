@@ -1,0 +1,28 @@
+"""The folds of a deployment, by the names that operators call them."""
+
+from enum import StrEnum
+
+from libs.contracts.topics import catalogue_topic, purchases_topic, test_world, votes_topic
+from libs.views.client import Valkey
+from libs.views.generations import Generations
+
+
+class Fold(StrEnum):
+    """A topic and its views; each is a projection that can be rebuilt."""
+
+    VOTES = "votes"
+    PURCHASES = "purchases"
+    CATALOGUE = "catalogue"
+    TEST = "test"
+    """The catalogue of the legacy test world."""
+
+
+def folds_of(valkey: Valkey, namespace: str, partitions: int) -> dict[Fold, Generations]:
+    """The views of each, with their topic."""
+    test = test_world(namespace)
+    return {
+        Fold.VOTES: Generations(valkey, namespace, "votes", votes_topic(namespace, partitions)),
+        Fold.PURCHASES: Generations(valkey, namespace, "purchases", purchases_topic(namespace, partitions)),
+        Fold.CATALOGUE: Generations(valkey, namespace, "catalogue", catalogue_topic(namespace)),
+        Fold.TEST: Generations(valkey, test, "catalogue", catalogue_topic(test)),
+    }

@@ -1,0 +1,174 @@
+"""How far everything is: the views' positions against the log's own ends, and the log's own times."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from libs.kafka.log import LogReader
+from libs.sealing.listing import Sealed, sealed_contests
+from libs.standing.folds import Fold, folds_of
+from libs.standing.quarantine import dropped, reasons_of
+from libs.standing.status import Ledger, OtherGeneration, Part, Row, Status
+from libs.standing.times import AppendTimes, At
+from libs.storage.store import Store
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Valkey
+from libs.views.generations import Generations, PartitionGenerations
+from libs.views.states import PartitionState
+from libs.views.votes import VoteViews
+
+STALLED_MS: Final = 10_000
+"""A view that keeps up folds a record within a second; a rebalance or a restart takes a few."""
+
+RATE_OVER_MS: Final = 30_000
+"""What went on over a longer time is no rate of now."""
+
+SEALED_EVERY_S: Final = 30.0
+
+
+class _View(NamedTuple):
+    fold: Fold
+    partition: int
+    generation: int
+
+
+class _Seen(NamedTuple):
+    """Where a view stood at the last look, when that was, and when it was last seen to move (0: never)."""
+
+    position: int
+    at: int
+    moved: int
+
+
+class Lookout:
+    """Looks again and again: what one look cannot tell, two can."""
+
+    def __init__(self, reader: LogReader, valkey: Valkey, store: Store, namespace: str, partitions: int) -> None:
+        self._reader = reader
+        self._valkey = valkey
+        self._views = VoteViews(valkey, namespace)
+        self._folds = folds_of(valkey, namespace, partitions)
+        self._times = {fold: AppendTimes(reader, views.topic.name) for fold, views in self._folds.items()}
+        self._store = store
+        self._records = CatalogueViews(valkey, namespace)
+        self._known_sealed: Sequence[Sealed] = ()
+        self._listed = -SEALED_EVERY_S
+        self._seen: dict[_View, _Seen] = {}
+
+    async def look(self, parts: Sequence[Part] = ()) -> Status:
+        """With the `parts` as they are. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and
+        `StorageUnavailable`.
+        """
+        rows = await asyncio.gather(*map(self._rows, self._folds))
+        return Status(_now(), [row for of_one in rows for row in of_one], parts, await self._sealed())
+
+    async def _sealed(self) -> Sequence[Sealed]:
+        """As of a while ago at most: they seldom change, and listing a bucket costs."""
+        if time.monotonic() > self._listed + SEALED_EVERY_S:
+            self._known_sealed = await sealed_contests(self._store, self._records)
+            self._listed = time.monotonic()
+        return self._known_sealed
+
+    async def _rows(self, fold: Fold) -> list[Row]:
+        """Ends are asked for after positions: so none of a view's own log is past its end, or looks better."""
+        views = self._folds[fold]
+        partitions = range(views.topic.partitions)
+        generations = await views.read_all()
+        ledgers = await self._ledgers(partitions) if fold is Fold.VOTES else {}
+        quarantines = await asyncio.gather(*map(partial(self._quarantine, views), partitions, generations))
+        ends = await self._reader.end_offsets(views.topic.name, partitions)
+        now = _now()
+        times = await self._times[fold].read(
+            At(partition, offset)
+            for partition, position in enumerate(map(_offset, generations))
+            for offset in (position - 1, position)
+            if 0 <= offset < ends[partition]
+        )
+        rows = []
+        for partition, of_one in enumerate(generations):
+            position, (quarantined, dropped_ones) = _offset(of_one), quarantines[partition]
+            first = times.get(At(partition, position))
+            moved, rate = self._moved(_View(fold, partition, of_one.live.number), position, now)
+            since = None if first is None else max(first, moved)
+            rows.append(
+                Row(
+                    fold=fold,
+                    partition=partition,
+                    generation=of_one.live.number,
+                    position=position,
+                    end=ends[partition],
+                    lag_s=0.0 if first is None else max(0, now - first) / 1000,
+                    last_event=times.get(At(partition, position - 1)),
+                    stalled_since=since if since is not None and now - since > STALLED_MS else None,
+                    quarantined=quarantined,
+                    dropped=dropped_ones,
+                    schema=of_one.live.schema,
+                    code_schema=of_one.schema,
+                    generations=self._others(fold, partition, of_one, now),
+                    ledger=ledgers.get(partition),
+                    folded_per_s=rate,
+                )
+            )
+        return rows
+
+    async def _ledgers(self, partitions: range) -> dict[int, Ledger]:
+        states = await asyncio.gather(*map(self._views.state, partitions))
+        return dict(zip(partitions, map(_ledger, states), strict=True))
+
+    def _moved(self, view: _View, position: int, now: int) -> tuple[int, float | None]:
+        """When the view was last seen to move (0: never), and how many records a second since the last look."""
+        last = self._seen.get(view)
+        if last is None or last.at == now:
+            moved, rate = 0, None
+        else:
+            moved = last.moved if last.position == position else now
+            gone = now - last.at
+            rate = max(0, position - last.position) * 1000 / gone if gone < RATE_OVER_MS else None
+        self._seen[view] = _Seen(position, now, moved)
+        return moved, rate
+
+    def _others(
+        self, fold: Fold, partition: int, generations: PartitionGenerations, now: int
+    ) -> list[OtherGeneration]:
+        found = []
+        for number, one in sorted(generations.others.items()):
+            position = generations.offset_of(number)
+            _, rate = self._moved(_View(fold, partition, number), position, now)
+            behind = _offset(generations) - position
+            found.append(OtherGeneration(number, one.scope, one.state, position, behind, rate))
+        return found
+
+    async def _quarantine(
+        self, views: Generations, partition: int, generations: PartitionGenerations
+    ) -> tuple[int, int]:
+        """How many records are open, and how many dropped; the object store is asked only where there are any."""
+        live = generations.live
+        offsets = await reasons_of(self._valkey, views, partition, live.number)
+        if not offsets:
+            return 0, 0
+        drops = await dropped(self._store, views.topic.name, partition, live.position)
+        held = len(drops.keys() & offsets.keys())
+        return len(offsets) - held, held
+
+
+def _ledger(state: PartitionState) -> Ledger:
+    oldest = state.oldest_pending
+    return Ledger(
+        open=state.open,
+        incarnation=state.incarnation,
+        pending=state.pending,
+        oldest_pending_s=None if oldest is None else max(0, state.now - oldest) / 1_000_000,
+        fenced=state.fenced,
+        duplicates=state.duplicates,
+        overruled=state.overruled,
+    )
+
+
+def _offset(generations: PartitionGenerations) -> int:
+    return generations.offset_of(generations.live.number)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
