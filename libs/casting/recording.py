@@ -16,7 +16,7 @@ from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.tally.admission import Granted, Known, cast_of
 from libs.tally.commands import CastVote
-from libs.tally.errors import IdempotencyKeyReused, LogUnavailable, TallyError, ViewsUnavailable
+from libs.tally.errors import IdempotencyKeyReused, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
 from libs.views.addresses import AddressCounters
 from libs.views.votes import VoteViews
@@ -114,7 +114,7 @@ class Recorder:
                     return
             if asyncio.get_running_loop().time() + POLL_S > deadline:
                 unknown = "Whether the vote was recorded is not known yet; send the same vote id again."
-                attempt.outcome = LogUnavailable(unknown, retry_after_s=2)
+                attempt.outcome = AppendUnknown(unknown, retry_after_s=2)
                 return
             await asyncio.sleep(POLL_S)
 

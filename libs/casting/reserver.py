@@ -1,8 +1,10 @@
 """Reservations and confirmations of concurrent requests, gathered into few calls."""
 
 import asyncio
+import time
 from collections import deque
 
+from libs.metrics.table import RESERVE_SECONDS
 from libs.tally.admission import Answer, Request
 from libs.views.votes import VoteViews
 
@@ -33,6 +35,7 @@ class Reserver:
         try:
             while queue:
                 batch = [queue.popleft() for _ in range(min(CALL_REQUESTS, len(queue)))]
+                began = time.perf_counter()
                 try:
                     answers = await self._views.reserve(partition, [request for request, _ in batch])
                 except Exception as error:
@@ -40,6 +43,7 @@ class Reserver:
                         if not future.done():
                             future.set_exception(error)
                     continue
+                RESERVE_SECONDS.observe(time.perf_counter() - began)
                 for (_, future), answer in zip(batch, answers, strict=True):
                     if not future.done():
                         future.set_result(answer)

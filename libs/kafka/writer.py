@@ -16,6 +16,7 @@ from libs.contracts.log import Appended
 from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
 from libs.kafka.settings import KafkaSettings
+from libs.metrics.table import APPEND_SECONDS, APPENDED_RECORDS
 from libs.tally.errors import LogUnavailable
 
 SWEEP_S = 0.02
@@ -38,7 +39,18 @@ class _Waiting(NamedTuple):
 class _Lane:
     """One partition: what waits, and the one batch that is in flight."""
 
-    __slots__ = ("earliest", "flight", "partition", "queue", "topic", "worker")
+    __slots__ = (
+        "acknowledged",
+        "earliest",
+        "flight",
+        "partition",
+        "queue",
+        "refused",
+        "seconds",
+        "topic",
+        "unknown",
+        "worker",
+    )
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
@@ -48,6 +60,16 @@ class _Lane:
         self.worker: asyncio.Task[None] | None = None
         self.earliest = math.inf
         """No deadline of a record here is before this one."""
+        self.seconds = APPEND_SECONDS.labels(topic)
+        self.acknowledged, self.refused, self.unknown = (
+            APPENDED_RECORDS.labels(topic, outcome) for outcome in ("acknowledged", "refused", "unknown")
+        )
+
+    def fail(self, waiting: _Waiting, error: LogUnavailable) -> None:
+        """Answer one that nobody has answered yet."""
+        if not waiting.answer.done():
+            (self.refused if isinstance(error, NotAppended) else self.unknown).inc()
+            waiting.answer.set_exception(error)
 
 
 class LogWriter:
@@ -143,6 +165,7 @@ class LogWriter:
         answer: asyncio.Future[Appended] = loop.create_future()
         refusal = self._refusal(value, key)
         if refusal is not None:
+            APPENDED_RECORDS.labels(topic, "refused").inc()
             answer.set_exception(refusal)
             return answer
         deadline = loop.time() + (self._deadline_s if deadline_s is None else deadline_s)
@@ -215,7 +238,7 @@ class LogWriter:
         while queue:
             waiting = queue[0]
             if waiting.answer.done() or waiting.deadline <= now:
-                self._drop(waiting, _TOO_LATE)
+                self._drop(lane, waiting, _TOO_LATE)
             elif batch.append(timestamp=now_ms, key=waiting.key, value=waiting.value) is None:
                 break
             else:
@@ -225,6 +248,7 @@ class LogWriter:
     async def _land(self, lane: _Lane, link: Link, ack: "asyncio.Future[RecordMetadata]") -> None:
         """Wait until the batch in flight is acknowledged, has failed, or has hung; answer its callers."""
         ack.add_done_callback(_retrieve)
+        began = time.perf_counter()
         while not ack.done():
             await asyncio.wait([ack], timeout=self._deadline_s)
             # With too many retired producers a new one would only hang as this one does: wait on.
@@ -238,11 +262,15 @@ class LogWriter:
             self._answer_flight(lane, _unknown(repr(error)))
             return
         landed = ack.result()
+        lane.seconds.observe(time.perf_counter() - began)
         partition, offset, exact = lane.partition, landed.offset, landed.timestamp_type != 0
+        answered = 0
         for waiting in lane.flight:
             if not waiting.answer.done():
                 waiting.answer.set_result(Appended(partition, offset, exact))
+                answered += 1
             offset += 1
+        lane.acknowledged.inc(answered)
         self._release(len(lane.flight))
         lane.flight = []
 
@@ -260,13 +288,13 @@ class LogWriter:
         live: deque[_Waiting] = deque()
         for waiting in lane.queue:
             if waiting.answer.done() or waiting.deadline <= now:
-                self._drop(waiting, _TOO_LATE)
+                self._drop(lane, waiting, _TOO_LATE)
             else:
                 live.append(waiting)
         lane.queue = live
         for waiting in lane.flight:
             if waiting.deadline <= now and not waiting.answer.done():
-                waiting.answer.set_exception(_unknown("no acknowledgement in time"))
+                lane.fail(waiting, _unknown("no acknowledgement in time"))
         pending = (waiting.deadline for waiting in (*live, *lane.flight) if not waiting.answer.done())
         lane.earliest = min(pending, default=math.inf)
 
@@ -275,24 +303,22 @@ class LogWriter:
         if not self._held:
             self._emptied.set()
 
-    def _drop(self, waiting: _Waiting, why: str) -> None:
+    def _drop(self, lane: _Lane, waiting: _Waiting, why: str) -> None:
         """Answer one that is no longer queued, and never was in a batch."""
         self._release(1)
-        if not waiting.answer.done():
-            waiting.answer.set_exception(NotAppended(why, retry_after_s=1))
+        lane.fail(waiting, NotAppended(why, retry_after_s=1))
 
     def _refuse_all(self, lane: _Lane, refusal: NotAppended) -> None:
         """Nothing of the lane has reached the producer, and nothing will."""
         self._answer_flight(lane, refusal)
         while lane.queue:
-            self._drop(lane.queue.popleft(), refusal.message)
+            self._drop(lane, lane.queue.popleft(), refusal.message)
 
     def _answer_flight(self, lane: _Lane, error: LogUnavailable) -> None:
         flight, lane.flight = lane.flight, []
         self._release(len(flight))
         for waiting in flight:
-            if not waiting.answer.done():
-                waiting.answer.set_exception(copy.copy(error))
+            lane.fail(waiting, copy.copy(error))
 
 
 def _unknown(why: str) -> AppendUnknown:

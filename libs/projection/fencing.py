@@ -6,6 +6,7 @@ reservation that outlived its send's deadline although the fold has passed what 
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,6 +14,7 @@ from typing import Protocol
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
 from libs.contracts.topics import Topic
+from libs.metrics.table import FENCES, GATE_SHUT_SECONDS
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Fence
 from libs.views.states import PartitionState
@@ -63,16 +65,21 @@ class Fencer:
         self._doubt_us = int((send_deadline_s + MARGIN_S) * 1_000_000)
         self._suspicions: dict[int, _Suspicion] = {}
         self._fences: dict[int, tuple[Fence, int]] = {}
+        self._turn_s = 0.0
 
     async def run(self) -> None:
         """Watch until cancelled; a server that is away is asked again at the next turn."""
         while True:
+            began = time.monotonic()
             await asyncio.gather(*(self._look(partition) for partition in self._assigned()))
             await asyncio.sleep(POLL_S)
+            self._turn_s = time.monotonic() - began
 
     async def _look(self, partition: int) -> None:
         try:
             state = await self._views.state(partition)
+            if not state.open:
+                GATE_SHUT_SECONDS.inc(self._turn_s)
             if not state.open or await self._in_doubt(partition, state):
                 await self._fence(partition, state)
         except (LogUnavailable, ViewsUnavailable) as error:
@@ -106,5 +113,6 @@ class Fencer:
             return
         landed = await self._log.append(self._topic.name, partition, vote_codec.encode(fence))
         self._fences[partition] = fence, landed.offset
+        FENCES.inc()
         self._suspicions.pop(partition, None)
         logger.info("partition %d: fenced with %d at offset %d", partition, fence.incarnation, landed.offset)

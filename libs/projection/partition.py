@@ -11,6 +11,7 @@ from typing import Protocol
 from libs.contracts.log import Behind, LogRecord, Position
 from libs.kafka.errors import LogChanged
 from libs.kafka.log import check_whole
+from libs.metrics.table import FOLD_FAILURES, FOLD_SECONDS, FOLDED_RECORDS
 from libs.projection.projection import Projection
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 
@@ -60,6 +61,9 @@ class PartitionFold:
         self.folded = 0
         self.queued = 0
         self._projection = projection
+        topic = projection.topic.name
+        self._fold_seconds = FOLD_SECONDS.labels(topic)
+        self._folded_records, self._failures = FOLDED_RECORDS.labels(topic), FOLD_FAILURES.labels(topic)
         self._source = source
         self._place = place
         self._on_room = on_room
@@ -130,6 +134,7 @@ class PartitionFold:
         assert self.position.offset >= records[0].offset
         rest = records[self.position.offset - records[0].offset :]
         while rest:
+            began = time.perf_counter()
             try:
                 await self._projection.fold(self.partition, self.position, rest)
             except Behind as behind:
@@ -148,6 +153,8 @@ class PartitionFold:
             else:
                 self.position = Position(self.position.log_id, rest[-1].offset + 1)
                 self.folded += len(rest)
+                self._fold_seconds.observe(time.perf_counter() - began)
+                self._folded_records.inc(len(rest))
                 rest = []
         self.queued -= len(records)
         if not self.queued:
@@ -195,6 +202,7 @@ class PartitionFold:
             self._source.resume(self.partition)
 
     def _stalled(self, what: str, bug: Exception | None) -> None:
+        self._failures.inc()
         if self.stalled_since is None:
             self.stalled_since = time.time()
             self._source.pause(self.partition)

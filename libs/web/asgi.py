@@ -1,5 +1,6 @@
 """What every HTTP process puts around its app: plain ASGI, a few microseconds a request."""
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ from starlette.requests import ClientDisconnect
 
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.hot import HotRoute
+from libs.web.metrics import RequestTimes
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -24,6 +26,7 @@ class Front:
     def __init__(self, app: App, hot: Sequence[HotRoute] = ()) -> None:
         self.app = app
         self.hot = hot
+        self._times = RequestTimes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -35,10 +38,13 @@ class Front:
         if scope["method"] == "HEAD":
             scope, send = {**scope, "method": "GET"}, _without_body(send)
         started = False
+        began = time.perf_counter()
 
         async def watched(message: Any) -> None:
             nonlocal started
-            started = True
+            if not started:
+                started = True
+                self._times.observe(scope, message["status"], time.perf_counter() - began)
             await send(message)
 
         try:
@@ -58,7 +64,7 @@ class Front:
         for route in self.hot:
             found = route.path_regex.match(scope["path"])
             if found is not None and scope["method"] in (route.methods or ()):
-                scope["path_params"] = found.groupdict()
+                scope["path_params"], scope["route"] = found.groupdict(), route
                 return route.serve
         return self.app
 

@@ -18,6 +18,7 @@ from libs.web.document import DocumentedApp
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_routes
 from libs.web.hot import HotRoute
+from libs.web.metrics import Look, metrics_route
 from libs.web.pages import page_routes
 
 DRAIN_S = 10
@@ -31,14 +32,16 @@ Complete = Callable[[ApiKey, str, list[dict[str, Any]]], Awaitable[None]]
 class Surface:
     """What a service shows over HTTP, and what it needs to be ready.
 
-    `hot` routes are served before all others. `checks` are named for what they look at. `completes` is what it
-    adds to the records that another service shows, by the resource's name.
+    `hot` routes are served before all others. `checks` are named for what they look at, `looks` come before
+    `/metrics` is answered. `completes` is what it adds to the records that another service shows, by the
+    resource's name.
     """
 
     hot: Sequence[HotRoute] = ()
     routers: Sequence[APIRouter] = ()
     routes: Sequence[BaseRoute] = ()
     checks: Mapping[str, Check] = field(default_factory=dict)
+    looks: Sequence[Look] = ()
     completes: Mapping[str, Complete] = field(default_factory=dict)
 
 
@@ -55,6 +58,7 @@ def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAP
             app.include_router(router)
         app.router.routes.extend(surface.routes)
     app.router.routes.extend(health_routes(checks))
+    app.router.routes.append(metrics_route(look for surface in surfaces for look in surface.looks))
     app.router.routes.extend(page_routes(title))
     return app
 

@@ -1,7 +1,7 @@
 """`POST /contests/<key>/votes` and `/votes/batch`: the hot path, as bare ASGI."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import orjson
@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from libs.casting.attempts import Accepted, Outcome
 from libs.casting.casting import Caster
+from libs.casting.counting import count
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.tokens import encode_positions, merge_positions
 from libs.tally.commands import CastVote
@@ -37,6 +38,13 @@ class Voting:
         self._in_flight = 0
 
     async def cast(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await _counting_refusals(self._cast(scope, receive, send))
+
+    async def cast_batch(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Slice by slice, so that a large batch holds back nobody else for long."""
+        await _counting_refusals(self._cast_batch(scope, receive, send))
+
+    async def _cast(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = scope["headers"]
         key = self._auth.known(headers) or await self._auth.authenticate(headers)
         require(key, "votes:write")
@@ -54,8 +62,10 @@ class Voting:
         except TallyError as error:
             if not is_for_the_caller(error):
                 raise
+            count(error)
             await problem_response(error, scope, vote_id=vote_id)(scope, receive, send)
             return
+        count(accepted)
         status = 200 if accepted.replayed else 201
         answer = [
             (b"content-type", b"application/json"),
@@ -66,8 +76,7 @@ class Voting:
             answer.append((b"idempotent-replayed", b"true"))
         await _respond(send, status, answer, orjson.dumps(_body(accepted)))
 
-    async def cast_batch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Slice by slice, so that a large batch holds back nobody else for long."""
+    async def _cast_batch(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = scope["headers"]
         key = self._auth.known(headers) or await self._auth.authenticate(headers)
         require(key, "votes:write")
@@ -87,6 +96,7 @@ class Voting:
             outcomes = iter(await self._take_or_fail(key, commands))
             for ballot in ballots:
                 outcome = ballot.vote if isinstance(ballot.vote, TallyError) else next(outcomes)
+                count(outcome)
                 answers.append(_item_answer(outcome, ballot.vote_id))
                 if isinstance(outcome, Accepted):
                     positions.append({outcome.partition: outcome.offset + 1})
@@ -121,6 +131,15 @@ class Voting:
         return forwarded_address(
             peer[0] if peer else None, header(scope["headers"], b"x-forwarded-for"), self._trusted
         )
+
+
+async def _counting_refusals(answered: Awaitable[None]) -> None:
+    """What is refused whole: a vote, or a batch, which counts as one."""
+    try:
+        await answered
+    except TallyError as error:
+        count(error)
+        raise
 
 
 def _vote_id(form: VoteForm, idempotency_key: str | None) -> str:

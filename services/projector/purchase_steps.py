@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from libs.casting.casting import Caster
+from libs.casting.counting import count
 from libs.casting.removing import Remover
 from libs.contracts.purchases import (
     Purchase,
@@ -61,6 +62,7 @@ class Steps:
 
     async def _cast(self, purchase: Purchase) -> PurchaseEvent:
         [outcome] = await self.caster.cast(purchase.account, [await self._vote(purchase)])
+        count(outcome)
         if isinstance(outcome, TallyError):
             raise outcome
         return PurchaseCast(**_of(purchase), accepted_at=outcome.accepted_at)

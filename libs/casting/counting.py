@@ -1,0 +1,29 @@
+"""How votes were answered, into the metrics."""
+
+from functools import cache
+from typing import Final, get_args
+
+from prometheus_client import Counter
+
+from libs.casting.attempts import Outcome
+from libs.kafka.errors import AppendUnknown
+from libs.metrics.table import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
+from libs.tally.errors import TallyError
+from libs.tally.events import Source
+
+_ACCEPTED: Final = {source: VOTES_ACCEPTED.labels(source) for source in get_args(Source)}
+
+
+def count(outcome: Outcome) -> None:
+    """Once for each answer that a vote got."""
+    if not isinstance(outcome, TallyError):
+        (VOTES_DEDUPLICATED if outcome.replayed else _ACCEPTED[outcome.command.source]).inc()
+    elif isinstance(outcome, AppendUnknown):
+        VOTES_UNKNOWN.inc()
+    else:
+        _refused(outcome.code).inc()
+
+
+@cache
+def _refused(code: str) -> Counter:
+    return VOTES_REFUSED.labels(code)

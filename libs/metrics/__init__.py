@@ -1,0 +1,1 @@
+"""What is measured: one table of names, helps and labels."""

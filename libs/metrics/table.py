@@ -1,0 +1,165 @@
+"""Every metric: name, kind, help, labels. What is measured is counted here, wherever that happens.
+
+These objects are the process's own, as its memory is, so nobody passes them down. On a hot path the child of a
+labelled one is asked for once (`.labels(...)`), and kept: counting costs half a microsecond then, observing one.
+
+Two kinds, and the help text says which. What a process did, it counts from its start on: add that up over
+processes, and look at increases. What the views and the log say is the same from whoever is asked, and survives
+restarts: take the maximum over processes.
+
+No label ever names a contest, a participant or a voter: how many series there are is known beforehand.
+"""
+
+from typing import Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which says when it began
+REGISTRY: Final = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
+
+QUICK_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+"""For one call of a server."""
+REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+OWN: Final = "By this process, since its start."
+OF_ALL: Final = "By the views and the log: every process says the same."
+
+
+def _counter(name: str, text: str, *labels: str) -> Counter:
+    return Counter(name, f"{text} {OWN}", labels, registry=REGISTRY)
+
+
+def _own_gauge(name: str, text: str, *labels: str) -> Gauge:
+    return Gauge(name, f"{text} By this process, now.", labels, registry=REGISTRY)
+
+
+def _histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+    return Histogram(name, f"{text} {OWN}", labels, buckets=buckets, registry=REGISTRY)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Gauge:
+    """Labelled always: so a process that does not look at the views says nothing, instead of 0."""
+    return Gauge(name, f"{text} {OF_ALL}", labels, registry=REGISTRY)
+
+
+# votes, as they were answered
+VOTES_ACCEPTED: Final = _counter(
+    "tally_votes_accepted_total", "Votes answered as accepted, each at its first answer.", "source"
+)
+VOTES_DEDUPLICATED: Final = _counter(
+    "tally_votes_deduplicated_total", "Votes whose id was known, and whose first answer was given again."
+)
+VOTES_REFUSED: Final = _counter(
+    "tally_votes_refused_total", "Votes refused, by the problem's code: they are not in the log.", "code"
+)
+VOTES_UNKNOWN: Final = _counter(
+    "tally_votes_unknown_total", "Votes answered 503 because nobody could tell whether they are in the log."
+)
+RESERVE_SECONDS: Final = _histogram(
+    "tally_reserve_seconds", "One call that reserves up to 64 votes of a partition.", QUICK_S
+)
+
+# the log
+APPEND_SECONDS: Final = _histogram(
+    "tally_append_seconds", "From handing a batch to Kafka until all in-sync replicas have it.", QUICK_S, "topic"
+)
+APPENDED_RECORDS: Final = _counter(
+    "tally_append_records_total",
+    "Records by how appending them ended: acknowledged, refused (not in the log) or unknown.",
+    "topic",
+    "outcome",
+)
+
+# the fold
+FOLD_SECONDS: Final = _histogram("tally_fold_seconds", "One fold of records of a partition.", QUICK_S, "topic")
+FOLDED_RECORDS: Final = _counter("tally_fold_records_total", "Records folded into the live views.", "topic")
+FOLD_FAILURES: Final = _counter(
+    "tally_fold_failures_total", "Attempts to fold, or to look at a view, that failed and are repeated.", "topic"
+)
+FENCES: Final = _counter("tally_fences_total", "Fences appended, each to end doubt about a partition's votes.")
+GATE_SHUT_SECONDS: Final = _counter(
+    "tally_gate_shut_seconds_total", "Time that gates were shut, added up over the partitions looked after."
+)
+
+# HTTP
+HTTP_REQUEST_SECONDS: Final = _histogram(
+    "tally_http_request_seconds",
+    "Until the answer began, by the route's template ('none' where no route is there).",
+    REQUEST_S,
+    "method",
+    "route",
+    "status",
+)
+STREAMS_OPEN: Final = _own_gauge(
+    "tally_streams_open", "Listeners to live results: with a key (counts), or public (results).", "kind"
+)
+STREAM_EVENTS: Final = _counter(
+    "tally_stream_events_total", "Events handed to listeners: one for each of them.", "kind"
+)
+STREAMS_DROPPED: Final = _counter(
+    "tally_streams_dropped_total", "Listeners dropped because they took nothing for too long.", "kind"
+)
+
+# how far the views are
+STANDING_UP: Final = _own_gauge(
+    "tally_standing_up",
+    "Whether the last look at views and log succeeded; while it is 0, what only they can say is missing.",
+    "of",
+)
+LOG_END: Final = _gauge("tally_log_end", "Offset that the next record gets.", "topic", "partition")
+VIEW_POSITION: Final = _gauge(
+    "tally_view_position", "Offset of the first record that the live view has not folded.", "topic", "partition"
+)
+VIEW_LAG_RECORDS: Final = _gauge(
+    "tally_view_lag_records", "Records that the log has and the live view has not.", "topic", "partition"
+)
+VIEW_LAG_SECONDS: Final = _gauge(
+    "tally_view_lag_seconds", "Age of the first record that the live view has not.", "topic", "partition"
+)
+VIEW_STALLED: Final = _gauge(
+    "tally_view_stalled", "1 where the log has more and the view has not moved for long.", "topic", "partition"
+)
+QUARANTINED_RECORDS: Final = _gauge(
+    "tally_quarantined_records", "Records that could not be folded and were not dropped.", "topic", "partition"
+)
+GENERATIONS: Final = _gauge(
+    "tally_generations",
+    "Generations of views beside the live ones, of all partitions.",
+    "topic",
+    "state",
+)
+REPLAY_REMAINING_RECORDS: Final = _gauge(
+    "tally_replay_remaining_records", "Records until a replay has come as far as the live views.", "topic"
+)
+REPLAY_PROGRESS_RATIO: Final = _gauge(
+    "tally_replay_progress_ratio", "How much of the log a replay has folded; 1 while none is folding.", "topic"
+)
+
+# the ledger
+GATE_OPEN: Final = _gauge("tally_gate_open", "1 where votes are taken, 0 where doubt is being ended.", "partition")
+VOTES: Final = _gauge(
+    "tally_votes",
+    "Vote ids in the fold, by what became of them: counted, removed, replaced, voided, overruled or late.",
+    "partition",
+    "status",
+)
+VOTES_PENDING: Final = _gauge(
+    "tally_votes_pending", "Votes and removals that are reserved and not folded yet.", "partition"
+)
+VOTES_PENDING_OLDEST_SECONDS: Final = _gauge(
+    "tally_votes_pending_oldest_seconds", "Age of the oldest of those; 0 where there is none.", "partition"
+)
+VOTES_FENCED: Final = _gauge(
+    "tally_votes_fenced", "Votes and removals that came behind a fence, and so never counted.", "partition"
+)
+FOLD_DUPLICATES: Final = _gauge(
+    "tally_fold_duplicates", "Records that the fold passed over because it had their like.", "partition"
+)
