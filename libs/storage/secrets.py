@@ -40,6 +40,11 @@ async def server_secret(store: Store, name: str) -> bytes:
     return await _secret(store, f"secrets/server/{name}")
 
 
+async def session_secret(store: Store) -> bytes:
+    """Signs the sessions of browsers. Raises `StorageUnavailable`."""
+    return await server_secret(store, "sessions")
+
+
 def _of_contest(contest: str) -> str:
     return f"secrets/contests/{contest}"
 

@@ -1,12 +1,14 @@
 """Who calls, and what their key allows, for both API generations."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from libs.web.errors import Forbidden, Scope, Unauthorized
+from libs.web.sessions import COOKIE, Sessions
 
 Headers = Iterable[tuple[bytes, bytes]]
 """As in an ASGI scope: lower-case names."""
+SAFE_METHODS: Final = ("GET", "HEAD")
 
 
 class ApiKey(Protocol):
@@ -29,26 +31,52 @@ class KeyFinder(Protocol):
     async def find(self, token: str) -> ApiKey | None:
         """The same, after looking whether the key is a new one. Raises `ViewsUnavailable` when nobody can tell."""
 
+    async def find_id(self, key_id: str) -> ApiKey | None:
+        """The key of this id, looked for as by `find`."""
+
 
 class Authenticator:
-    """Bearer keys of the current API and brand and key of the legacy one, over the keys of one world."""
+    """Bearer keys of the current API and brand and key of the legacy one, over the keys of one world.
 
-    def __init__(self, keys: KeyFinder) -> None:
+    With `sessions`, a browser's session is as good as its key: for reads, and for all else from its own origin.
+    """
+
+    def __init__(self, keys: KeyFinder, sessions: Sessions | None = None) -> None:
         self._keys = keys
+        self._sessions = sessions
 
-    def known(self, headers: Headers) -> ApiKey | None:
-        """The caller's key if this process holds it: a plain call of a few microseconds, for hot paths."""
-        token = bearer_token(headers)
+    def known(self, scope: Scope) -> ApiKey | None:
+        """The caller's Bearer key if this process holds it: a plain call of a few microseconds, for hot paths."""
+        token = bearer_token(scope["headers"])
         return None if token is None else self._keys.get(token)
 
-    async def authenticate(self, headers: Headers) -> ApiKey:
-        """The caller by `Authorization: Bearer`. Raises `Unauthorized`."""
+    async def authenticate(self, scope: Scope) -> ApiKey:
+        """The caller by `Authorization: Bearer`, or else by its session. Raises `Unauthorized`."""
+        headers = headers_of(scope)
         token = bearer_token(headers)
         if token is None:
-            raise Unauthorized("Send the API key as the header Authorization: Bearer <key>.")
+            return await self._by_session(scope)
         key = self._keys.get(token) or await self._keys.find(token)
         if key is None:
             raise Unauthorized("This API key is not known here.")
+        return key
+
+    async def _by_session(self, scope: Scope) -> ApiKey:
+        headers = headers_of(scope)
+        cookies = header(headers, b"cookie")
+        if self._sessions is None or cookies is None or COOKIE not in cookies:
+            raise Unauthorized("Send the API key as the header Authorization: Bearer <key>.")
+        await self._sessions.load()
+        key_id = self._sessions.key_id(cookies)
+        if key_id is None:
+            raise Unauthorized("The session has ended. Log in again.")
+        if scope["method"] not in SAFE_METHODS and not from_own_origin(headers):
+            raise Unauthorized(
+                "A session does this for pages of this origin only: the header Origin has to name it."
+            )
+        key = await self._keys.find_id(key_id)
+        if key is None:
+            raise Unauthorized("The session's API key has been revoked. Log in with another.")
         return key
 
     async def authenticate_legacy(self, headers: Headers) -> ApiKey:
@@ -67,6 +95,12 @@ def require(key: ApiKey, permission: str) -> None:
     """Raises `Forbidden`, naming the permission, where `key` lacks it."""
     if permission not in key.permissions:
         raise Forbidden(permission)
+
+
+def from_own_origin(headers: Headers) -> bool:
+    """Whether `Origin` names the host that was asked; its scheme is the business of whoever ends TLS."""
+    origin, host = header(headers, b"origin"), header(headers, b"host")
+    return origin is not None and host is not None and origin.partition("://")[2].lower() == host.lower()
 
 
 def bearer_token(headers: Headers) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from libs.catalogue.engine import Engine, Guard
@@ -18,6 +19,7 @@ from libs.media.addresses import parse_allowed
 from libs.media.fetching import open_fetcher
 from libs.media.gallery import Gallery
 from libs.media.scanning import TypeScan
+from libs.storage.secrets import session_secret
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
@@ -27,6 +29,7 @@ from libs.views.requests import RequestKeys
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Complete, Surface
+from libs.web.sessions import Sessions
 from services.catalogue.closed import ClosedContests
 from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
@@ -68,11 +71,17 @@ class World:
         return LegacyWorld(base, self.auth, self.engine, self.views, now, completes, images, image_max_bytes)
 
 
-def world_of(valkey: Valkey, log: LogWriter, namespace: str, guards: Mapping[str, Guard] | None = None) -> World:
+def world_of(
+    valkey: Valkey,
+    log: LogWriter,
+    namespace: str,
+    guards: Mapping[str, Guard] | None = None,
+    sessions: Sessions | None = None,
+) -> World:
     views = CatalogueViews(valkey, namespace)
     writer = Writer(catalogue_topic(namespace), log, views, AppendUnknown)
     keys = KeyRing(views)
-    return World(views, writer, Engine(RESOURCES, views, writer, guards), keys, Authenticator(keys))
+    return World(views, writer, Engine(RESOURCES, views, writer, guards), keys, Authenticator(keys, sessions))
 
 
 @asynccontextmanager
@@ -90,9 +99,10 @@ async def open_surface(
     await log.start()
     votes = VoteViews(valkey, settings.namespace)
     closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, settings.partitions)
-    world = world_of(valkey, log, settings.namespace, {PARTICIPANTS.name: closed.participant_may_go})
-    test = world_of(valkey, log, test_world(settings.namespace))
     store = open_store(settings.storage_url)
+    guards = {PARTICIPANTS.name: closed.participant_may_go}
+    world = world_of(valkey, log, settings.namespace, guards, Sessions(partial(session_secret, store)))
+    test = world_of(valkey, log, test_world(settings.namespace))
     urls = UploadUrls(store, settings.public_url)
     files = Files(settings.namespace, world.engine, store, TypeScan)
     completes = completes or {}

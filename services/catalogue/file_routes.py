@@ -48,7 +48,7 @@ class Door:
         """
         signature = request.query_params.get("signature")
         if signature is None:
-            caller = await self._auth.authenticate(headers_of(request.scope))
+            caller = await self._auth.authenticate(request.scope)
             require(caller, permission)
             return caller.account
         owner = await self._views.find_owner(FILES.name, key)
@@ -183,7 +183,7 @@ def file_router(
     )
     async def delete_file(request: Request, file_key: str) -> Response:
         """The record and its bytes go; its `upload_url` leads nowhere any more."""
-        key = await auth.authenticate(headers_of(request.scope))
+        key = await auth.authenticate(request.scope)
         require(key, "content:write")
         await files.delete(key.account, file_key, fits(request))
         return Response(status_code=204)

@@ -12,7 +12,7 @@ from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.writing import Request as WriteRequest
 from libs.contracts.problems import Problem, ValidationFailed
-from libs.web.auth import Authenticator, headers_of, require
+from libs.web.auth import Authenticator, require
 from libs.web.conditions import etag
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, IF_MATCH, Schema, answers, named, needs
 from libs.web.requests import idempotency_key, read_object
@@ -32,7 +32,7 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
     router = APIRouter(tags=["images"], dependencies=[Depends(BEARER)])
 
     async def account_of(request: Request) -> str:
-        key = await auth.authenticate(headers_of(request.scope))
+        key = await auth.authenticate(request.scope)
         require(key, "content:write")
         return key.account
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from libs.catalogue.reopening import Reopener
 from libs.catalogue.resources import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp, microseconds, problems_of
-from libs.web.auth import Authenticator, headers_of, require
+from libs.web.auth import Authenticator, require
 from libs.web.conditions import etag
 from libs.web.idempotency import RequestKeys, came_before
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, answers, needs, takes
@@ -46,7 +46,7 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
         Voting goes on until the new end; what was late stays late, and removals that waited take effect. Then it
         closes anew. Sent again with the same end, this answers the same. A sealed contest is unsealed first.
         """
-        key = await auth.authenticate(headers_of(request.scope))
+        key = await auth.authenticate(request.scope)
         require(key, "operations")
         sent, given = await read_object(request)
         try:

@@ -236,7 +236,7 @@ class _Routes:
         return Response(status_code=204)
 
     async def _caller(self, request: Request, permission: str) -> ApiKey:
-        key = await self._auth.authenticate(request.scope["headers"])
+        key = await self._auth.authenticate(request.scope)
         require(key, permission)
         return key
 

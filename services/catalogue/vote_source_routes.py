@@ -13,7 +13,7 @@ from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
 from libs.catalogue.sources import source_name, source_of
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
-from libs.web.auth import Authenticator, headers_of, require
+from libs.web.auth import Authenticator, require
 from libs.web.conditions import etag, not_modified, precondition_fails
 from libs.web.openapi import BAD_BODY, ETAG, IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, takes
 from libs.web.requests import read_object
@@ -51,7 +51,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
     router = APIRouter(tags=["vote sources"], dependencies=[Depends(BEARER)])
 
     async def account_of(request: Request) -> str:
-        key = await auth.authenticate(headers_of(request.scope))
+        key = await auth.authenticate(request.scope)
         require(key, "sources:write")
         return key.account
 

@@ -1,4 +1,4 @@
-"""One process that serves the whole HTTP API: it mounts ingestion, query and catalogue."""
+"""One process that serves the whole HTTP API: it mounts ingestion, query, catalogue and dashboard."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from libs.web.service import Surface, build_app
 from services.catalogue.app import open_surface as open_catalogue
+from services.dashboard.app import open_surface as open_dashboard
 from services.gateway.settings import Settings
 from services.ingestion.app import open_surface as open_ingestion
 from services.projector.asyncapi import asyncapi_document
@@ -37,6 +38,7 @@ TAGS: Final = {
     "files": "Metadata of files, and where their bytes are handled.",
     "images": "Images, of which renditions are served.",
     "legacy": "The legacy generation, over the same records: production, and the test environment.",
+    "dashboard": "Log-in of browsers, for the pages below `/dashboard`.",
     "operations": "For operators, and for machines that look after the service.",
 }
 """What operations are grouped by, in the order of the description."""
@@ -50,7 +52,8 @@ async def open_app(settings: Settings) -> AsyncIterator[FastAPI]:
         ingestion = await stack.enter_async_context(open_ingestion(settings))
         query = await stack.enter_async_context(open_query(settings))
         catalogue = await stack.enter_async_context(open_catalogue(settings, query.completes))
-        surfaces = [ingestion, query, catalogue, asyncapi_surface(settings)]
+        dashboard = await stack.enter_async_context(open_dashboard(settings))
+        surfaces = [ingestion, query, catalogue, dashboard, asyncapi_surface(settings)]
         yield build(surfaces)
 
 

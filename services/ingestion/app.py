@@ -13,7 +13,7 @@ from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter
 from libs.purchases.register import Register
 from libs.purchases.vault import Vaults
-from libs.storage.secrets import account_secret
+from libs.storage.secrets import account_secret, session_secret
 from libs.storage.store import open_store
 from libs.tally.errors import LedgerCatchingUp
 from libs.views.catalogue import CatalogueViews
@@ -23,6 +23,7 @@ from libs.views.requests import RequestKeys
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Surface
+from libs.web.sessions import Sessions
 from services.ingestion.purchases import purchase_router
 from services.ingestion.reads import VoterReads
 from services.ingestion.routes import hot_routes, voter_router
@@ -51,7 +52,7 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
         Vaults(partial(account_secret, store)),
     )
     keys = KeyRing(catalogue)
-    auth = Authenticator(keys)
+    auth = Authenticator(keys, Sessions(partial(session_secret, store)))
     requests = RequestKeys(valkey, settings.namespace)
     proxies = parse_networks(settings.trusted_proxies)
 

@@ -13,7 +13,7 @@ from libs.purchases.form import PurchaseForm, RefundForm, parse_purchase, parse_
 from libs.purchases.register import Register
 from libs.purchases.shown import PurchaseShown, RefundShown, show
 from libs.tally.errors import NotFound
-from libs.web.auth import ApiKey, Authenticator, headers_of, require
+from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.idempotency import RequestKeys, came_before
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, PAGE, REPLAYED, answers, needs, parameter, takes
 from libs.web.requests import read_object
@@ -27,7 +27,7 @@ def purchase_router(auth: Authenticator, register: Register, requests: RequestKe
     router = APIRouter(tags=[TAG])
 
     async def caller(request: Request, permission: str) -> ApiKey:
-        key = await auth.authenticate(headers_of(request.scope))
+        key = await auth.authenticate(request.scope)
         require(key, permission)
         return key
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from libs.casting.removing import Remover
 from libs.contracts.tokens import encode_positions
 from libs.tally.commands import RemoveVote
-from libs.web.auth import ApiKey, Authenticator, headers_of, require
+from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.hot import HotRoute
 from libs.web.openapi import (
     BAD_BODY,
@@ -127,7 +127,7 @@ def cast_votes(contest_key: str) -> None:
 
 def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> APIRouter:
     async def votes_key(request: Request) -> ApiKey:
-        key = await auth.authenticate(headers_of(request.scope))
+        key = await auth.authenticate(request.scope)
         require(key, "votes:write")
         return key
 

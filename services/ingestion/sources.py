@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from libs.casting.reporting import Reporter
 from libs.contracts.tokens import encode_positions
-from libs.web.auth import Authenticator, headers_of, require
+from libs.web.auth import Authenticator, require
 from libs.web.idempotency import RequestKeys, came_before
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, REPLAYED, answers, needs, takes
 from libs.web.requests import read_object
@@ -43,7 +43,7 @@ def source_router(auth: Authenticator, reporter: Reporter, requests: RequestKeys
         says `allow_decrease`. The same `report_id` with the same content answers the first outcome again, so after
         a 503, or no answer at all, send the same report again.
         """
-        key = await auth.authenticate(headers_of(request.scope))
+        key = await auth.authenticate(request.scope)
         require(key, "sources:write")
         sent, given = await read_object(request)
         form = parse_report(given)

@@ -46,7 +46,7 @@ class Voting:
 
     async def _cast(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = scope["headers"]
-        key = self._auth.known(headers) or await self._auth.authenticate(headers)
+        key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "votes:write")
         require_json(headers)
         form = parse_vote(await read_body(headers, receive))
@@ -78,7 +78,7 @@ class Voting:
 
     async def _cast_batch(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = scope["headers"]
-        key = self._auth.known(headers) or await self._auth.authenticate(headers)
+        key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "votes:write")
         media_type, body = require_json(headers, NDJSON), await read_body(headers, receive, MAX_BATCH_BYTES)
         items = parse_batch(media_type, body, header(headers, b"idempotency-key"))

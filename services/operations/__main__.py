@@ -59,6 +59,7 @@ class Service(StrEnum):
     INGESTION = "ingestion"
     QUERY = "query"
     CATALOGUE = "catalogue"
+    DASHBOARD = "dashboard"
     PROJECTOR = "projector"
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import catalogue_topic, test_world
+from libs.storage.secrets import session_secret
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
@@ -12,6 +14,7 @@ from libs.views.timeline import Timeline
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Surface
+from libs.web.sessions import Sessions
 from services.query.legacy import LegacyReads
 from services.query.participants import ParticipantCounts
 from services.query.past import PastCounts
@@ -35,20 +38,21 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
     watch = PositionWatch(views)
     interval_s, wait_s = settings.count_build_interval_ms / 1000, settings.count_wait_ms / 1000
     rings: list[KeyRing] = []
+    store = open_store(settings.storage_url)
 
-    def world(namespace: str, partitions: int) -> LegacyReads:
+    def world(namespace: str, partitions: int, sessions: Sessions | None = None) -> LegacyReads:
         catalogue = CatalogueViews(valkey, namespace)
         rings.append(KeyRing(catalogue))
         snapshots = Snapshots(
             views, watch, catalogue, catalogue_topic(namespace), partitions=partitions, interval_s=interval_s
         )
-        return LegacyReads(Authenticator(rings[-1]), catalogue, snapshots)
+        return LegacyReads(Authenticator(rings[-1], sessions), catalogue, snapshots)
 
-    production = world(settings.namespace, settings.partitions)
+    production = world(settings.namespace, settings.partitions, Sessions(partial(session_secret, store)))
     test = world(test_world(settings.namespace), NO_VOTES)
     past = PastCounts(Timeline(valkey, settings.namespace))
     counts = VoteUpdates(production.auth, production.snapshots, past, settings.partitions, wait_s)
-    receipts = Receipts(open_store(settings.storage_url))
+    receipts = Receipts(store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
 
     async def views_are_there() -> None:

@@ -47,7 +47,7 @@ class VoteUpdates:
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         headers = scope["headers"]
-        key = self._auth.known(headers) or await self._auth.authenticate(headers)
+        key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "results:read")
         asked = parse(scope["query_string"], self._partitions)
         contest = scope["path_params"]["contest_key"]

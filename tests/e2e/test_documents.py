@@ -29,8 +29,8 @@ async def test_the_committed_description_is_the_one_that_is_served(api: Api, sta
     assert orjson.loads(DOCUMENTS[path].read_bytes()) == served
 
 
-PUBLIC = {"/public/contests/{contest_key}/results", "/media/image/{image_id}"}
-"""What is there for everybody, without a key, but for private images."""
+PUBLIC = {"/public/contests/{contest_key}/results", "/media/image/{image_id}", "/dashboard/session"}
+"""What is there for everybody, without a key, but for private images; and log-in, to which the key is sent."""
 
 
 async def test_every_operation_says_what_it_does_how_it_fails_and_for_whom(api: Api) -> None:

@@ -33,6 +33,9 @@ class Keys:
     async def find(self, token: str) -> Key | None:
         return Key() if token == "new" else None
 
+    async def find_id(self, key_id: str) -> Key | None:
+        return None
+
 
 AUTH = Authenticator(Keys())
 
@@ -54,9 +57,9 @@ async def test_the_legacy_generation_needs_brand_and_key_that_belong_together() 
 
 
 async def test_a_bearer_key_is_known_from_memory_or_looked_for() -> None:
-    assert AUTH.known([(b"authorization", b"bearer known")])
-    assert AUTH.known([(b"authorization", b"Bearer new")]) is None
-    assert await AUTH.authenticate([(b"authorization", b"Bearer new")])
+    assert AUTH.known({"headers": [(b"authorization", b"bearer known")]})
+    assert AUTH.known({"headers": [(b"authorization", b"Bearer new")]}) is None
+    assert await AUTH.authenticate({"headers": [(b"authorization", b"Bearer new")]})
     require(Key(), "content:read")
     with pytest.raises(Forbidden):
         require(Key(), "content:write")

@@ -1,0 +1,14 @@
+"""`python -m services.dashboard`: the pages as a process of its own, behind one origin with the API."""
+
+from libs.web.service import run_alone
+from services.dashboard.app import open_surface
+from services.dashboard.settings import Settings
+
+
+def main() -> None:
+    settings = Settings()
+    run_alone("Tallykeeper dashboard", open_surface(settings), settings.host, settings.port)
+
+
+if __name__ == "__main__":
+    main()

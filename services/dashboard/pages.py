@@ -1,0 +1,67 @@
+"""The dashboard's pages and their parts: the same for everybody, so that they can be cached and tell nothing.
+
+What they show they ask the API for, with the browser's session; `html/shell.html` is around all of them.
+"""
+
+from html import escape
+from importlib.metadata import files
+from importlib.resources import files as resources
+from pathlib import Path
+from string import Template
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+HERE: Final = Path(str(resources(__package__)))
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+PAGES: Final = {
+    "/dashboard": ("contests", "Contests"),
+    "/dashboard/contests/{contest_key}": ("contest", "Contest"),
+    "/dashboard/operations": ("operations", "Operations"),
+}
+"""By path: the page's name, which its HTML, its style and its script have, and its title."""
+
+
+class Assets(StaticFiles):
+    """Files that browsers keep and ask for again by their ETag."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update({"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"})
+        return response
+
+
+def page_routes() -> list[BaseRoute]:
+    shell = Template((HERE / "html" / "shell.html").read_text())
+    pages = [Route(path, _page(shell, *page)) for path, page in PAGES.items()]
+    chart = Mount("/dashboard/assets/uplot", Assets(directory=_chart_library()))
+    return [*pages, chart, Mount("/dashboard/assets", Assets(directory=HERE / "assets"))]
+
+
+def _page(shell: Template, name: str, title: str) -> Any:
+    body = (HERE / "html" / f"{name}.html").read_text()
+    html = shell.substitute(name=name, title=escape(title), body=body)
+
+    async def page(_: Request) -> Response:
+        return Response(html, headers=HEADERS, media_type="text/html")
+
+    return page
+
+
+def _chart_library() -> Path:
+    """Where uPlot lies. The package around it is not imported: it would draw in notebooks, with much else."""
+    found = next(file for file in files("uplot-python") or () if file.name == "uPlot.iife.js")
+    return Path(str(found.locate())).parent

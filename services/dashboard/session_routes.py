@@ -1,0 +1,161 @@
+"""Log-in and log-out of browsers (`libs/web/sessions.py`)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from starlette.responses import Response
+
+from libs.catalogue.schemas.base import problems_of
+from libs.views.requests import RequestKeys
+from libs.web.auth import ApiKey, Authenticator, KeyFinder, from_own_origin, header, headers_of
+from libs.web.errors import Forbidden, Unauthorized
+from libs.web.openapi import BAD_BODY, answers, needs, problems, takes
+from libs.web.requests import read_object
+from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
+
+NEEDED: Final = ("results:read", "operations")
+"""One of them opens a session: each has a page."""
+PATH: Final = "/dashboard/session"
+NO_STORE: Final = {"Cache-Control": "no-store"}
+
+
+class LogIn(BaseModel):
+    """One of the two."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    api_key: str | None = Field(None, description="An API key with `results:read` or `operations`.")
+    ticket: str | None = Field(None, description="Made by `POST /dashboard/tickets`; good once.")
+
+    @model_validator(mode="after")
+    def _one(self) -> "LogIn":
+        if (self.api_key is None) == (self.ticket is None):
+            raise ValueError("send either api_key or ticket")
+        return self
+
+
+class Session(BaseModel):
+    """Who is logged in."""
+
+    account: str
+    key_id: str
+    permissions: list[str] = Field(description="Of the API key; revoking it ends the session.")
+
+
+class Ticket(BaseModel):
+    ticket: str
+    expires: datetime
+
+
+def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, used: RequestKeys) -> APIRouter:
+    """`used` remembers tickets until they have expired."""
+    router = APIRouter(tags=["dashboard"])
+
+    async def holder(given: LogIn) -> ApiKey:
+        """Whose session is asked for."""
+        if given.api_key is not None:
+            key = keys.get(given.api_key) or await keys.find(given.api_key)
+            if key is None:
+                raise Unauthorized("This API key is not known here.")
+            return key
+        ticket = sessions.ticket(given.ticket or "")
+        if ticket is None or await used.claim(f"ticket:{ticket.nonce}", ticket.key_id) is not None:
+            raise Unauthorized(f"This link has been used, or is older than {TICKET_S} s. Log in with an API key.")
+        key = await keys.find_id(ticket.key_id)
+        if key is None:
+            raise Unauthorized("The API key of this link has been revoked.")
+        return key
+
+    @router.post(
+        PATH,
+        response_model=Session,
+        responses=problems(*BAD_BODY, "unauthorized", "forbidden", "views_unavailable"),
+        openapi_extra=takes(LogIn),
+    )
+    async def log_in(request: Request) -> Response:
+        """Begin a session, good for 12 hours, as a cookie that says which key it is of.
+
+        The key may then be left out of reads, and of all else where `Origin` names this host.
+        """
+        headers = headers_of(request.scope)
+        _, body = await read_object(request)
+        if header(headers, b"origin") is not None and not from_own_origin(headers):
+            raise Unauthorized("Log in from a page of this origin.")
+        try:
+            given = LogIn.model_validate(body)
+        except ValidationError as error:
+            raise problems_of(error) from None
+        await sessions.load()
+        key = require_page(await holder(given))
+        answer = _shown(key)
+        answer.set_cookie(
+            COOKIE,
+            sessions.issue(key.key_id),
+            max_age=SESSION_S,
+            httponly=True,
+            samesite="strict",
+            secure=is_https(request),
+        )
+        return answer
+
+    @router.get(PATH, response_model=Session, responses=problems("unauthorized", "forbidden", "views_unavailable"))
+    async def read_session(request: Request) -> Response:
+        """Who is logged in, by the session or by a Bearer key."""
+        return _shown(require_page(await auth.authenticate(request.scope)))
+
+    @router.delete(
+        PATH, status_code=204, response_class=Response, responses=problems("unauthorized", "views_unavailable")
+    )
+    async def log_out(request: Request) -> Response:
+        """End this browser's session. Whoever may have copied its cookie is kept out by revoking the key."""
+        headers = headers_of(request.scope)
+        if header(headers, b"cookie") is not None and not from_own_origin(headers):
+            raise Unauthorized("Log out from a page of this origin.")
+        answer = Response(status_code=204, headers=NO_STORE)
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=is_https(request))
+        return answer
+
+    @router.post(
+        "/dashboard/tickets",
+        status_code=201,
+        response_model=Ticket,
+        responses=answers(success={}),
+        openapi_extra=needs("results:read"),
+    )
+    async def make_ticket(request: Request) -> Response:
+        """Make a ticket that opens a session of this key once, within a minute; `operations` will do, too.
+
+        A browser that is opened at `/dashboard#ticket=<ticket>` logs in with it. What stands behind the `#` is
+        sent to no server.
+        """
+        key = require_page(await auth.authenticate(request.scope))
+        await sessions.load()
+        expires = datetime.now(UTC) + timedelta(seconds=TICKET_S)
+        return _json(
+            {"ticket": sessions.issue_ticket(key.key_id), "expires": f"{expires:%Y-%m-%dT%H:%M:%SZ}"}, 201
+        )
+
+    return router
+
+
+def require_page(key: ApiKey) -> ApiKey:
+    """Raises `Forbidden` where no page is for this key."""
+    if key.permissions.isdisjoint(NEEDED):
+        raise Forbidden(NEEDED[0])
+    return key
+
+
+def is_https(request: Request) -> bool:
+    """Whether the browser came over TLS, which a proxy may have ended: its `Origin` says so."""
+    return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
+
+
+def _shown(key: ApiKey) -> Response:
+    return _json({"account": key.account, "key_id": key.key_id, "permissions": sorted(key.permissions)})
+
+
+def _json(content: dict[str, Any], status: int = 200) -> Response:
+    return Response(orjson.dumps(content), status, NO_STORE, "application/json")

@@ -1,0 +1,9 @@
+"""Settings of the dashboard."""
+
+from libs.storage.settings import StorageSettings
+from libs.views.settings import ViewsSettings
+from libs.web.settings import HttpSettings
+
+
+class Settings(ViewsSettings, StorageSettings, HttpSettings):
+    """It has none of its own."""

@@ -1,0 +1,220 @@
+"""Log-in of browsers: a cookie that is as good as the API key it names, as long as that holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from hashlib import sha256
+from typing import Any
+
+import httpx
+import pytest
+from itsdangerous import TimestampSigner
+
+from libs.catalogue.keys import PERMISSIONS, IssuedKey, issue_key, revoke_key
+from libs.storage.secrets import session_secret
+from libs.storage.store import open_store
+from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
+from services.operations.stack.supervisor import Supervisor
+from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.eventually import eventually
+from tests.support.voting import Api
+
+SESSION = "/dashboard/session"
+Issue = Callable[..., Awaitable[IssuedKey]]
+
+
+@pytest.fixture
+async def catalogue(stack: Supervisor) -> AsyncIterator[Catalogue]:
+    found = stack.stack
+    async with open_catalogue(found["kafka"], found["valkey"], found["namespace"]) as catalogue:
+        yield catalogue
+
+
+@pytest.fixture
+def issue(stack: Supervisor, catalogue: Catalogue) -> Issue:
+    """A key of the development account."""
+
+    async def issue(*permissions: str) -> IssuedKey:
+        return await issue_key(catalogue.writer, stack.stack["account"], permissions or PERMISSIONS)
+
+    return issue
+
+
+@pytest.fixture
+async def browser(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
+    """Without a key; it keeps its cookies, and names the origin of its page."""
+    base = stack.stack["base_url"]
+    async with httpx.AsyncClient(base_url=base, headers={"origin": base}, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+async def signing(stack: Supervisor) -> Callable[[], Awaitable[bytes]]:
+    """The secret that the stack's sessions are signed with."""
+
+    async def secret() -> bytes:
+        return await session_secret(open_store(stack.stack["storage_url"]))
+
+    return secret
+
+
+async def log_in(browser: httpx.AsyncClient, key: IssuedKey) -> httpx.Response:
+    return await browser.post(SESSION, json={"api_key": key.api_key})
+
+
+def signed(secret: bytes, salt: bytes, text: str, seconds_ago: float) -> str:
+    """As the service signed it then."""
+
+    class Signer(TimestampSigner):
+        def get_timestamp(self) -> int:
+            return int(time.time() - seconds_ago)
+
+    return Signer(secret, salt=salt, digest_method=sha256).sign(text).decode()
+
+
+async def test_a_session_reads_what_its_key_reads(api: Api, browser: httpx.AsyncClient, issue: Issue) -> None:
+    contest = await api.contest()
+    key = await issue("results:read", "content:read")
+    assert (await browser.get(f"{contest.path}/vote_updates")).status_code == 401
+    answer = await log_in(browser, key)
+    assert (answer.status_code, answer.json()["key_id"]) == (200, key.key_id)
+    assert key.api_key not in answer.headers["set-cookie"]
+    for path in (SESSION, "/contests", f"{contest.path}/vote_updates", f"{contest.path}/participants"):
+        assert (await browser.get(path)).status_code == 200, path
+        assert (await browser.head(path)).status_code == 200, path
+    refused = await browser.post(f"{contest.path}/votes", json={"participant_key": "p", "voter_id": "v"})
+    assert (refused.status_code, refused.json()["permission"]) == (403, "votes:write")
+
+
+async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
+    browser: httpx.AsyncClient, issue: Issue
+) -> None:
+    key = await issue("results:read")
+    plain = (await log_in(browser, key)).headers["set-cookie"]
+    attributes = {part.strip().lower() for part in plain.split(";")[1:]}
+    assert {"httponly", "samesite=strict", "path=/", f"max-age={SESSION_S}"} <= attributes
+    assert "secure" not in attributes
+    over_tls = {"origin": f"https://{browser.base_url.netloc.decode()}"}
+    answer = await browser.post(SESSION, json={"api_key": key.api_key}, headers=over_tls)
+    assert "; Secure" in answer.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("permission", ["results:read", "operations"])
+async def test_either_page_s_permission_opens_a_session(
+    browser: httpx.AsyncClient, issue: Issue, permission: str
+) -> None:
+    assert (await log_in(browser, await issue(permission))).status_code == 200
+
+
+async def test_a_key_without_a_page_and_an_unknown_one_open_none(browser: httpx.AsyncClient, issue: Issue) -> None:
+    other = await log_in(browser, await issue("votes:write"))
+    assert (other.status_code, other.json()["permission"]) == (403, "results:read")
+    unknown = await browser.post(SESSION, json={"api_key": f"tk_{'0' * 16}_{'x' * 43}"})
+    assert (unknown.status_code, unknown.json()["code"]) == (401, "unauthorized")
+    for body in ({}, {"api_key": "a", "ticket": "b"}, {"api_key": 7}, {"password": "x"}):
+        assert (await browser.post(SESSION, json=body)).status_code == 422, body
+    assert not browser.cookies
+
+
+async def test_writing_wants_the_origin_of_the_page(
+    api: Api, browser: httpx.AsyncClient, issue: Issue, stack: Supervisor
+) -> None:
+    contest = await api.contest()
+    await log_in(browser, await issue())
+    vote = {"participant_key": contest.participants[0], "voter_id": "v"}
+    foreign = ("https://evil.example", "null", "http://127.0.0.1:1", stack.stack["base_url"] + ".evil.example")
+    for origin in foreign:
+        refused = await browser.post(f"{contest.path}/votes", json=vote, headers={"origin": origin})
+        assert (refused.status_code, "Origin" in refused.json()["detail"]) == (401, True), origin
+    without = httpx.AsyncClient(base_url=stack.stack["base_url"], cookies=browser.cookies)
+    async with without:
+        assert (await without.post(f"{contest.path}/votes", json=vote)).status_code == 401
+        assert (await without.delete(SESSION)).status_code == 401
+        assert (await without.get("/contests")).status_code == 200
+    assert (await browser.post(f"{contest.path}/votes", json=vote)).status_code == 201
+    body: dict[str, Any] = {"api_key": stack.stack["api_key"]}
+    assert (await browser.post(SESSION, json=body, headers={"origin": foreign[0]})).status_code == 401
+
+
+async def test_a_forged_or_expired_cookie_is_no_session(
+    browser: httpx.AsyncClient, issue: Issue, signing: Callable[[], Awaitable[bytes]]
+) -> None:
+    key = await issue("results:read", "content:read")
+    sessions = Sessions(signing)
+    await sessions.load()
+    mine = sessions.issue(key.key_id)
+    secret = await signing()
+    fresh, late = (signed(secret, b"session", key.key_id, SESSION_S + late_s) for late_s in (-60, 60))
+
+    async def another() -> bytes:
+        return b"x" * 32
+
+    others = Sessions(another)
+    await others.load()
+    for value, status in (
+        (mine, 200),
+        (fresh, 200),
+        (late, 401),
+        (others.issue(key.key_id), 401),
+        (mine[:-3], 401),
+        (sessions.issue_ticket(key.key_id), 401),
+        (key.key_id, 401),
+        (sessions.issue("0" * 16), 401),
+    ):
+        browser.cookies.clear()
+        answer = await browser.get("/contests", headers={"cookie": f"a=b; {COOKIE}={value}"})
+        assert answer.status_code == status, (value, answer.text)
+
+
+async def test_revoking_the_key_ends_its_sessions(
+    browser: httpx.AsyncClient, issue: Issue, catalogue: Catalogue
+) -> None:
+    key = await issue("results:read", "content:read")
+    await log_in(browser, key)
+    assert (await browser.get("/contests")).status_code == 200
+    await revoke_key(catalogue.writer, catalogue.views, key.key_id)
+
+    async def refused() -> bool:
+        for path in ("/contests", SESSION):
+            answer = await browser.get(path)
+            assert (answer.status_code, "revoked" in answer.text) == (401, True)
+        return True
+
+    assert await eventually(refused, deadline_s=3)
+
+
+async def test_logging_out_takes_the_cookie_away(browser: httpx.AsyncClient, issue: Issue) -> None:
+    await log_in(browser, await issue("results:read"))
+    assert browser.cookies
+    assert (await browser.delete(SESSION)).status_code == 204
+    assert not browser.cookies
+    assert (await browser.get(SESSION)).status_code == 401
+    assert (await browser.delete(SESSION)).status_code == 204
+
+
+async def test_a_ticket_opens_one_session_within_a_minute(
+    browser: httpx.AsyncClient, api: Api, stack: Supervisor, signing: Callable[[], Awaitable[bytes]]
+) -> None:
+    made = await api.client.post("/dashboard/tickets")
+    assert made.status_code == 201
+    ticket = {"ticket": made.json()["ticket"]}
+    opened = await browser.post(SESSION, json=ticket)
+    assert (opened.status_code, opened.json()["account"]) == (200, stack.stack["account"])
+    again = await browser.post(SESSION, json=ticket)
+    assert (again.status_code, "used" in again.json()["detail"]) == (401, True)
+    secret, key_id = await signing(), opened.json()["key_id"]
+    fresh, late = (signed(secret, b"ticket", f"{key_id}~{late_s}", TICKET_S + late_s) for late_s in (-10, 10))
+    sessions = Sessions(signing)
+    await sessions.load()
+    session = sessions.issue(key_id)
+    for given, status in ((fresh, 200), (late, 401), (session, 401), ("garbage", 401)):
+        assert (await browser.post(SESSION, json={"ticket": given})).status_code == status, given
+
+
+async def test_the_test_world_and_the_legacy_generation_know_no_sessions(
+    browser: httpx.AsyncClient, issue: Issue, stack: Supervisor
+) -> None:
+    await log_in(browser, await issue())
+    for base in ("/legacy", "/legacy-test"):
+        assert (await browser.get(f"{base}/brands/{stack.stack['account']}/contests")).status_code == 401
