@@ -17,9 +17,11 @@ from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
 
 T = TypeVar("T")
-FETCH_BYTES = 4 << 20
+FETCH_BYTES = 1 << 20
 FIRST_RECORD_BYTES = 1_000
 """Enough to get the first batch of a partition, and little more; a larger one comes whole."""
+READ_RECORDS = 4_000
+"""Most records handed over at once: they hold the event loop for some 10 ms."""
 SILENCE_S = 10.0
 """How long a broker may send nothing of a range that it says it holds."""
 
@@ -158,7 +160,7 @@ class LogReader:
                 consumer.seek(tp, extent.beginning)
             while wanted:
                 with _answering():
-                    fetched = await consumer.getmany(timeout_ms=int(SILENCE_S * 1000))
+                    fetched = await consumer.getmany(timeout_ms=int(SILENCE_S * 1000), max_records=READ_RECORDS)
                 if not fetched:
                     raise LogUnavailable(f"Kafka sent nothing of {topic} for {SILENCE_S:.0f} s", retry_after_s=1)
                 for tp, raw in fetched.items():

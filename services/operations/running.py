@@ -1,6 +1,5 @@
 """How an operator's command runs and ends: its options, its exit code, and errors as one line each."""
 
-import asyncio
 import logging
 from collections.abc import Coroutine
 from enum import IntEnum
@@ -9,6 +8,7 @@ from typing import Annotated, Any, Final
 
 import orjson
 import typer
+import uvloop
 from pydantic import ValidationError
 
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
@@ -40,7 +40,7 @@ def run(work: Coroutine[Any, Any, Ending]) -> None:
     for noisy in ("aiokafka", "kafka", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
     try:
-        ending = asyncio.run(work)
+        ending = uvloop.run(work)
     except NoStack as error:
         ending = _say(str(error), Ending.SERVER_AWAY)
     except TallyError as error:

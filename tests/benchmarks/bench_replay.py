@@ -34,7 +34,7 @@ from tests.support.voting import Contest, new_id, running
 BATCH = 1_000
 CLIENTS = 4
 RATE = 2_000
-CONNECTIONS = 500
+CONNECTIONS = 1_000
 ROUND_S = 5
 BEFORE_S = 10
 POLL_S = 0.05
