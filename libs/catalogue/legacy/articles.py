@@ -13,7 +13,15 @@ from libs.catalogue.table import Document
 from libs.contracts.catalogue import Ref, Stored
 from libs.tally.errors import timestamp
 
-EMBEDDED: Final = "reads show the record itself, or what is known of it"
+EMBEDDED: Final = {
+    "contest_key": ("contest", "contest_id"),
+    "image_id": ("image", "image_id"),
+    "participant_keys": ("participants", "participant_key"),
+    "survey_key": ("survey", "key"),
+    "video_id": ("video", "video_id"),
+    "web_data_key": ("web_data", "web_data_key"),
+}
+"""What a part refers to, and where its read shape has that."""
 FIELD: Final = (
     Field("field_id", "field_id"),
     Field("type", "type"),
@@ -25,12 +33,17 @@ FIELD: Final = (
     Field("from_template_key", "from_template_key"),
     Field("navigation", "navigation"),
     Field("simple_web_data", "simple_web_data"),
-    Field("contest_key", "contest_key", EMBEDDED, reads=False),
-    Field("image_id", "image_id", EMBEDDED, reads=False),
-    Field("participant_keys", "participant_keys", EMBEDDED, reads=False),
-    Field("survey_key", "survey_key", EMBEDDED, reads=False),
-    Field("video_id", "video_id", EMBEDDED, reads=False),
-    Field("web_data_key", "web_data_key", EMBEDDED, reads=False),
+    *(
+        Field(
+            name,
+            name,
+            "reads show the record itself, or what is known of it",
+            reads=False,
+            names_record=True,
+            embeds=embeds,
+        )
+        for name, embeds in EMBEDDED.items()
+    ),
 )
 FIELDS: Final = (
     Field("type", "type", "legacy only"),
@@ -52,7 +65,14 @@ DRAFT_FIELDS: Final = (
         for each in FIELDS
         if each.parameter in ("type", "title", "description", "navigation", "fields", "style")
     ),
-    Field("image_id", "image_id", "reads show the image itself", reads=False, names_record=True),
+    Field(
+        "image_id",
+        "image_id",
+        "reads show the image itself",
+        reads=False,
+        names_record=True,
+        embeds=EMBEDDED["image_id"],
+    ),
 )
 
 DRAFT: Final = Translator(ArticleDraft, DRAFT_FIELDS, {"style": STYLE})

@@ -66,8 +66,12 @@ FIELDS: Final = (
         writes=False,
     ),
     Field("contest_config.ip_restriction_per_participant", "contest_config.ip_restriction_per_participant"),
-    Field("free_vote_config.max_free_votes_per_participant", "contest_config.free.max_participant"),
-    Field("free_vote_config.max_free_votes_in_contest", "contest_config.free.max_contest"),
+    Field(
+        "free_vote_config.max_free_votes_per_participant",
+        "contest_config.free.max_participant",
+        "limits stand among a contest's rules in the current shape",
+    ),
+    Field("free_vote_config.max_free_votes_in_contest", "contest_config.free.max_contest", "as above"),
     Field(
         "star_vote_config.max_star_votes_in_contest",
         "contest_config.paid.max_contest",

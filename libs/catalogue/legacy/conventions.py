@@ -24,12 +24,18 @@ VENUE: Final = (
     Field("title", "title"),
     Field("description", "description"),
     Field("position", "position"),
-    Field("article_key", "article_key", "legacy only"),
+    Field("article_key", "article_key", "legacy only", names_record=True),
     Field("navigation", "navigation", "legacy only"),
 )
 SEARCH_HELP: Final = (
     Field("term", "term"),
-    Field("icon_id", "icon_id", "reads show the image itself, as `icon`"),
+    Field(
+        "icon_id",
+        "icon_id",
+        "reads show the image itself, as `icon`",
+        names_record=True,
+        embeds=("icon", "image_id"),
+    ),
 )
 FIELDS: Final = (
     Field("title", "title"),
@@ -70,7 +76,14 @@ def convention_read(account: str, stored: Stored, images: Images) -> dict[str, A
 
 
 def demand(body: Mapping[str, Any], required: tuple[str, ...], before: Document | None) -> None:
-    """Raises `ValidationFailed` where a new record lacks what is required, or a change clears it."""
-    missing = [name for name in required if body.get(name) is None and (before is None or name in body)]
+    """Raises `ValidationFailed` where a new record lacks what is required, or a change clears it.
+
+    Records of the current generation may do without, and be sent back as they are.
+    """
+    missing = [
+        name
+        for name in required
+        if body.get(name) is None and (before is None or (name in body and before.get(name) is not None))
+    ]
     if missing:
         raise ValidationFailed(Problem(f"/{name}", "is required") for name in missing)

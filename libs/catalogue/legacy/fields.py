@@ -39,6 +39,9 @@ class Field:
     writes: bool = True
     names_record: bool = False
     """The value is another record's key; an empty text names none."""
+    embeds: tuple[str, str] | None = None
+    """Where the read shape has the record itself instead of its key: the member there, and the key's name in it.
+    Written back without the parameter, it stands for that."""
     items: "tuple[Field, ...]" = ()
     """The members of a list's items, with places within an item. Items are matched by their `id`."""
 
@@ -76,11 +79,9 @@ class Translator:
         """
         document: Document = {} if before is None else deepcopy(before)
         for name, field in self._written.items():
-            if name in body:
-                value = None if field.names_record and body[name] == "" else body[name]
-            elif before is None and field.default is not CANONICAL_DEFAULT:
-                value = None
-            else:
+            value = _given(field, body)
+            is_new = before is None and field.default is not CANONICAL_DEFAULT
+            if value is None and name not in body and not is_new:
                 continue
             value = field.default if value is None else value
             held = _get(document, field.canonical)
@@ -147,9 +148,29 @@ def _item(fields: Sequence[Field], given: Document, held: Document) -> Document:
     for field in fields:
         if field.writes:
             _clear(item, field.canonical)
-            if (value := given.get(field.parameter)) is not None:
+            if (value := _given(field, given)) is not None:
                 _put(item, field.canonical, value)
     return item
+
+
+def _given(field: Field, given: Mapping[str, Any]) -> Any:
+    """The parameter's value, or the key of what a read shows in its place; None without either."""
+    value = given[field.parameter] if field.parameter in given else _embedded(field, given)
+    return None if field.names_record and value == "" else value
+
+
+def _embedded(field: Field, given: Mapping[str, Any]) -> Any:
+    """The key of the record that stands where reads embed it, or the keys of several."""
+    if field.embeds is None:
+        return None
+    member, key = field.embeds
+    match given.get(member):
+        case dict() as shown:
+            return shown.get(key)
+        case list() as shown:
+            return [each.get(key) for each in shown if isinstance(each, dict)]
+        case _:
+            return None
 
 
 def _get(document: Any, path: str) -> Any:

@@ -62,7 +62,7 @@ def participant_read(account: str, stored: Stored, totals: Totals, images: Image
         "running_number": stored.number,
         "participated": timestamp(stored.created),
         "user": user,
-        "image": None if image is None else image | {"user": user},
+        "image": None if image is None else image | _own(images.get(image["image_id"], {})) | {"user": user},
     }
 
 
@@ -92,6 +92,11 @@ def image_read(key: str | None, account: str, images: Images) -> dict[str, Any] 
         "tags": record.get("tags", []),
         "created": record.get("created"),
     }
+
+
+def _own(image: Mapping[str, Any]) -> dict[str, Any]:
+    """What only the image read shape has; a participant's image is such a record."""
+    return {name: image.get(name) for name in ("image_text", "is_icon", "public_use")}
 
 
 def _image_keys(stored: Stored) -> Iterable[str]:

@@ -19,7 +19,7 @@ FIELDS: Final = (
     Field("time_text", "time_text"),
     Field("start", "start"),
     Field("end", "end"),
-    Field("article_key", "article", "the same key under another name"),
+    Field("article_key", "article", "the same key under another name", names_record=True),
     Field("image_id", "image", "the same key; reads show the image itself", reads=False, names_record=True),
     Field("navigation", "navigation"),
     Field(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC
 from typing import Any
 
@@ -16,16 +17,18 @@ WORDS = st.text('abc é"\\', max_size=4)
 FREE = st.dictionaries(
     WORDS, st.one_of(st.integers(-3, 3), WORDS, st.lists(st.booleans(), max_size=2)), max_size=2
 )
+KEYS = re.compile(r"(.*_)?(id|key|keys|article|image)")
+"""Members that name records."""
 TIMES = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.isoformat())
 
 
 def documents(schema: type[Record]) -> SearchStrategy[Document]:
-    """Canonical documents of a resource, as they are stored."""
+    """Canonical documents of a resource, as they are stored. No key is empty: in legacy an empty one is none."""
     described = schema.model_json_schema(mode="validation")
     return (
         _values(described, described)
         .filter(lambda body: _fits(schema, body))
-        .map(lambda body: schema.model_validate(body).stored())
+        .map(lambda body: schema.model_validate(_named(body)).stored())
     )
 
 
@@ -66,6 +69,15 @@ def without(document: Document, *paths: str) -> Document:
             if not found[step]:
                 del found[step]
     return found
+
+
+def _named(value: Any, is_key: bool = False) -> Any:
+    """With a key where there is an empty one."""
+    if isinstance(value, dict):
+        return {name: _named(each, KEYS.fullmatch(name) is not None) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_named(each, is_key) for each in value]
+    return "named" if is_key and value == "" else value
 
 
 def _at(shape: Any, path: str) -> Any:

@@ -68,6 +68,8 @@ LISTED_MEMBERS = {
     "image",
 }
 IMAGE_MEMBERS = {"image_id", "brand", "title", "story", "ratio", "love_count", "message_count", "tags", "created"}
+IMAGE_RECORD_MEMBERS = {"image_text", "is_icon", "public_use"}
+"""What only the image read shape has."""
 PARTICIPANT_MEMBERS = {
     "participant_key",
     "title",
@@ -236,7 +238,7 @@ def test_the_participant_has_exactly_the_members_of_the_specification() -> None:
     one = entry(4, title="Ann", story="sings", image_key="i1", user=user)
     shape = participant_read("acme", one, {"p4": Figures(5, 3, 1)}, {"i1": {"ratio": 1.5, "tags": ["x"]}})
     assert set(shape) == PARTICIPANT_MEMBERS
-    assert set(shape["image"]) == IMAGE_MEMBERS | {"user"}
+    assert set(shape["image"]) == IMAGE_MEMBERS | IMAGE_RECORD_MEMBERS | {"user"}
     assert (shape["image"]["ratio"], shape["image"]["user"], shape["user"]) == (1.5, user, user)
     assert (shape["vote_count"], shape["rater_count"], shape["status"]) == (5, 3, "approved")
     assert (shape["contest_id"], shape["contest_key"], shape["running_number"]) == ("song", "song", 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import Field as Member
 
+from libs.catalogue.legacy import articles, contests, conventions, feeds, images, participants, timeslots
 from libs.catalogue.legacy.fields import Field, Translator
 from libs.catalogue.schemas.base import FreeForm, Linked, Members, Record
 from libs.contracts.problems import Problem, ValidationFailed
@@ -20,6 +21,11 @@ class Hall(Members):
 class Inner(Members):
     price: int = 5
     currency: str | None = None
+
+
+class Play(Record):
+    who: str | None = None
+    all: list[str] = Member([])
 
 
 class Show(Record):
@@ -89,6 +95,35 @@ def test_items_of_a_list_keep_what_legacy_does_not_name() -> None:
         "halls": [{"id": "b", "style": {"size": 1}, "name": "B"}, {"id": "c"}, {"id": "a", "seats": 9}]
     }
     assert before["halls"][0] == {"id": "a", "name": "A", "seats": 9}
+
+
+def test_what_a_read_embeds_stands_for_its_key_unless_the_parameter_is_there() -> None:
+    acts = Translator(
+        Play,
+        (
+            Field("who_id", "who", reads=False, embeds=("who", "person_id")),
+            Field("all_keys", "all", reads=False, embeds=("everybody", "key")),
+        ),
+    )
+    read = {"who": {"person_id": "ann"}, "everybody": [{"key": "a"}, {"key": "b"}]}
+    assert acts.written(read, {}) == {"who": "ann", "all": ["a", "b"]}
+    assert acts.written(read | {"who_id": "bob", "all_keys": None}, {}) == {"who": "bob"}
+    before = {"who": "ann", "all": ["a"]}
+    assert acts.written({"who": None, "everybody": "x"}, before) == before
+
+
+def resources() -> list[tuple[str, tuple[Field, ...]]]:
+    """The tables of all resources, with those of their lists' items."""
+    modules = [articles, contests, conventions, feeds, images, participants, timeslots]
+    tables = [(module.__name__.rpartition(".")[2], module.FIELDS) for module in modules]
+    return tables + [(name, field.items) for name, table in tables for field in table if field.items]
+
+
+@pytest.mark.parametrize(("name", "table"), resources())
+def test_what_is_not_one_to_one_says_why(name: str, table: tuple[Field, ...]) -> None:
+    for field in table:
+        plain = Field(field.legacy, field.legacy, field.reason, names_record=field.names_record, items=field.items)
+        assert field == plain or field.reason, f"{name}: {field.legacy}"
 
 
 @pytest.mark.parametrize("given", ["x", [1], [{"id": [1]}], [{"id": {}}], {}])
