@@ -146,8 +146,7 @@ def request_id(scope: Scope) -> str:
 
 
 def is_legacy(scope: Scope) -> bool:
-    path: str = scope["path"]
-    return path.startswith(LEGACY_PREFIXES)
+    return f"{scope['path']}/".startswith(LEGACY_PREFIXES)
 
 
 def status_of(error: TallyError) -> int:

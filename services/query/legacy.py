@@ -56,7 +56,7 @@ class LegacyReads:
         """A page of the brand's contests, newest first. One that is deleted meanwhile is left out."""
         if brand_id != key.account:
             raise NoPermission("brand not found or no permission")
-        page = await read_page(self.catalogue, key.account, "contests", "", ListRequest(PAGE, token))
+        page = await read_page(self.catalogue, key.account, "contests", "", _asked(token))
         found = await asyncio.gather(
             *(self.snapshots.get(key.account, stored.key) for stored in page.records), return_exceptions=True
         )
@@ -71,8 +71,7 @@ class LegacyReads:
     async def participants(self, key: ApiKey, contest_id: str, token: str | None) -> dict[str, Any]:
         """A page of the contest's participants of every status, newest first."""
         snapshot = await self._snapshot(key, contest_id)
-        request = ListRequest(PAGE, token)
-        page = await read_page(self.catalogue, key.account, "participants", contest_id, request)
+        page = await read_page(self.catalogue, key.account, "participants", contest_id, _asked(token))
         totals = snapshot.totals(key.permissions, now())
         images = await self._images(key, *page.records)
         shown = [participant_read(key.account, stored, totals, images) for stored in page.records]
@@ -106,6 +105,11 @@ class LegacyReads:
                 images=await self._images(key, snapshot.stored, *snapshot.approved),
             )
         )
+
+
+def _asked(token: str | None) -> ListRequest:
+    """The page from `token` on; the first without one, or with an empty one."""
+    return ListRequest(PAGE, token or None)
 
 
 def _next(token: str | None) -> dict[str, str]:

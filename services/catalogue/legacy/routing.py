@@ -77,7 +77,8 @@ class Call:
         return value
 
     def query(self, name: str) -> str | None:
-        return self.request.query_params.get(name)
+        """None where it is left out or empty."""
+        return self.request.query_params.get(name) or None
 
     def flag(self, name: str) -> bool:
         """A boolean of the query; false where it is left out."""
