@@ -1,8 +1,9 @@
 """Pictures: taken in from anybody, and made smaller. Slow and without I/O of their own: for a thread.
 
 What is kept is encoded anew from the pixels, so nothing else of an upload ever goes out again: no metadata, no
-place where it was taken, no second file behind the first. Of an animation the first picture is kept: how much work
-an upload makes is then bounded by its width and height alone.
+place where it was taken, no second file behind the first; what is known for a file of a second kind is refused.
+Of an animation the first picture is kept: how much work an upload makes is then bounded by its width and height
+alone.
 """
 
 import io
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from typing import IO, Any, Final, NamedTuple
 
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
+
+from libs.media.disguises import is_something_else
 
 
 class NotAPicture(ValueError):
@@ -50,11 +53,15 @@ class Picture:
 
 def take_in(file: IO[bytes], max_pixels: int, formats: Collection[str] = tuple(FORMATS)) -> Picture:
     """The picture in `file`, whatever its name says. Raises `NotAPicture`."""
+    has_two_faces = is_something_else(file.read())
+    file.seek(0)
     try:
         with Image.open(file, formats=[FORMATS[name].pillow for name in formats]) as image:
             width, height = image.size
             if width * height > max_pixels:
                 raise _too_many(max_pixels)
+            if has_two_faces:
+                raise NotAPicture("is something else as well as a picture")
             name = NAMES[image.format or ""]
             plain = _plain(image)
             return Picture(name, *plain.size, _encoded(plain, name))
