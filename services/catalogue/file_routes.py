@@ -16,7 +16,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.web.auth import Authenticator, headers_of, require
 from libs.web.conditions import etag, matches, not_modified
 from libs.web.content import SAFE, Span, asked_range, attachment
-from libs.web.errors import UnsupportedMediaType
+from libs.web.errors import Unauthorized, UnsupportedMediaType
 from libs.web.openapi import IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, parameter
 from libs.web.requests import stream_body
 from services.catalogue.files import Files
@@ -29,6 +29,7 @@ TRIES: Final = 3
 """How often bytes may be replaced under one read."""
 SIGNATURE: Final = parameter("signature", "query", "As in the file's `upload_url`; with it no key is needed.")
 BINARY: Final[Schema] = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
+NOTHING_HERE: Final = "There is nothing at this address."
 NO_BYTES: Final = "No bytes have been sent for this file: PUT them to its upload_url."
 
 
@@ -44,16 +45,21 @@ class Door:
     async def account(self, request: Request, key: str, permission: str) -> str:
         """The file's account, for who has its signed address, or a key of the account with the permission.
 
-        Raises `NotFound`, for a wrong signature too, `Unauthorized` and `Forbidden`.
+        Raises `NotFound`, for a wrong signature and for what was to be one too, `Unauthorized` and `Forbidden`.
         """
         signature = request.query_params.get("signature")
         if signature is None:
-            caller = await self._auth.authenticate(request.scope)
+            try:
+                caller = await self._auth.authenticate(request.scope)
+            except Unauthorized:
+                if request.url.query:
+                    raise NotFound(NOTHING_HERE) from None
+                raise
             require(caller, permission)
             return caller.account
         owner = await self._views.find_owner(FILES.name, key)
         if owner is None or not await self._urls.admits(owner, key, signature):
-            raise NotFound("There is nothing at this address.")
+            raise NotFound(NOTHING_HERE)
         return owner
 
     async def public(self, request: Request, key: str) -> str | None:

@@ -180,6 +180,20 @@ async def test_a_changed_signature_opens_nothing(api: Api, anybody: httpx.AsyncC
     assert (await anybody.get(record["upload_url"])).content == b"x"
 
 
+async def test_an_address_with_any_one_letter_changed_opens_nothing(api: Api, anybody: httpx.AsyncClient) -> None:
+    record = await file(api, b"x")
+    url, path = record["upload_url"], f"/files/{record['key']}"
+    letters = [at for at in range(url.index(path) + len("/files/"), len(url)) if url[at] not in "/?&="]
+    assert len(letters) > 60
+    for at in (*letters, url.index("=")):
+        changed = url[:at] + ("a" if url[at] != "a" else "b") + url[at + 1 :]
+        assert code(await anybody.get(changed)) == (404, "not_found"), changed
+    for method in ("PUT", "DELETE"):
+        answer = await anybody.request(method, url.replace("signature", "signaturf"))
+        assert code(answer) == (404, "not_found")
+    assert (await anybody.get(url)).content == b"x"
+
+
 async def test_private_bytes_need_the_address_or_a_key_that_may(
     api: Api, anybody: httpx.AsyncClient, stack: Supervisor
 ) -> None:
