@@ -43,8 +43,9 @@ async def becomes_final(contest: Contest) -> dict[str, Any]:
     return await contest.counts()
 
 
-async def reopen(contest: Contest, end: str) -> httpx.Response:
-    return await contest.client.post(f"/operations/contests/{contest.key}/reopen", json={"end": end})
+async def reopen(contest: Contest, end: str, **headers: str) -> httpx.Response:
+    path = f"/operations/contests/{contest.key}/reopen"
+    return await contest.client.post(path, json={"end": end}, headers=headers)
 
 
 async def vote_over_the_end(contest: Contest) -> list[httpx.Response]:
@@ -204,6 +205,18 @@ async def test_reopening_says_what_is_wrong(api: Api, stack: Supervisor) -> None
     first, again = await reopen(contest, end), await reopen(contest, end)
     assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
     assert code(await reopen(contest, hours_from_now(2))) == (409, "status_transition")
+
+
+async def test_a_reopening_is_sent_again_by_its_key(api: Api) -> None:
+    contest = await api.contest(end=in_seconds(-1))
+    await becomes_final(contest)
+    end, key = hours_from_now(1), {"Idempotency-Key": new_id()}
+    assert code(await reopen(contest, end, **{"Idempotency-Key": "no key"})) == (422, "validation_failed")
+    first, again = await reopen(contest, end, **key), await reopen(contest, end, **key)
+    assert (first.status_code, first.headers.get("idempotent-replayed")) == (200, None)
+    assert (again.status_code, again.headers["idempotent-replayed"], again.json()) == (200, "true", first.json())
+    assert code(await reopen(contest, hours_from_now(2), **key)) == (422, "idempotency_key_reused")
+    assert (await reopen(contest, end)).headers.get("idempotent-replayed") is None
 
 
 async def test_the_command_previews_and_reopens(api: Api, stack: Supervisor) -> None:
