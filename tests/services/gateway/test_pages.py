@@ -50,6 +50,12 @@ async def test_pages_run_no_script_of_their_own_and_load_nothing_from_elsewhere(
         assert not any(FOREIGN.match(source) for sources in policy.values() for source in sources)
 
 
+@pytest.mark.parametrize("path", ["/docs", "/redoc"])
+async def test_no_script_asks_for_pictures_from_elsewhere(client: httpx.AsyncClient, path: str) -> None:
+    for address in NAMED.findall((await client.get(path)).text):
+        assert not re.search(r"src: ?[\"'](?:https?:)?//", (await client.get(address)).text), address
+
+
 async def test_the_start_script_reads_our_description(client: httpx.AsyncClient) -> None:
     assert '"/openapi.json"' in (await client.get("/docs/start.js")).text
     assert (await client.get("/openapi.json")).json()["info"]["title"] == "Tallykeeper"
