@@ -22,7 +22,7 @@ from libs.catalogue.sharing import OwnerReader, without_shared
 from libs.catalogue.table import Document, Resource, Table
 from libs.catalogue.writing import FOLD_DEADLINE_S, Request, Writer
 from libs.contracts.catalogue import (
-    KEY_PATTERN,
+    OWN_KEY_PATTERN,
     Outcome,
     OutcomeKind,
     RecordChanged,
@@ -179,8 +179,8 @@ class Engine:
         It is new if it was `created` when it was `updated`. Raises as `create`, and `ValidationFailed` for what is
         no key.
         """
-        if not re.fullmatch(KEY_PATTERN, key):
-            raise ValidationFailed([Problem("", "a key is 1 to 130 of A-Z a-z 0-9 _ . ~ -")])
+        if not re.fullmatch(OWN_KEY_PATTERN, key):
+            raise ValidationFailed([Problem("", "a key is 1 to 130 of A-Z a-z 0-9 _ . ~ -, and not . or ..")])
         _refuse_owned(row, body)
         async with self._turn(row, account, key):
             while True:

@@ -19,6 +19,8 @@ from libs.tally.events import LogCreated
 ACCOUNT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 KEY_PATTERN: Final = r"^[A-Za-z0-9_.~-]{1,130}$"
 """A key of 64 characters, or two of them joined by "~"."""
+OWN_KEY_PATTERN: Final = r"^(?!\.{1,2}$)[A-Za-z0-9_.~-]{1,130}$"
+"""One that an account gives itself: clients resolve . and .. in an address."""
 REF_KEY_PATTERN: Final = r"^[^\x00]{1,400}$"
 
 Account = Annotated[str, StringConstraints(pattern=ACCOUNT_PATTERN)]

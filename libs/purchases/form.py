@@ -21,16 +21,18 @@ Token = Annotated[str, Field(min_length=1, max_length=4096)]
 class VotesForm(Members):
     """The votes that a purchase is for."""
 
-    contest_key: Key
-    participant_key: Key
+    contest_key: Key = Field(description="Key of the contest that they are cast in.")
+    participant_key: Key = Field(description="Key of the participant whom they are for.")
     count: int = Field(ge=1, le=MAX_VOTES, description="Cast whole or not at all.")
 
 
 class SubscriptionForm(Members):
-    is_auto_renew: bool | None = None
-    grace_end: Timestamp | None = None
-    expiration: Timestamp | None = None
-    access: bool | None = None
+    """How a subscription stands; kept and shown, and no more."""
+
+    is_auto_renew: bool | None = Field(None, description="It goes on by itself.")
+    grace_end: Timestamp | None = Field(None, description="Until when it holds without being paid.")
+    expiration: Timestamp | None = Field(None, description="When it ends.")
+    access: bool | None = Field(None, description="Whether the user has what it gives.")
 
 
 class PurchaseForm(Members):
@@ -58,11 +60,13 @@ class PurchaseForm(Members):
     purchase_token: Token = Field(description="The payment platform's name of this purchase.")
     type: Name = Field(description="`vote` casts votes; others are kept.")
     vote: VotesForm | None = Field(None, description="With the type `vote`, and only with it.")
-    subscription: SubscriptionForm | None = None
+    subscription: SubscriptionForm | None = Field(None, description="Of a subscription, how it stands.")
     package_key: Name | None = Field(None, description="Not checked.")
     shop_key: Name | None = Field(None, description="Not checked.")
-    price: int | None = Field(None, ge=0, le=MAX_PRICE)
-    purchase_platform: Name | None = Field(None, examples=["google_play"])
+    price: int | None = Field(
+        None, ge=0, le=MAX_PRICE, description="What was paid, in the smallest unit of the currency."
+    )
+    purchase_platform: Name | None = Field(None, description="Such as `google_play`.", examples=["google_play"])
 
     @model_validator(mode="after")
     def _votes_of_votes(self) -> Self:
@@ -100,7 +104,9 @@ class PurchaseForm(Members):
 class RefundForm(Members):
     """Which purchase was refunded."""
 
-    purchase_token: Token
+    model_config = ConfigDict(json_schema_extra={"examples": [{"purchase_token": "GPA.3345-1"}]})
+
+    purchase_token: Token = Field(description="The payment platform's name of the purchase.")
 
 
 def parse_purchase(body: dict[str, Any]) -> PurchaseForm:

@@ -11,23 +11,27 @@ LEAST_HIDDEN = 8
 
 
 class VotesShown(BaseModel):
-    contest_key: str
-    participant_key: str
-    count: int
+    """The votes that the purchase is for."""
+
+    contest_key: str = Field(description="Key of the contest that they are cast in.")
+    participant_key: str = Field(description="Key of the participant whom they are for.")
+    count: int = Field(description="Cast whole or not at all.")
 
 
 class SubscriptionShown(BaseModel):
-    is_auto_renew: bool | None
-    grace_end: str | None
-    expiration: str | None
-    access: bool | None
+    """How the subscription stood when the payment platform said so."""
+
+    is_auto_renew: bool | None = Field(description="It goes on by itself.")
+    grace_end: str | None = Field(description="Until when it holds without being paid.")
+    expiration: str | None = Field(description="When it ends.")
+    access: bool | None = Field(description="Whether the user has what it gives.")
 
 
 class RefusalShown(BaseModel):
     """Why the votes could not be cast: the code and message of the error that a voter would have got."""
 
-    code: str
-    reason: str
+    code: str = Field(description="As in the errors of voting.", examples=["participant_limit_reached"])
+    reason: str = Field(description="For a person.")
 
 
 class PurchaseShown(BaseModel):
@@ -55,30 +59,30 @@ class PurchaseShown(BaseModel):
         }
     )
 
-    key: str
-    created: str
+    key: str = Field(description="The purchase's own; it never changes.")
+    created: str = Field(description="When it was recorded.")
     updated: str = Field(description="When the status changed last.")
-    package_key: str | None
-    shop_key: str | None
-    price: int | None
-    purchase_platform: str | None
+    package_key: str | None = Field(description="Key of the package that was bought; not checked.")
+    shop_key: str | None = Field(description="Key of the shop that it was bought in; not checked.")
+    price: int | None = Field(description="What was paid, in the smallest unit of the currency.")
+    purchase_platform: str | None = Field(description="Such as `google_play`.")
     purchase_token: str = Field(
         description="Whole for keys with purchases:write; else its first 4 characters and …, or … if it is short."
     )
-    type: str
-    subscription: SubscriptionShown | None
-    vote: VotesShown | None
+    type: str = Field(description="`vote` casts votes; others are kept.")
+    subscription: SubscriptionShown | None = Field(description="Of a subscription, how it stands.")
+    vote: VotesShown | None = Field(description="Of the type `vote`, its votes.")
     status: PurchaseStatus = Field(
         description="`recorded`, until the votes are `cast` or `refused`; `refunded` once that was said."
     )
-    refusal: RefusalShown | None
+    refusal: RefusalShown | None = Field(description="Of a refused one, why.")
 
 
 class RefundShown(BaseModel):
     """A refund of a purchase that has not come yet: nothing of it will be cast."""
 
-    key: str
-    status: PurchaseStatus
+    key: str = Field(description="The key that the purchase will have.")
+    status: PurchaseStatus = Field(description="`refunded`.")
 
 
 def show(purchase: Purchase, vault: Vault, *, whole_token: bool) -> PurchaseShown:

@@ -48,6 +48,7 @@ def described(document: Schema) -> Schema:
     for path in document["paths"].values():
         for operation in path.values():
             _say_who_may_call(operation)
+            _name_what_is_in_the_path(operation)
             if operation["responses"].get("422", {}).get("description") == FRAMEWORKS_OWN:
                 del operation["responses"]["422"]
     document["paths"] = dict(sorted(document["paths"].items(), key=lambda entry: _rank(entry[1], order)))
@@ -73,6 +74,15 @@ def _say_who_may_call(operation: Schema) -> None:
     operation["description"] = f"{said}\n\nNeeds the permission `{permission}`.".strip()
     legacy = LEGACY_TAG in operation.get("tags", ())
     operation["security"] = [{"ServiceBrand": [], "ServiceKey": []}] if legacy else [{"ApiKey": []}]
+
+
+def _name_what_is_in_the_path(operation: Schema) -> None:
+    """By the parameters' names, which say it all: `contest_key`, `vote_id`, `source`."""
+    for parameter in operation.get("parameters", ()):
+        if parameter["in"] == "path" and "description" not in parameter:
+            noun, _, kind = parameter["name"].rpartition("_")
+            said = f"{kind.capitalize()} of the {noun.replace('_', ' ')}." if noun else f"Name of the {kind}."
+            parameter["description"] = said
 
 
 def _gathered(value: Any, components: Schema) -> Any:

@@ -22,10 +22,10 @@ PROBLEM: Final[Schema] = {
     "properties": {
         "type": {"type": "string", "description": "A URN of the code."},
         "title": {"type": "string", "description": "The same for every occurrence of the code."},
-        "status": {"type": "integer"},
+        "status": {"type": "integer", "description": "As in the answer's first line."},
         "detail": {"type": "string", "description": "For a person."},
         "instance": {"type": "string", "description": "The path that was asked."},
-        "code": {"type": "string", "enum": sorted(TABLE)},
+        "code": {"type": "string", "enum": sorted(TABLE), "description": "What went wrong; it never changes."},
         "request_id": {"type": "string", "description": "Finds the request in the service's own log."},
         "errors": {
             "type": "array",
@@ -35,7 +35,7 @@ PROBLEM: Final[Schema] = {
                 "required": ["pointer", "message"],
                 "properties": {
                     "pointer": {"type": "string", "description": "Where in the body (RFC 6901)."},
-                    "message": {"type": "string"},
+                    "message": {"type": "string", "description": "For a person."},
                 },
             },
         },

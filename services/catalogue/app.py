@@ -137,11 +137,11 @@ async def open_surface(
             largest = settings.image_max_bytes
             yield Surface(
                 routers=[
+                    image_router(world.auth, images, largest),  # `upload_from_url` is not the key of an image
                     build_router(world.engine, world.auth, {**completes, FILES.name: urls}),
                     legacy_router(world.legacy("/legacy", completes, images, largest)),
                     legacy_router(test.legacy("/legacy-test", completes, test_images, largest)),
                     file_router(world.auth, world.views, files, urls, settings.file_max_bytes),
-                    image_router(world.auth, images, largest),
                     media_router(rooms),
                     vote_source_router(world.auth, VoteSources(world.engine, world.views)),
                     reopening_router(

@@ -23,6 +23,8 @@ from libs.web.requests import MAX_JSON_BYTES
 FORM: Final = "multipart/form-data"
 MEMBERS: Final = frozenset(Image.model_fields)
 """What may be said of the image beside its picture."""
+IGNORED: Final = Image.ignored - Image.owned
+"""What a record that was read says, and the server knows better."""
 TEXTS: Final = ("title", "image_text")
 """These as they stand, the others as JSON text."""
 MAX_TITLE: Final = 255
@@ -71,18 +73,19 @@ async def open_form(request: Request, max_bytes: int, kinds: Sequence[str], most
 @asynccontextmanager
 async def read_form(request: Request, max_bytes: int) -> AsyncIterator[Form]:
     """A multipart form with the part `file`. Raises as `open_form`."""
-    async with open_form(request, max_bytes, (FORM,), len(MEMBERS)) as form:
+    async with open_form(request, max_bytes, (FORM,), len(MEMBERS | IGNORED)) as form:
         parts = dict(form)
         file = parts.pop("file", None)
         if not isinstance(file, UploadFile):
             raise ValidationFailed([Problem("/file", "must be there, as a part with a filename")])
-        body = {name: value if name in TEXTS else _parsed(name, value) for name, value in parts.items()}
+        said = {name: value for name, value in parts.items() if name not in IGNORED}
+        body = {name: value if name in TEXTS else _parsed(name, value) for name, value in said.items()}
         yield Form(file.file, titled(file.filename or "", body))
 
 
 def titled(path: str, body: Document) -> Document:
     """The body, with the name of the file as the title where it has none. Raises `ValidationFailed`."""
-    if unknown := sorted(body.keys() - MEMBERS):
+    if unknown := sorted(body.keys() - MEMBERS - IGNORED):
         raise ValidationFailed(Problem(f"/{name}", "is not taken with a picture") for name in unknown)
     name = NOT_IN_TITLES.sub("", PurePosixPath(path.replace("\\", "/")).stem)[:MAX_TITLE]
     return {"title": name} | body if name else body

@@ -6,6 +6,7 @@ from typing import Final
 import orjson
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from libs.catalogue.engine import Written
 from libs.catalogue.resources import IMAGES
@@ -14,6 +15,7 @@ from libs.catalogue.writing import Request as WriteRequest
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.web.auth import Authenticator, require
 from libs.web.conditions import etag
+from libs.web.errors import MethodNotAllowed, allow
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, IF_MATCH, Schema, answers, named, needs
 from libs.web.requests import idempotency_key, read_object
 from services.catalogue.image_forms import FORM, name_at, read_form, titled
@@ -23,8 +25,20 @@ from services.catalogue.routes import fits
 
 WRITES: Final = needs("content:write")
 FILE: Final[Schema] = {"type": "string", "format": "binary", "description": "jpg, png, webp or gif."}
-URL: Final[Schema] = {"type": "string", "format": "uri", "description": "By http or https."}
+URL: Final[Schema] = {
+    "type": "string",
+    "format": "uri",
+    "description": "By http or https.",
+    "examples": ["https://example.com/stage.jpg"],
+}
 MADE: Final = answers(*BAD_BODY, "idempotency_key_reused", "log_unavailable", success={201: created(IMAGES)})
+
+
+class OnlyPost:
+    """Every other method at an address that no image has: what is done to images is not done there."""
+
+    async def __call__(self, *_: object) -> None:
+        raise MethodNotAllowed(allow(("POST",)))
 
 
 def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRouter:
@@ -48,8 +62,9 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         """Upload a picture.
 
         jpg, png, webp or gif, by what it is and not by its name. What is kept is encoded anew from its pixels:
-        turned as its metadata says, in sRGB, without metadata; of an animation the first picture. The title is the
-        file's name where none is given. It is shown at `/media/image/<key>`.
+        turned as its metadata says, in sRGB, without metadata; of an animation the first picture. What could pass
+        for something else as well, such as an archive or a page, is refused. The title is the file's name where
+        none is given. It is shown at `/media/image/<key>`.
         """
         account = await account_of(request)
         async with read_form(request, max_bytes) as form:
@@ -79,6 +94,8 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
             raise ValidationFailed([Problem("/url", "must be a URL")])
         asked = _asked(request, account, idempotency_key(request), content)
         return _created(await images.fetch(account, url, titled(name_at(url), given), asked))
+
+    router.routes.append(Route("/images/upload_from_url", OnlyPost()))
 
     @router.delete(
         "/images/{image_key}",

@@ -2,7 +2,7 @@
 
 import orjson
 from fastapi import APIRouter, Depends, Request
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
 from libs.catalogue.reopening import Reopener
@@ -18,6 +18,8 @@ from services.catalogue.openapi import BEARER, record_answer
 
 class Reopening(Members):
     """What a contest is reopened with."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"end": "2026-05-02T20:00:00.000000Z"}]})
 
     end: Timestamp = Field(description="When it closes again.")
 

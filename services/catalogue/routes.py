@@ -15,7 +15,7 @@ from libs.catalogue.pages import ListRequest
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.table import Document, Resource
 from libs.catalogue.writing import Request as WriteRequest
-from libs.contracts.catalogue import KEY_PATTERN, Stored
+from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.web.auth import ApiKey, Authenticator, require
@@ -71,14 +71,16 @@ class _Routes:
 
     def add_to(self, router: APIRouter) -> None:
         row = self._row
+        several_said, said = row.name.replace("_", " "), row.singular.replace("_", " ")
+        one_said = f"an {said}" if said[0] in "aeiou" else f"a {said}"
         one = f"/{row.name}/{{{row.singular}_key}}"
         several, where = f"/{row.name}", []
         if row.parent is not None:
             above = self._engine.table[row.parent]
             several = f"/{above.name}/{{{above.singular}_key}}/{row.name}"
             where = [parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
-        key = parameter(f"{row.singular}_key", "path", f"Key of the {row.singular}.")
-        own_key = key | {"schema": {"type": "string", "pattern": KEY_PATTERN}}
+        key = parameter(f"{row.singular}_key", "path", f"Key of the {said}.")
+        own_key = key | {"schema": {"type": "string", "pattern": OWN_KEY_PATTERN}}
         gone: dict[int | str, dict[str, Any]] = {204: {"description": "Deleted, with all that belongs to it."}}
 
         def add(path: str, method: str, handler: Any, summary: str, responses: Any, **extra: Any) -> None:
@@ -101,7 +103,7 @@ class _Routes:
             several,
             "POST",
             self.create,
-            f"Create a {row.singular}",
+            f"Create {one_said}",
             answers(
                 *BAD_BODY,
                 "not_found",
@@ -116,7 +118,7 @@ class _Routes:
             one,
             "POST",
             self.place,
-            f"Create or replace a {row.singular}",
+            f"Create or replace {one_said}",
             answers(
                 *BAD_BODY,
                 "idempotency_key_reused",
@@ -133,7 +135,7 @@ class _Routes:
             several,
             "GET",
             self.page,
-            f"List {row.name}",
+            f"List {several_said}",
             answers("not_found", "validation_failed", success={200: openapi.list_answer(row)}),
             parameters=[
                 *where,
@@ -145,10 +147,10 @@ class _Routes:
             one,
             "GET",
             self.get,
-            f"Read a {row.singular}",
+            f"Read {one_said}",
             answers(
                 "not_found",
-                success={200: openapi.record_answer(row, f"The {row.singular}."), **UNCHANGED},
+                success={200: openapi.record_answer(row, f"The {said}."), **UNCHANGED},
             ),
             parameters=[key, IF_NONE_MATCH],
         )
@@ -156,7 +158,7 @@ class _Routes:
             one,
             "PATCH",
             self.patch,
-            f"Change a {row.singular}",
+            f"Change {one_said}",
             answers(
                 *BAD_BODY,
                 "not_found",
@@ -173,7 +175,7 @@ class _Routes:
             one,
             "DELETE",
             self.delete,
-            f"Delete a {row.singular}",
+            f"Delete {one_said}",
             answers(
                 "not_found",
                 "in_use",

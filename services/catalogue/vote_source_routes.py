@@ -28,22 +28,22 @@ ONE: Final = ALL + "/{source}"
 class Registration(BaseModel):
     """An external source as it is registered with a contest."""
 
-    source: str
-    contest_key: str
-    title: str
-    is_in_total: bool
-    mode: Mode
+    source: str = Field(description="Its name within the contest.")
+    contest_key: str = Field(description="Key of the contest.")
+    title: str = Field(description="Shown to people.")
+    is_in_total: bool = Field(description="Whether its votes are part of the counts.")
+    mode: Mode = Field(description="Whether reports say how many votes there are, or how many came.")
     mapping: dict[str, str] = Field(description="Keys of participants by the source's own ids.")
-    created: str = Field(json_schema_extra={"format": "date-time"})
-    updated: str = Field(json_schema_extra={"format": "date-time"})
+    created: str = Field(description="When it was registered.", json_schema_extra={"format": "date-time"})
+    updated: str = Field(description="When that was changed last.", json_schema_extra={"format": "date-time"})
 
 
 class Registrations(BaseModel):
     """All of them at once: this list has one page."""
 
-    data: list[Registration]
-    has_more: bool
-    next: str | None
+    data: list[Registration] = Field(description="In the order in which they were first registered.")
+    has_more: bool = Field(description="False.")
+    next: str | None = Field(description="Null.")
 
 
 def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:

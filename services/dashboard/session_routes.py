@@ -25,7 +25,7 @@ NO_STORE: Final = {"Cache-Control": "no-store"}
 class LogIn(BaseModel):
     """One of the two."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"api_key": "tk_..."}]})
 
     api_key: str | None = Field(None, description="An API key with `results:read` or `operations`.")
     ticket: str | None = Field(None, description="Made by `POST /dashboard/tickets`; good once.")
@@ -40,14 +40,16 @@ class LogIn(BaseModel):
 class Session(BaseModel):
     """Who is logged in."""
 
-    account: str
-    key_id: str
+    account: str = Field(description="Whose records may be seen.")
+    key_id: str = Field(description="Of the API key that the session was opened with.")
     permissions: list[str] = Field(description="Of the API key; revoking it ends the session.")
 
 
 class Ticket(BaseModel):
-    ticket: str
-    expires: datetime
+    """Opens one session, in place of an API key."""
+
+    ticket: str = Field(description="For `POST /dashboard/session`.")
+    expires: datetime = Field(description="When it is good no more.")
 
 
 def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, used: RequestKeys) -> APIRouter:

@@ -54,7 +54,7 @@ class RatingForm(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    value: Value
+    value: Value = Field(description="Whole, unless the contest's `step_size` is `fraction`.")
     sub_ratings: dict[str, Value] = Field({}, description="By the ids of the contest's `sub_rating_configs`.")
 
 
@@ -101,37 +101,44 @@ class VoteForm(BaseModel):
 
 
 class Choice(BaseModel):
-    participant_key: str
-    count: int
+    """Votes for one participant."""
+
+    participant_key: str = Field(description="Key of the participant.")
+    count: int = Field(description="Votes.")
 
 
 class Remaining(BaseModel):
     """What the voter may still cast from this source; null is unlimited."""
 
-    participant: int | None
-    contest: int | None
+    participant: int | None = Field(description="For the participant voted for.")
+    contest: int | None = Field(description="In the whole contest.")
 
 
 class AcceptedVote(BaseModel):
     """In the log, acknowledged by all in-sync replicas."""
 
-    vote_id: str
-    contest_key: str
-    status: Literal["accepted"]
-    accepted_at: str
-    source: Source
-    choices: list[Choice]
+    vote_id: str = Field(description="Given, or made here: sent again with it, the vote counts once.")
+    contest_key: str = Field(description="Key of the contest.")
+    status: Literal["accepted"] = Field(description="It is recorded, and counts.")
+    accepted_at: str = Field(description="The time that it is judged by.")
+    source: Source = Field(description="Free or paid.")
+    choices: list[Choice] = Field(description="What it is for.")
     remaining: Remaining
-    next_free_vote_at: str | None
-    receipt: str
+    next_free_vote_at: str | None = Field(
+        description="When the free allowance starts afresh; null where it does not."
+    )
+    receipt: str = Field(description="Proves the vote once the contest is sealed, and opens `hidden_until_vote`.")
 
 
 class BatchForm(BaseModel):
     """Up to 10,000 votes; each is decided for itself, those of one voter in their order."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"votes": [{"participant_key": "p1", "voter_id": "voter-1"}]}]},
+    )
 
-    votes: list[VoteForm] = Field(max_length=10_000)
+    votes: list[VoteForm] = Field(max_length=10_000, description="Each as it would be sent alone.")
 
 
 class BatchItem(BaseModel):
@@ -139,52 +146,60 @@ class BatchItem(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    status: int
-    vote_id: str | None = None
-    code: str | None = None
-    detail: str | None = None
+    status: int = Field(description="What the vote would have been answered with alone.")
+    vote_id: str | None = Field(None, description="Given, or made here.")
+    code: str | None = Field(None, description="Of an error: as in problems.")
+    detail: str | None = Field(None, description="Of an error: for a person.")
 
 
 class BatchResult(BaseModel):
-    results: list[BatchItem]
+    """What became of the votes of a batch."""
+
+    results: list[BatchItem] = Field(description="In the order of the votes.")
 
 
 class VoteStatusAnswer(BaseModel):
     """What became of an accepted vote: `accepted` until it is folded, then `counted`, or what the reason says."""
 
-    vote_id: str
-    contest_key: str
-    status: Literal["accepted", "counted", "overruled", "removed", "replaced", "voided", "late"]
-    reason: str | None
-    accepted_at: str | None
-    source: Source | None
-    choices: list[Choice] | None
+    vote_id: str = Field(description="Unique per contest and voter.")
+    contest_key: str = Field(description="Key of the contest.")
+    status: Literal["accepted", "counted", "overruled", "removed", "replaced", "voided", "late"] = Field(
+        description="Only what is `counted` is in the counts."
+    )
+    reason: str | None = Field(description="For a person: why it does not count.")
+    accepted_at: str | None = Field(description="The time that it was judged by; null where it never came.")
+    source: Source | None = Field(description="Free or paid; null where it never came.")
+    choices: list[Choice] | None = Field(description="What it was for; null where it never came.")
     position: str | None = Field(description="The vote's Tally-Position, once it is folded.")
 
 
 class Allowance(BaseModel):
     """Votes used and left of one limit; null is unlimited."""
 
-    used: int
-    limit: int | None
-    remaining: int | None
+    used: int = Field(description="Votes that were cast.")
+    limit: int | None = Field(description="Votes that may be cast.")
+    remaining: int | None = Field(description="Votes that may still be cast.")
 
 
 class ParticipantAllowance(Allowance):
-    participant_key: str
+    """For one participant."""
+
+    participant_key: str = Field(description="Key of the participant.")
 
 
 class SourceAllowance(BaseModel):
-    source: Source
-    contest: Allowance
-    participants: list[ParticipantAllowance]
+    """Of free votes, or of paid ones."""
+
+    source: Source = Field(description="Free or paid.")
+    contest: Allowance = Field(description="In the whole contest.")
+    participants: list[ParticipantAllowance] = Field(description="By participant.")
 
 
 class AllowanceAnswer(BaseModel):
     """What one voter has used and may still cast, folded and pending votes together."""
 
-    contest_key: str
-    sources: list[SourceAllowance]
+    contest_key: str = Field(description="Key of the contest.")
+    sources: list[SourceAllowance] = Field(description="Free votes, and paid ones.")
     next_free_vote_at: str | None = Field(description="When the free allowance starts afresh; null: not, or now.")
 
 

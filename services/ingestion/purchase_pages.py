@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fastapi import Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.purchases import Place, Purchase
@@ -26,9 +26,9 @@ PlaceOf = Callable[[Purchase], Place]
 class PurchasePage(BaseModel):
     """A page, newest first."""
 
-    data: list[PurchaseShown]
-    has_more: bool
-    next: str | None
+    data: list[PurchaseShown] = Field(description="Newest first.")
+    has_more: bool = Field(description="Whether there is another page.")
+    next: str | None = Field(description="Give it back as `?next=`.")
 
 
 async def read_page(

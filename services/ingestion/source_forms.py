@@ -85,24 +85,26 @@ class ReportForm(BaseModel):
 
 
 class CountedRow(ReportedCount):
-    participant_key: str
+    """Counts for a participant."""
+
+    participant_key: str = Field(description="Whom the id is mapped to.")
 
 
 class HeldRow(ReportedCount):
     """`unmapped` counts once its id is mapped; `decrease` once permitted: until then the former figure counts."""
 
-    reason: Literal["unmapped", "decrease"]
+    reason: Literal["unmapped", "decrease"] = Field(description="Why it does not count yet.")
 
 
 class ReportAnswer(BaseModel):
     """What became of the report's figures, by the mapping as it is now."""
 
-    report_id: str
-    source: str
-    contest_key: str
-    status: Literal["counted", "partly_held", "held"]
-    counted: list[CountedRow]
-    held: list[HeldRow]
+    report_id: str = Field(description="As it was sent.")
+    source: str = Field(description="Name of the source.")
+    contest_key: str = Field(description="Key of the contest.")
+    status: Literal["counted", "partly_held", "held"] = Field(description="Whether any of it is held.")
+    counted: list[CountedRow] = Field(description="What counts.")
+    held: list[HeldRow] = Field(description="What does not count yet.")
 
 
 def parse_report(given: dict[str, Any]) -> ReportForm:

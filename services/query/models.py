@@ -5,6 +5,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 HIDDEN = "Null while hidden."
+SOURCE = "Free votes are `c-free`, paid ones `c-paid`; external sources have names of their own."
+CONTEST = "Key of the contest."
 TIME: dict[str, Any] = {"format": "date-time"}
 
 
@@ -17,7 +19,9 @@ class Counted(BaseModel):
 
 
 class SubRatingSums(BaseModel):
-    sum: float
+    """What the ratings come to."""
+
+    sum: float = Field(description="Of all ratings that count.")
     average: float | None = Field(description="To six digits; null without ratings.")
 
 
@@ -33,7 +37,7 @@ RATING = Field(None, description="In contests of type rating only.")
 class SourceCount(Counted):
     """What one source gave a participant."""
 
-    source: str = Field(examples=["c-free", "c-paid"])
+    source: str = Field(description=SOURCE, examples=["c-free", "c-paid"])
     mapped_id: str | None = Field(
         None, description="The participant's id at an external source; there only, an entry for each."
     )
@@ -49,10 +53,10 @@ class ParticipantCount(Counted):
 class TotalVoteSource(Counted):
     """What one source gave approved participants. An internal one's distinct voters include those of others."""
 
-    source: str = Field(examples=["c-free", "c-paid"])
-    title: str
-    is_in_total: bool
-    is_internal: bool
+    source: str = Field(description=SOURCE, examples=["c-free", "c-paid"])
+    title: str = Field(description="Shown to people.")
+    is_in_total: bool = Field(description="Whether its votes are part of the counts.")
+    is_internal: bool = Field(description="Of votes cast here, not reported from elsewhere.")
     updated: str = Field(
         description="Of an internal source, the time of the contest's last folded event; of an external one, that "
         "of its last report, or of its registration.",
@@ -63,9 +67,9 @@ class TotalVoteSource(Counted):
 class VoteCount(Counted):
     """The counts of a contest: every approved participant is there, zero included."""
 
-    contest_key: str
-    contest_type: str
-    created: str = Field(json_schema_extra=TIME)
+    contest_key: str = Field(description=CONTEST)
+    contest_type: str = Field(description="What voting is here.", examples=["voteonly", "rating"])
+    created: str = Field(description="When the contest was created.", json_schema_extra=TIME)
     updated: str = Field(
         description="Time of the last folded event; before there is one, when the contest was created.",
         json_schema_extra=TIME,
@@ -76,13 +80,17 @@ class VoteCount(Counted):
 
 
 class ImageKey(BaseModel):
-    key: str
+    """Where a picture is: at `/media/image/<key>`."""
+
+    key: str = Field(description="Key of the image.")
 
 
 class PublicParticipant(BaseModel):
-    participant_key: str
-    title: str | None
-    image: ImageKey | None
+    """One who takes part, as everybody may see it."""
+
+    participant_key: str = Field(description="Key of the participant.")
+    title: str | None = Field(description="Shown to people.")
+    image: ImageKey | None = Field(description="The participant's picture.")
     rank: int | None = Field(description="By votes, from 1, whatever the order; equal ones share it. " + HIDDEN)
     count: int | None = Field(description=HIDDEN)
     share: float | None = Field(description="Of the contest's votes; 0 while there are none. " + HIDDEN)
@@ -91,10 +99,10 @@ class PublicParticipant(BaseModel):
 class PublicResultsRecord(BaseModel):
     """Approved participants in `participant_order`, `limit_result_amount` at most, none where `owner_only`."""
 
-    contest_key: str
-    phase: str = Field(examples=["announced", "running", "finished"])
+    contest_key: str = Field(description=CONTEST)
+    phase: str = Field(description="Where the contest stands now.", examples=["announced", "running", "finished"])
     final: bool = Field(description="Nothing but a reopening changes the counts any more.")
-    participants: list[PublicParticipant]
+    participants: list[PublicParticipant] = Field(description="In their order.")
     count: int | None = Field(description="Of all participants, listed or not. " + HIDDEN)
     updated: str = Field(
         description="Time of the last folded event; while hidden, of the last change to the contest's records.",

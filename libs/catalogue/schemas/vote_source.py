@@ -3,8 +3,9 @@
 import re
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
+from libs.catalogue.examples import EXAMPLES
 from libs.catalogue.schemas.base import Record
 
 SOURCE_NAME: Final = re.compile(r"(?!c-|\.{1,2}$)[A-Za-z0-9_.-]{1,64}")
@@ -27,6 +28,7 @@ Mode = Literal["cumulative", "delta"]
 class VoteSource(Record):
     """An external source of votes: SMS, a social network, a television show."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLES["vote_sources"]]})
     ignored: ClassVar[frozenset[str]] = Record.ignored | {"source", "contest_key"}
 
     title: str | None = Field(None, description="The source's name, while unset.")

@@ -41,7 +41,7 @@ async def test_there_is_no_post_to_all_surveys(records: Records) -> None:
         assert refused.headers["allow"] == "GET, HEAD"
 
 
-@pytest.mark.parametrize("key", ["a b", "a%2Fb%00", "é", "x" * 131, "a:b"])
+@pytest.mark.parametrize("key", ["a b", "a%2Fb%00", "é", "x" * 131, "a:b", "%2E", "%2E%2E"])
 async def test_what_is_no_key_is_refused(records: Records, key: str) -> None:
     answer = await records.client.post(f"/surveys/{key}", json={})
     assert answer.status_code in (404, 422)

@@ -319,7 +319,7 @@ async def test_a_request_that_lost_a_race_is_known_by_its_last_command(catalogue
         await catalogue.engine.place(CRATES, account, "k", {"title": "x"}, other)
 
 
-@pytest.mark.parametrize("key", ["", "a b", "a/b", "x" * 131, "k\n"])
+@pytest.mark.parametrize("key", ["", "a b", "a/b", "x" * 131, "k\n", ".", ".."])
 async def test_what_is_no_key_takes_no_record(catalogue: Catalogue, account: str, key: str) -> None:
     with pytest.raises(ValidationFailed):
         await catalogue.engine.place(CRATES, account, key, {}, Request.once())

@@ -103,6 +103,21 @@ async def test_what_is_said_of_an_image_comes_with_its_upload(client: httpx.Asyn
     assert (image["title"], image["access"]["access"], image["custom_data"]) == ("Stage", "private", {"a": [1]})
 
 
+async def test_what_was_read_of_an_image_can_be_sent_with_another(
+    client: httpx.AsyncClient, host: WebHost
+) -> None:
+    read = await uploaded(client, title="Stage", custom_data={"a": [1]}, tags=["x"])
+    own = {name: read[name] for name in ("title", "access", "custom_data", "tags")} | {"access": {}}
+    fetched = await client.post(
+        "/images/upload_from_url", json=read | {"url": host.say("/a.gif", picture("gif")), "format": "jpg"}
+    )
+    assert fetched.status_code == 201, fetched.text
+    for image in (await uploaded(client, **read), fetched.json()):
+        assert image["key"] != read["key"]
+        assert {name: image[name] for name in own} | {"access": {}} == own
+    assert fetched.json()["format"] == "gif"
+
+
 @pytest.mark.parametrize(
     ("parts", "pointer"),
     [
