@@ -26,3 +26,13 @@ class HotRoute(APIRoute):
         if scope["method"] not in methods:
             raise MethodNotAllowed(allow(methods))
         await self.serve(scope, receive, send)
+
+
+class StreamRoute(HotRoute):
+    """A hot route whose answers go on until the client goes, or `end` is called: when the process is to stop."""
+
+    def __init__(
+        self, path: str, documented: Callable[..., Any], serve: Serve, end: Callable[[], None], **options: Any
+    ) -> None:
+        super().__init__(path, documented, serve, **options)
+        self.end = end

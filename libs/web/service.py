@@ -2,6 +2,7 @@
 
 import gc
 import signal
+import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -17,10 +18,12 @@ from libs.web.auth import ApiKey
 from libs.web.document import DocumentedApp
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_routes
-from libs.web.hot import HotRoute
+from libs.web.hot import HotRoute, StreamRoute
 from libs.web.metrics import Look, metrics_route
 from libs.web.pages import page_routes
 
+STUCK_S = 30
+"""How long a client may take nothing of an answer that is sent to it."""
 DRAIN_S = 10
 """How long requests that are under way may go on after the signal to stop."""
 
@@ -65,25 +68,46 @@ def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAP
 
 async def serve(app: FastAPI, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM, then let what is under way finish. The caller closes what the app uses."""
-    hot = [route for route in app.routes if isinstance(route, HotRoute)]
     spare_the_collector()
-    config = uvicorn.Config(
-        Front(app, hot),
-        host=host,
-        port=port,
-        loop="none",
-        http="httptools",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=DRAIN_S,
-    )
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises the signal again once it has drained; by then it has been obeyed
         signal.signal(number, signal.SIG_IGN)
-    await uvicorn.Server(config).serve()
+    await Server(app, host, port).serve()
+
+
+class Server(uvicorn.Server):
+    """Ends streams before it waits for what is under way, and cuts off who takes nothing for `STUCK_S`, where the
+    system can."""
+
+    def __init__(self, app: FastAPI, host: str, port: int) -> None:
+        hot = [route for route in app.routes if isinstance(route, HotRoute)]
+        self._streams = [route for route in hot if isinstance(route, StreamRoute)]
+        super().__init__(
+            uvicorn.Config(
+                Front(app, hot),
+                host=host,
+                port=port,
+                loop="none",
+                http="httptools",
+                lifespan="off",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=DRAIN_S,
+            )
+        )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in (each for server in self.servers for each in server.sockets):
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_S * 1000)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for route in self._streams:
+            route.end()
+        await super().shutdown(sockets)
 
 
 def spare_the_collector() -> None:

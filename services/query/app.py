@@ -24,6 +24,10 @@ from services.query.receipts import Receipts
 from services.query.routes import count_route, legacy_router, public_route
 from services.query.settings import Settings
 from services.query.snapshots import Snapshots
+from services.query.streams.changes import Changes
+from services.query.streams.endpoints import CountStream, PublicStream
+from services.query.streams.routes import count_stream_route, public_stream_route
+from services.query.streams.streams import Streams
 from services.query.vote_updates import VoteUpdates
 
 NO_VOTES = 0
@@ -54,15 +58,22 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
     counts = VoteUpdates(production.auth, production.snapshots, past, settings.partitions, wait_s)
     receipts = Receipts(store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
+    changes = Changes(views, CatalogueViews(valkey, settings.namespace), settings.partitions)
+    streams = Streams(production.auth, production.snapshots, changes, catalogue_topic(settings.namespace))
 
     async def views_are_there() -> None:
         await views.state(0)
 
     try:
         await load_functions(valkey)
-        async with rings[0].kept_fresh(), rings[1].kept_fresh():
+        async with rings[0].kept_fresh(), rings[1].kept_fresh(), streams.running():
             yield Surface(
-                hot=[count_route(counts), public_route(public)],
+                hot=[
+                    count_route(counts),
+                    public_route(public),
+                    count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
+                    public_stream_route(PublicStream(public, streams), streams.end),
+                ],
                 routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
                 checks={"views": views_are_there},
                 completes={

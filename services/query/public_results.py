@@ -9,6 +9,7 @@ from libs.tally.contest import MILLION, Contest, Phase
 from libs.tally.errors import NotFound
 from libs.web.auth import header
 from libs.web.conditions import not_modified
+from services.query.answers import Answer
 from services.query.public_record import hidden, shown
 from services.query.snapshot import Snapshot
 from services.query.snapshots import Snapshots, now
@@ -41,22 +42,27 @@ class PublicResults:
         self._known: dict[str, str] = {}
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        contest = scope["path_params"]["contest_key"]
-        receipt = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("receipt")
-        found = await self._snapshot(contest)
+        contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
+        snapshot = await self.published(contest)
         moment = now()
-        snapshot = found.at(moment)
-        if snapshot.phase is Phase.SETUP:
-            raise _not_found(contest)
-        hides = snapshot.hides(moment)
-        if hides and receipt is not None and snapshot.visibility == "hidden_until_vote":
-            hides = not await self._receipts.admits(contest, receipt[-1])
-        answer = snapshot.answer(hidden if hides else shown)
+        has_voted = receipt is not None and snapshot.hides(moment) and await self.admits(contest, receipt)
+        answer = public_answer(snapshot, snapshot.hides_from_public(moment, has_voted))
         unchanged = not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
         caching = b"private, no-store" if receipt is not None else for_all(snapshot.contest, moment)
         sent = [*(answer.not_modified if unchanged else answer.headers), (b"cache-control", caching), ANY_ORIGIN]
         await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
+
+    async def published(self, contest: str) -> Snapshot:
+        """As of now. Raises `NotFound`, also where it is in setup."""
+        snapshot = (await self._snapshot(contest)).at(now())
+        if snapshot.phase is Phase.SETUP:
+            raise _not_found(contest)
+        return snapshot
+
+    async def admits(self, contest: str, receipt: str) -> bool:
+        """Whether who has the receipt voted in the contest. Raises `StorageUnavailable` while nobody can tell."""
+        return await self._receipts.admits(contest, receipt)
 
     async def _snapshot(self, contest: str) -> Snapshot:
         """Whose contest it is, is remembered until it is not found there. Raises `NotFound`."""
@@ -74,6 +80,16 @@ class PublicResults:
             del self._known[next(iter(self._known))]
         self._known[contest] = owner
         return snapshot
+
+
+def public_answer(snapshot: Snapshot, hides: bool) -> Answer:
+    return snapshot.answer(hidden if hides else shown)
+
+
+def receipt_of(query: bytes) -> str | None:
+    """The parameter `receipt`."""
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("receipt")
+    return given[-1] if given else None
 
 
 def _not_found(contest: str) -> NotFound:

@@ -63,6 +63,10 @@ class Snapshot:
             return self.visibility == "hidden"
         return self.contest.end is None or now < self.contest.end
 
+    def hides_from_public(self, now: int, has_voted: bool) -> bool:
+        """Whether the counts are hidden from who voted, or did not, without any key."""
+        return self.hides(now) and not (has_voted and self.visibility == "hidden_until_vote")
+
     def totals(self, permissions: Collection[str], now: int) -> Mapping[str, Figures] | None:
         """Figures by participant that appears in results, "" for the contest; None where a key with these
         permissions may not see them."""

@@ -90,6 +90,13 @@ class Snapshots:
         entry.snapshot = entry.snapshot.at(now())
         return entry.snapshot
 
+    async def newest(self, account: str, key: str) -> Snapshot:
+        """By what the views say after this call. The same one again where nothing changed. Raises as `get`."""
+        mark = await self._looks[self._partition(account)].next()
+        entry = self._entry(account, key)
+        entry.wanted = mark
+        return await entry.rounds.next()
+
     def _entry(self, account: str, key: str) -> Entry:
         name = account, key
         entry = self._entries.get(name)

@@ -79,9 +79,7 @@ class VoteUpdates:
 def parse(query: bytes, partitions: int) -> Asked:
     """Raises `ValidationFailed`, naming the parameter; unknown ones are ignored."""
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
-    sources = BOOLEANS.get(given.get("sources", ["false"])[-1].lower())
-    if sources is None:
-        raise ValidationFailed([Problem("", "sources must be true or false")])
+    sources = _sources(given)
     minute = _minute(given["at"][-1]) if "at" in given else None
     if "min_position" not in given:
         return Asked(sources, NO_POSITIONS, minute)
@@ -94,9 +92,21 @@ def parse(query: bytes, partitions: int) -> Asked:
     return Asked(sources, positions, minute)
 
 
+def by_source(query: bytes) -> bool:
+    """The parameter `sources` alone. Raises `ValidationFailed`."""
+    return _sources(parse_qs(query.decode("latin-1"), keep_blank_values=True))
+
+
 def is_complete(present: Snapshot, minute: int) -> bool:
     """Whether no event of the minute is on its way any more: the views hold what came a minute after its end."""
     return (present.counts.updated_ms or 0) >= (minute + 2) * MINUTE_MS
+
+
+def _sources(given: Mapping[str, list[str]]) -> bool:
+    sources = BOOLEANS.get(given.get("sources", ["false"])[-1].lower())
+    if sources is None:
+        raise ValidationFailed([Problem("", "sources must be true or false")])
+    return sources
 
 
 def _minute(at: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.services.query.streams.listening import Service, served
 from tests.services.query.world import World, open_world
 
 
@@ -13,3 +14,9 @@ from tests.services.query.world import World, open_world
 async def world(valkey_address: str, namespace: str) -> AsyncIterator[World]:
     async with open_world(valkey_address, namespace, count_wait_ms=300) as opened:
         yield opened
+
+
+@pytest.fixture
+async def service(world: World) -> AsyncIterator[Service]:
+    async with served(world) as running:
+        yield running

@@ -10,6 +10,7 @@ import httpx
 import orjson
 import pytest
 
+from tests.services.query.streams.listening import first_events
 from tests.services.query.world import World, contest
 
 ROOT: Final = Path(__file__).parents[3]
@@ -57,7 +58,10 @@ async def vote_updates(world: World, key: str) -> Seen | None:
     answer = await world.get("/contests/song/vote_updates/?sources=true", key)
     if answer.status_code == 403:
         return None
-    record = answer.json()
+    return _vote_count(answer.json())
+
+
+def _vote_count(record: dict[str, Any]) -> Seen:
     return Seen([(name, entry["count"]) for name, entry in record["participants"].items()], [record["count"]])
 
 
@@ -97,8 +101,27 @@ async def participant(world: World, key: str) -> Seen:
 
 
 async def public_results(world: World, _: str) -> Seen:
-    record = (await world.client.get("/public/contests/song/results")).json()
+    return _public((await world.client.get("/public/contests/song/results")).json())
+
+
+def _public(record: dict[str, Any]) -> Seen:
     return Seen(_entries(record["participants"], "count", "rank", "share"), [record["count"]])
+
+
+async def counts_stream(world: World, key: str) -> Seen | None:
+    status, events = await first_events(world, "/contests/song/vote_updates/stream?sources=true", key)
+    if status == 403:
+        return None
+    hidden = events[0].data["hidden"]
+    assert [event.name for event in events] == (["phase"] if hidden else ["phase", "counts"])
+    return None if hidden else _vote_count(events[1].data)
+
+
+async def public_stream(world: World, _: str) -> Seen:
+    status, (phase, results) = await first_events(world, "/public/contests/song/results/stream")
+    assert (status, phase.name, results.name) == (200, "phase", "results")
+    assert phase.data["hidden"] is (results.data["count"] is None)
+    return _public(results.data)
 
 
 class Expected(NamedTuple):
@@ -119,21 +142,23 @@ ALL: Final = (
 )
 ONE: Final = (Seen([("b", (5, 1))], []), Seen([("b", (None, None))], []))
 
+VOTE_COUNT: Final = Seen([("a", 1), ("b", 5), ("c", 3)], [9]), None
+PUBLIC: Final = (
+    Seen([("b", (5, 1, 5 / 9)), ("c", (3, 2, 3 / 9))], [9]),
+    Seen([("a", (None, None, None)), ("b", (None, None, None))], [None]),
+)
+
 READS: Final[dict[str, Expected]] = {
-    "/contests/{contest_key}/vote_updates": Expected(
-        vote_updates, Seen([("a", 1), ("b", 5), ("c", 3)], [9]), None
-    ),
+    "/contests/{contest_key}/vote_updates": Expected(vote_updates, *VOTE_COUNT),
+    "/contests/{contest_key}/vote_updates/stream": Expected(counts_stream, *VOTE_COUNT),
     "/contests/{contest_key}/participants": Expected(participants, *ALL),
     "/participants/{participant_key}": Expected(participant, *ONE),
     "/legacy/contests/{contest_id}": Expected(legacy_contest, *LEGACY_CONTEST),
     "/legacy/brands/{brand_id}/contests": Expected(legacy_contests, *LEGACY_CONTEST),
     "/legacy/contests/{contest_id}/participants": Expected(legacy_participants, *ALL),
     "/legacy/participants/{participant_key}": Expected(legacy_participant, *ONE),
-    "/public/contests/{contest_key}/results": Expected(
-        public_results,
-        Seen([("b", (5, 1, 5 / 9)), ("c", (3, 2, 3 / 9))], [9]),
-        Seen([("a", (None, None, None)), ("b", (None, None, None))], [None]),
-    ),
+    "/public/contests/{contest_key}/results": Expected(public_results, *PUBLIC),
+    "/public/contests/{contest_key}/results/stream": Expected(public_stream, *PUBLIC),
 }
 """Every address by which counts, or an order made of them, leave. A contest lists its best two."""
 
@@ -163,6 +188,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/legacy/dev/v2/conventions/{convention_key}": "a record",
     "/legacy/dev/v2/conventions/{convention_key}/timeslots": "records",
     "/legacy/dev/v2/timeslots/{timeslot_key}": "a record",
+    "/dashboard/session": "whose it is",
 } | {
     path: "records of a resource that knows nothing of votes"
     for several, one in (
@@ -286,8 +312,8 @@ def test_every_read_of_the_api_is_known_to_show_counts_or_not_to() -> None:
     assert reads == READS.keys() | WITHOUT_COUNTS.keys()
 
 
-async def answers_to(world: World, key: str) -> list[tuple[int, Any, str | None]]:
-    """Status, body and entity tag of every read, but for what names the request."""
+async def answers_to(world: World, key: str) -> list[Any]:
+    """Status, body and entity tag of every read, but for what names the request or says what time it is."""
     found: list[httpx.Response] = []
     for path in (
         "/contests/song/participants",
@@ -299,9 +325,17 @@ async def answers_to(world: World, key: str) -> list[tuple[int, Any, str | None]
         found.append(await world.get(path, key))
     for path in ("contests/song", "brands/acme/contests", "contests/song/participants", "participants/b"):
         found.append(await world.legacy(f"/legacy/{path}", key))
+    streams = [
+        (await first_events(world, f"{path}/stream", key))[1]
+        for path in ("/contests/song/vote_updates", "/public/contests/song/results")
+    ]
     bodies = [answer.json() for answer in found]
     for body in bodies:
         body.pop("request_id", None)
     return [
         (answer.status_code, body, answer.headers.get("etag")) for answer, body in zip(found, bodies, strict=True)
+    ] + [
+        (event.name, event.id, {name: value for name, value in event.data.items() if name != "server_time"})
+        for events in streams
+        for event in events
     ]

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import orjson
+from fastapi import FastAPI
 
 from libs.catalogue.keys import PERMISSIONS
 from libs.contracts.catalogue import CatalogueEvent, KeyIssued, RecordChanged, RecordCreated, RecordDeleted
@@ -136,12 +137,15 @@ class Catalogue:
 
 
 class World:
-    """`client` speaks to the service; `production` and `test` are the two catalogues.
+    """`client` speaks to the service, `app`; `production` and `test` are the two catalogues.
 
     `clock_ms` and the offset are an event's append time.
     """
 
-    def __init__(self, valkey: Coalescer, namespace: str, settings: Settings, client: httpx.AsyncClient) -> None:
+    def __init__(
+        self, valkey: Coalescer, namespace: str, settings: Settings, app: FastAPI, client: httpx.AsyncClient
+    ) -> None:
+        self.app = app
         self.client = client
         self.settings = settings
         self.views = VoteViews(valkey, namespace)
@@ -222,7 +226,7 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
             app = build_app("query", [surface, _catalogue(valkey, namespace, surface)])
             transport = httpx.ASGITransport(Front(app, surface.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
-                yield World(valkey, namespace, given, client)
+                yield World(valkey, namespace, given, app, client)
     await valkey.close()
 
 

@@ -1,0 +1,40 @@
+"""`GET .../vote_updates/stream` and `.../results/stream`, as bare ASGI: the plain reads' rules, then a stream."""
+
+from starlette.types import Receive, Scope, Send
+
+from libs.web.auth import Authenticator, require
+from services.query.public_results import PublicResults, receipt_of
+from services.query.snapshots import Snapshots
+from services.query.streams.streams import Streams
+from services.query.streams.views import KeyView, PublicView
+from services.query.vote_updates import by_source
+
+
+class CountStream:
+    """The vote count record to a key's holder. Where that may not see it now, the stream says so, and waits."""
+
+    def __init__(self, auth: Authenticator, snapshots: Snapshots, streams: Streams) -> None:
+        self._auth = auth
+        self._snapshots = snapshots
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        key = self._auth.known(scope) or await self._auth.authenticate(scope)
+        require(key, "results:read")
+        view = KeyView(by_source(scope["query_string"]), "results:read_hidden" in key.permissions)
+        snapshot = await self._snapshots.get(key.account, scope["path_params"]["contest_key"])
+        await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=True)
+
+
+class PublicStream:
+    """The public results, to everybody."""
+
+    def __init__(self, results: PublicResults, streams: Streams) -> None:
+        self._results = results
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
+        snapshot = await self._results.published(contest)
+        view = PublicView(receipt is not None and await self._results.admits(contest, receipt))
+        await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=False)

@@ -1,0 +1,176 @@
+"""All streams of a process: one loop looks for what is new, and tells it.
+
+Everything goes at the loop's pace: news are told ten times a second at most, and looking and telling take half of
+the process's time at most, however many listen.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+from starlette.types import Receive, Scope, Send
+
+from libs.contracts.topics import Topic
+from libs.tally.contest import MILLION
+from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.web.auth import Authenticator, Headers, header
+from libs.web.errors import Unauthorized
+from services.query.answers import Header
+from services.query.public_results import ANY_ORIGIN
+from services.query.snapshot import Snapshot
+from services.query.snapshots import Snapshots, now
+from services.query.streams import events
+from services.query.streams.changes import Changes
+from services.query.streams.channel import Channel
+from services.query.streams.listener import Credentials, Listener
+from services.query.streams.told import ENDED, Heard
+from services.query.streams.views import View
+
+logger = logging.getLogger(__name__)
+
+LOOKS_APART_S: Final = 0.05
+NEWS_APART_S: Final = 0.1
+CHECKED_EVERY_US: Final = 2 * MILLION
+"""How often keys are looked at again."""
+CREDENTIALS: Final = (b"authorization", b"cookie")
+HEADERS: Final[list[Header]] = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+PUBLIC_HEADERS: Final = [*HEADERS, ANY_ORIGIN]
+
+Name = tuple[str, str, View]
+"""Of a channel: account, contest, and what is seen of it."""
+
+
+class Streams:
+    """Who listens to what. `running` is entered for as long as they are served; `end` lets all go."""
+
+    def __init__(self, auth: Authenticator, snapshots: Snapshots, changes: Changes, catalogue: Topic) -> None:
+        self._auth = auth
+        self._snapshots = snapshots
+        self._changes = changes
+        self._catalogue = catalogue
+        self._channels: dict[Name, Channel] = {}
+        self._wanted = asyncio.Event()
+        self._has_ended = False
+        self._checked_at = 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Beside the caller's own work."""
+        running = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+    def end(self) -> None:
+        """Every stream ends; one that comes later does so at once."""
+        self._has_ended = True
+        for channel in self._channels.values():
+            channel.end()
+
+    async def serve(
+        self, scope: Scope, receive: Receive, send: Send, snapshot: Snapshot, view: View, is_keyed: bool
+    ) -> None:
+        """A stream that begins with `snapshot`, until the client goes or the stream ends.
+
+        Where it `is_keyed`, the key must hold for as long as that.
+        """
+        moment = now()
+        told = view(snapshot.at(moment), moment)
+        message = told.since(Heard(None, header(scope["headers"], b"last-event-id")))
+        assert message is not None
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": HEADERS if is_keyed else PUBLIC_HEADERS}
+        )
+        await send(message | {"body": events.RETRY + message["body"]})
+        listener = Listener(send, told.heard, _credentials(scope["headers"]) if is_keyed else ())
+        channel = self._join(listener, (snapshot.account, snapshot.contest.key, view))
+        try:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        finally:
+            channel.listeners.discard(listener)
+            listener.close()
+
+    def _join(self, listener: Listener, name: Name) -> Channel:
+        channel = self._channels.get(name)
+        if channel is None:
+            channel = self._channels[name] = Channel(self._snapshots, *name)
+        channel.join(listener)
+        self._wanted.set()
+        if self._has_ended:
+            listener.tell(ENDED)
+        return channel
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._wanted.wait()
+            began, spoke = loop.time(), False
+            try:
+                spoke = await self._round()
+            except Exception:
+                logger.exception("a round of the streams failed")
+            took = loop.time() - began
+            await asyncio.sleep(max(took, (NEWS_APART_S if spoke else LOOKS_APART_S) - took))
+
+    async def _round(self) -> bool:
+        """Whether anybody was told anything."""
+        moment = now()
+        channels = due = tuple(self._channels.values())
+        try:
+            moved = await self._changes.moved(
+                self._catalogue.partition_of(channel.account) for channel in channels
+            )
+        except ViewsUnavailable:
+            for channel in channels:
+                channel.lose_sight()
+        else:
+            due = tuple(channel for channel in channels if moved or channel.is_due(moment))
+            await asyncio.gather(*(channel.look() for channel in due))
+        spoke = [await channel.tell() for channel in due]
+        for channel in channels:
+            await channel.ping()
+        if moment >= self._checked_at + CHECKED_EVERY_US:
+            self._checked_at = moment
+            await self._end_revoked()
+        self._drop_what_is_over()
+        return any(spoke)
+
+    async def _end_revoked(self) -> None:
+        """Who holds a key that is not known any more, or a log-in that has run out, hears nothing more."""
+        listening = [listener for channel in self._channels.values() for listener in channel.listeners]
+        given = {listener.credentials for listener in listening if listener.credentials}
+        revoked = {each for each in given if not await self._lets_in(each)}
+        for listener in listening:
+            if listener.credentials in revoked:
+                listener.tell(ENDED)
+
+    async def _lets_in(self, credentials: Credentials) -> bool:
+        try:
+            await self._auth.authenticate({"method": "GET", "headers": credentials})
+        except Unauthorized:
+            return False
+        except TallyError:
+            return True  # nobody can tell
+        return True
+
+    def _drop_what_is_over(self) -> None:
+        for name, channel in tuple(self._channels.items()):
+            if channel.is_over:
+                channel.end()
+                del self._channels[name]
+        if not self._channels:
+            self._wanted.clear()
+
+
+def _credentials(headers: Headers) -> Credentials:
+    return tuple((name, value) for name, value in headers if name in CREDENTIALS)

@@ -1,0 +1,52 @@
+"""What a stream's reader may see of a snapshot: the same as in a plain read at that moment."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.tally.contest import Phase
+from services.query.answers import Answer
+from services.query.public_results import public_answer
+from services.query.record import vote_count, vote_count_by_source
+from services.query.snapshot import Snapshot
+from services.query.streams import events
+from services.query.streams.events import Standing
+from services.query.streams.told import GONE, Heard, Told
+
+View = Callable[[Snapshot, int], Told]
+"""What is told of a snapshot at a time (microseconds since 1970). Equal views tell the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyView:
+    """Of a key's holder."""
+
+    by_source: bool
+    sees_hidden: bool
+
+    def __call__(self, snapshot: Snapshot, now: int) -> Told:
+        hidden = snapshot.hides(now) and not self.sees_hidden
+        render = vote_count_by_source if self.by_source else vote_count
+        return _told(snapshot, now, hidden, "counts", None if hidden else snapshot.answer(render))
+
+
+@dataclass(frozen=True, slots=True)
+class PublicView:
+    """Of everybody, or of those who voted."""
+
+    has_voted: bool
+
+    def __call__(self, snapshot: Snapshot, now: int) -> Told:
+        if snapshot.phase is Phase.SETUP:
+            return GONE
+        hidden = snapshot.hides_from_public(now, self.has_voted)
+        return _told(snapshot, now, hidden, "results", public_answer(snapshot, hidden))
+
+
+def _told(snapshot: Snapshot, now: int, hidden: bool, name: str, answer: Answer | None) -> Told:
+    contest = snapshot.contest
+    standing = Standing(snapshot.phase, contest.start, contest.end, snapshot.results.final, hidden)
+    status = events.phase(standing, now)
+    if answer is None:
+        return Told(Heard(standing, None), status)
+    version = answer.tag.strip('"')
+    return Told(Heard(standing, version), status, events.figures(name, version, answer.body))
