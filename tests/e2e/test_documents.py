@@ -29,17 +29,13 @@ async def test_the_committed_description_is_the_one_that_is_served(api: Api, sta
     assert orjson.loads(DOCUMENTS[path].read_bytes()) == served
 
 
-<<<<<<< HEAD
 EXAMPLES = ("example", "examples")
-PUBLIC = {"/public/contests/{contest_key}/results", "/media/image/{image_id}", "/dashboard/session"}
-=======
 PUBLIC = {
     "/public/contests/{contest_key}/results",
     "/public/contests/{contest_key}/results/stream",
     "/media/image/{image_id}",
     "/dashboard/session",
 }
->>>>>>> 4450a8d (wip3)
 """What is there for everybody, without a key, but for private images; and log-in, to which the key is sent."""
 
 
