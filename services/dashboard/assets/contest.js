@@ -1,3 +1,401 @@
-import { start } from "./shell.js";
+// One contest, live: what the stream tells goes into `state`, and `render` shows it.
 
+import { Chart } from "./chart.js";
+import { History } from "./history.js";
+import { Participants } from "./participants.js";
+import { ranked, Ranking } from "./ranking.js";
+import { get, Refused } from "./session.js";
+import { element, start } from "./shell.js";
+import { listen } from "./stream.js";
+import * as words from "./words.js";
+
+const KEY = decodeURIComponent(location.pathname.split("/")[3]);
+const PATH = `/contests/${encodeURIComponent(KEY)}`;
+const RENDER_MS = 200;
+const SAY_MS = 15_000;
+const RATE_MS = 10_000;
+const LEADERS = 5;
+const COLOURS = 8;
+const PHASES = { setup: "In setup", announced: "Announced", running: "Running", finished: "Finished" };
+
+const root = document.documentElement;
+const state = {
+  title: KEY,
+  image: "",
+  standing: null, // the last `phase` event
+  counts: null, // the last `counts` event
+  link: "connecting", // or "live", "stale", "lost", "gone", "refused"
+  why: "",
+  seen: 0, // when the service last said something, by its clock
+  ahead: 0, // of the service's clock before this one's, in ms
+};
+const samples = []; // [ms, votes], for the rate
+const picks = new Set();
+const colours = new Map(); // key -> slot
+let followsLeaders = true;
+let mode = "total";
+let pending = 0;
+let saidAt = 0;
+let said = "";
+
+const people = new Participants(KEY, render);
+const past = new History(KEY, drawChart);
+const ranking = new Ranking(element("ranking"), pick);
+const chart = new Chart(element("chart"), element("legend"), element("chart-table"));
+
+/** The service's time, whatever the device's clock says. */
+const now = () => Date.now() + state.ahead;
+
+function render() {
+  if (pending) return;
+  pending = setTimeout(() => {
+    pending = 0;
+    showTitle();
+    showLink();
+    showFigures();
+    showRanking();
+    showSources();
+    drawChart();
+    say();
+  }, RENDER_MS);
+}
+
+function told(event, data) {
+  if (event === "phase") {
+    state.ahead = Date.parse(data.server_time) - Date.now();
+    if (data.hidden) {
+      state.counts = null;
+      samples.length = 0;
+      past.forget();
+    } else if (state.standing?.hidden !== false) past.refresh();
+    if (state.standing) readContest();
+    state.standing = data;
+  } else if (event === "counts") {
+    state.counts = data;
+    sample();
+  } else if (event === "gone") state.link = "gone";
+  if (event === "stale") state.link = "stale";
+  else if (event !== "gone") state.link = "live";
+  if (state.link === "live") state.seen = now();
+  render();
+}
+
+function sample() {
+  const at = performance.now();
+  if (state.counts) samples.push([at, state.counts.count]);
+  while (samples.length > 2 && samples[1][0] < at - RATE_MS) samples.shift();
+}
+
+function rate() {
+  const [first, last] = [samples[0], samples.at(-1)];
+  const passed = performance.now() - (first?.[0] ?? Infinity);
+  return passed < 1_500 ? null : Math.max(0, (1000 * (last[1] - first[1])) / passed);
+}
+
+function showTitle() {
+  const { standing } = state;
+  element("contest-title").textContent = state.title;
+  document.title = `${state.title} · Tallykeeper`;
+  const image = element("contest-image");
+  image.hidden = !state.image;
+  if (state.image && image.getAttribute("src") !== state.image) image.src = state.image;
+  if (standing === null) return;
+  chip("phase", PHASES[standing.phase] ?? standing.phase, standing.phase === "running" ? "good" : "");
+  const [text, kind] = standing.sealed ? ["Sealed", "good"] : standing.final ? ["Final", "good"] : ["Provisional", "warn"];
+  chip("finality", text, kind);
+  element("finality").hidden = standing.phase === "setup" || standing.phase === "announced";
+}
+
+function showTime() {
+  const { standing, counts, link } = state;
+  const text = [];
+  if (standing?.phase === "announced" && standing.start) text.push(`starts in ${words.span(Date.parse(standing.start) - now())}`);
+  if (standing?.phase === "running" && standing.end) text.push(`ends in ${words.span(Date.parse(standing.end) - now())}`);
+  if (standing?.phase === "running" && !standing.end) text.push("no end set");
+  if (standing?.phase === "finished") text.push(`ended ${words.date(Date.parse(standing.end))}`);
+  element("countdown").textContent = text.join("");
+  if (link !== "live" && state.seen) element("age").textContent = `As of ${words.time(state.seen)}, ${ago(state.seen)}`;
+  else if (counts) element("age").textContent = `Last change ${ago(Date.parse(counts.updated))}`;
+  else element("age").textContent = "";
+  const votes = counts === null ? null : rate();
+  write("rate", votes === null ? "–" : words.decimal(votes));
+}
+
+function ago(ms) {
+  const passed = Math.max(0, now() - ms);
+  return passed < 1_500 ? "just now" : `${words.span(passed)} ago`;
+}
+
+function showLink() {
+  const [text, kind] = {
+    connecting: ["Connecting …", ""],
+    live: ["Live", "good"],
+    stale: ["Paused", "warn"],
+    lost: ["Reconnecting …", "bad"],
+    gone: ["Deleted", "bad"],
+    refused: ["No access", "bad"],
+  }[state.link];
+  chip("live", text, kind);
+  const trouble = {
+    stale: "The views are away. What is shown was right when it was last seen; it goes on by itself.",
+    lost: `${state.why} What is shown is the last picture; it goes on by itself.`,
+    gone: "This contest has been deleted. What is shown is the last picture.",
+    refused: state.why,
+  }[state.link];
+  const hidden = state.standing?.hidden
+    ? "The counts of this contest are hidden, and your API key may not see them (results:read_hidden)."
+    : undefined;
+  write("trouble", trouble ?? hidden ?? "");
+  element("trouble").hidden = !(trouble ?? hidden);
+  element("trouble").classList.toggle("bad", trouble !== undefined && state.link !== "stale");
+  document.body.classList.toggle("lost", trouble !== undefined);
+  document.body.classList.toggle("counts-hidden", Boolean(state.standing?.hidden));
+}
+
+function showFigures() {
+  const { counts } = state;
+  write("count", counts ? words.number(counts.count) : "–");
+  write("unique", counts ? words.number(counts.unique_voter_count) : "–");
+  write("anonymous", counts ? words.number(counts.anonymous_voter_count) : "–");
+  if (counts) element("anonymous").title = words.share(counts.anonymous_voter_count, counts.unique_voter_count);
+  const [first, second] = places();
+  write("lead", first && second && first.count > 0 ? words.number(first.count - second.count) : "–");
+  showTime();
+}
+
+/** Who is counted, in order, with ranks. */
+function places() {
+  if (!state.counts) return [];
+  const counted = Object.entries(state.counts.participants).map(([key, row]) => ({ key, count: row.count }));
+  return ranked(counted, (key) => people.of(key).order);
+}
+
+function showRanking() {
+  const search = element("search").value.trim().toLocaleLowerCase();
+  const most = Number(element("top").value);
+  const all = state.counts
+    ? places().map((place) => ({ ...people.of(place.key), ...place }))
+    : state.standing?.hidden
+      ? people.all.filter((person) => person.approved).toSorted((a, b) => a.order - b.order)
+      : [];
+  if (state.counts) follow(all);
+  const found = search ? all.filter((row) => row.name.toLocaleLowerCase().includes(search)) : all;
+  const shown = found.slice(0, isWall() ? 10 : most);
+  const rows = shown.map((row) => ({ ...row, colour: colourOf(row.key), isPicked: colours.has(row.key) }));
+  ranking.show(rows, { most: all[0]?.count ?? 0, total: state.counts?.count ?? 0 });
+  write("ranking-title", state.standing?.hidden ? "Participants" : "Ranking");
+  const rest = found.length - shown.length;
+  const note =
+    !state.counts && !state.standing?.hidden
+      ? "Loading …"
+      : all.length === 0
+        ? "Nobody takes part yet."
+        : search && found.length === 0
+          ? "Nobody is called that."
+          : rest > 0
+            ? `and ${words.number(rest)} more`
+            : "";
+  write("ranking-note", note);
+}
+
+/** Who is in the chart: the leaders, or who was picked. Each keeps its colour for as long as it is in it. */
+function follow(rows) {
+  const wanted = followsLeaders ? rows.slice(0, LEADERS).map((row) => row.key) : [...picks];
+  for (const key of colours.keys()) if (!wanted.includes(key)) colours.delete(key);
+  for (const key of wanted)
+    if (!colours.has(key)) {
+      const taken = new Set(colours.values());
+      colours.set(key, Array.from({ length: COLOURS }, (_, at) => at + 1).find((slot) => !taken.has(slot)));
+    }
+  past.want(wanted);
+}
+
+const colourOf = (key) => (colours.has(key) ? `--series-${colours.get(key)}` : "--series-none");
+
+function pick(key) {
+  if (followsLeaders) for (const leader of colours.keys()) picks.add(leader);
+  followsLeaders = false;
+  if (!picks.delete(key)) {
+    if (picks.size === COLOURS) picks.delete(picks.values().next().value);
+    picks.add(key);
+  }
+  element("leaders").setAttribute("aria-pressed", "false");
+  showRanking();
+  drawChart();
+}
+
+function drawChart() {
+  const { counts } = state;
+  const series = counts && past.series((key) => (key ? counts.participants[key]?.count : counts.count), now());
+  if (!series) return state.standing?.hidden ? chart.clear() : undefined;
+  const isStepped = mode === "step";
+  const lines = places()
+    .filter((place) => colours.has(place.key) && series.total.has(place.key))
+    .map(({ key }) => ({
+      key,
+      name: people.of(key).name,
+      colour: colourOf(key),
+      values: (isStepped ? series.step : series.total).get(key),
+    }));
+  if (lines.length === 0 && counts.count > 0) return undefined;
+  chart.draw(series.times, lines, isStepped);
+  const step = series.interval < 3600 ? words.plural(series.interval / 60, "minute", "minutes") : words.plural(series.interval / 3600, "hour", "hours");
+  write("chart-says", `Votes of ${lines.map((line) => line.name).join(", ") || "nobody"} ${isStepped ? `in steps of ${step}` : "over time"}; the same as a table below.`);
+  element("chart-hint").title = `Steps of ${step}`;
+  if (element("chart-table").closest("details").open) chart.fillTable(isStepped);
+  return undefined;
+}
+
+function showSources() {
+  const { counts } = state;
+  const body = element("sources");
+  if (!counts) return body.replaceChildren();
+  const of = element("sources-of");
+  const known = places().map(({ key }) => key);
+  if (of.length !== known.length + 1) {
+    const chosen = of.value;
+    const options = known.map((key) => new Option(people.of(key).name, key));
+    of.replaceChildren(of.firstElementChild, ...options.toSorted((a, b) => a.text.localeCompare(b.text)));
+    of.value = known.includes(chosen) ? chosen : "";
+  }
+  const one = of.value ? (counts.participants[of.value]?.vote_sources ?? []) : null;
+  const rows = (counts.total_vote_sources ?? []).map((source) => {
+    const parts = one ? one.filter((part) => part.source === source.source) : [source];
+    const sum = (name) => parts.reduce((all, part) => all + part[name], 0);
+    return { ...source, count: sum("count"), unique: sum("unique_voter_count"), anonymous: sum("anonymous_voter_count") };
+  });
+  const total = rows.reduce((all, row) => all + (row.is_in_total ? row.count : 0), 0);
+  return body.replaceChildren(...rows.map((row) => sourceRow(row, total)));
+}
+
+function sourceRow(row, total) {
+  const line = document.createElement("tr");
+  const name = document.createElement("th");
+  name.scope = "row";
+  const kind = document.createElement("span");
+  kind.className = "chip";
+  kind.textContent = row.is_internal ? "internal" : "external";
+  name.append(row.title || row.source, " ", kind);
+  line.append(name);
+  const cells = [
+    row.is_in_total ? "yes" : "no",
+    words.number(row.count),
+    row.is_in_total ? words.share(row.count, total) : "–",
+    words.number(row.unique),
+    words.number(row.anonymous),
+  ];
+  for (const [at, text] of cells.entries()) {
+    const cell = line.insertCell();
+    cell.textContent = text;
+    if (at > 0) cell.className = "number";
+  }
+  return line;
+}
+
+/** For those who listen: the standing, not more often than every quarter of a minute. */
+function say() {
+  const [first, second] = places();
+  if (!first || first.count === 0 || performance.now() - saidAt < SAY_MS) return;
+  const ahead = second ? first.count - second.count : first.count;
+  const standing =
+    ahead === 0
+      ? `${people.of(first.key).name} and ${people.of(second.key).name} are level with ${words.plural(first.count, "vote", "votes")}.`
+      : `${people.of(first.key).name} leads with ${words.plural(first.count, "vote", "votes")}, ${words.number(ahead)} ahead${second ? ` of ${people.of(second.key).name}` : ""}.`;
+  if (standing === said) return;
+  said = standing;
+  saidAt = performance.now();
+  element("said").textContent = standing;
+}
+
+function chip(id, text, kind) {
+  write(id, text);
+  element(id).className = `chip ${kind}`.trim();
+}
+
+function write(id, text) {
+  const found = element(id);
+  if (found.textContent !== text) found.textContent = text;
+}
+
+async function readContest() {
+  try {
+    const contest = await get(PATH);
+    state.title = contest.title || KEY;
+    state.image = contest.image?.key ? `/media/image/${encodeURIComponent(contest.image.key)}?size=thumb` : "";
+    render();
+  } catch (error) {
+    if (!(error instanceof Refused || error instanceof TypeError)) throw error; // then it goes by its key
+  }
+}
+
+const isWall = () => root.dataset.view === "wall";
+
+function showWall(on) {
+  if (on) root.dataset.view = "wall";
+  else delete root.dataset.view;
+  const address = new URL(location.href);
+  if (on) address.searchParams.set("view", "wall");
+  else address.searchParams.delete("view");
+  history.replaceState(null, "", address);
+  chart.repaint();
+  render();
+}
+
+function switchWall() {
+  const on = !isWall();
+  showWall(on);
+  if (on) root.requestFullscreen?.().catch(() => {}); // a browser that will not: the view is the same
+  else if (document.fullscreenElement) document.exitFullscreen();
+}
+
+element("wall").addEventListener("click", switchWall);
+addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input, select, textarea, dialog");
+  if (event.key === "f" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) switchWall();
+  if (event.key === "Escape" && isWall() && !document.fullscreenElement) showWall(false);
+});
+document.addEventListener("fullscreenchange", () => document.fullscreenElement || !isWall() || showWall(false));
+element("search").addEventListener("input", render);
+for (const id of ["top", "sources-of"]) element(id).addEventListener("change", render);
+for (const button of document.querySelectorAll("[data-mode]"))
+  button.addEventListener("click", () => {
+    mode = button.dataset.mode;
+    for (const each of document.querySelectorAll("[data-mode]")) each.setAttribute("aria-pressed", each === button);
+    drawChart();
+  });
+for (const button of document.querySelectorAll("[data-zoom]"))
+  button.addEventListener("click", () => chart.zoom(button.dataset.zoom));
+element("leaders").addEventListener("click", () => {
+  followsLeaders = true;
+  picks.clear();
+  element("leaders").setAttribute("aria-pressed", "true");
+  render();
+});
+element("chart-table").closest("details").addEventListener("toggle", drawChart);
+for (const source of [root, matchMedia("(prefers-color-scheme: dark)")])
+  source.addEventListener(source === root ? "theme" : "change", () => (chart.repaint(), drawChart()));
+setInterval(() => {
+  sample();
+  showTime();
+}, 500);
+
+if (new URLSearchParams(location.search).get("view") === "wall") root.dataset.view = "wall";
 await start();
+readContest();
+people.start();
+past.start();
+try {
+  await listen(`${PATH}/vote_updates/stream?sources=true`, {
+    told,
+    connected: () => samples.splice(0),
+    lost(why) {
+      Object.assign(state, { link: "lost", why });
+      showLink();
+      showTime();
+    },
+  });
+} catch (error) {
+  if (!(error instanceof Refused)) throw error;
+  Object.assign(state, { link: "refused", why: error.message });
+  showLink();
+}

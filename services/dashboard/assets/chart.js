@@ -1,0 +1,209 @@
+// The time series, drawn by uPlot (a global of its script), with a table of the same for who cannot see it.
+
+import { compact, date, number, time } from "./words.js";
+
+const ROWS_OF_TABLE = 30;
+
+/** The chart in `place`, its legend in `legend` and its table in `table`. */
+export class Chart {
+  #place;
+  #legend;
+  #table;
+  #plot = null;
+  #shown = "";
+  #lines = [];
+  #times = [];
+  #window = null; // seconds since 1970, while zoomed
+
+  constructor(place, legend, table) {
+    this.#place = place;
+    this.#legend = legend;
+    this.#table = table;
+    new ResizeObserver(() => this.#fit()).observe(place);
+  }
+
+  /** Draw `lines` (`{key, name, colour, values}`) over `times`, all of one length; `isStepped` for steps' votes. */
+  draw(times, lines, isStepped) {
+    this.#times = times;
+    this.#lines = lines;
+    const shape = JSON.stringify([isStepped, lines.map((line) => [line.key, line.name, line.colour])]);
+    if (shape !== this.#shown) {
+      this.#shown = shape;
+      this.#make(isStepped);
+    }
+    const window = this.#window;
+    this.#plot.setData([times, ...lines.map((line) => line.values)], window === null);
+    if (window !== null) this.#plot.setScale("x", window);
+    this.#tell(null);
+  }
+
+  /** Nothing is to be seen. */
+  clear() {
+    this.#plot?.destroy();
+    this.#plot = null;
+    this.#shown = "";
+    this.#legend.replaceChildren();
+    this.#table.replaceChildren();
+  }
+
+  /** Colours, or their theme, have changed. */
+  repaint() {
+    this.#shown = "";
+  }
+
+  /** Zoom or pan: "in", "out", "back", "on", or "all". */
+  zoom(how) {
+    if (this.#plot === null || this.#times.length < 2) return;
+    const [first, last] = [this.#times[0], this.#times.at(-1)];
+    const { min, max } = this.#window ?? { min: first, max: last };
+    const width = max - min;
+    let [from, to] = {
+      in: [min + width / 4, max - width / 4],
+      out: [min - width / 2, max + width / 2],
+      back: [min - width / 2, max - width / 2],
+      on: [min + width / 2, max + width / 2],
+      all: [first, last],
+    }[how];
+    if (from < first) [from, to] = [first, Math.min(last, to + first - from)];
+    if (to > last) [from, to] = [Math.max(first, from - to + last), last];
+    this.#zoomTo(from, to);
+  }
+
+  /** The table is only made while somebody looks at it. */
+  fillTable(isStepped) {
+    const head = document.createElement("thead");
+    const names = head.insertRow();
+    for (const text of ["Time", ...this.#lines.map((line) => line.name)]) {
+      const cell = document.createElement("th");
+      cell.scope = "col";
+      cell.textContent = text;
+      if (text !== "Time") cell.className = "number";
+      names.append(cell);
+    }
+    const body = document.createElement("tbody");
+    const every = Math.ceil(this.#times.length / ROWS_OF_TABLE);
+    for (let at = this.#times.length - 1; at >= (isStepped ? 1 : 0); at -= every) {
+      const row = body.insertRow();
+      const when = document.createElement("th");
+      when.scope = "row";
+      when.textContent = date(this.#times[at] * 1000);
+      row.append(when);
+      for (const line of this.#lines) {
+        const cell = row.insertCell();
+        cell.className = "number";
+        cell.textContent = number(isStepped ? sum(line.values, at - every + 1, at) : line.values[at]);
+      }
+    }
+    this.#table.replaceChildren(head, body);
+  }
+
+  #zoomTo(from, to) {
+    const [first, last] = [this.#times[0], this.#times.at(-1)];
+    const isAll = from <= first && to >= last;
+    this.#window = isAll ? null : { min: from, max: Math.max(to, from + 1) };
+    this.#plot.setScale("x", this.#window ?? { min: first, max: last });
+  }
+
+  #make(isStepped) {
+    this.#plot?.destroy();
+    const style = getComputedStyle(this.#place);
+    const [ink, line] = [colour(this.#place, "--ink-soft"), colour(this.#place, "--line")];
+    const size = parseFloat(style.fontSize);
+    const font = `${0.8 * size}px ${style.fontFamily}`;
+    const axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
+    const width = Math.max(1.5, size / 8);
+    this.#plot = new uPlot(
+      {
+        ...this.#size(),
+        legend: { show: false },
+        padding: [size / 2, size / 2, 0, 0],
+        cursor: { drag: { x: true, y: false, setScale: false }, points: { size: size / 2 }, bind: { dblclick: () => () => this.zoom("all") } },
+        scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.05, 1)] } },
+        axes: [
+          { ...axis, space: 5.5 * size, size: 2 * size, values: clockTicks },
+          { ...axis, size: 4 * size, space: 2.5 * size, gap: size / 3, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? compact(tick) : "")) },
+        ],
+        series: [
+          {},
+          ...this.#lines.map((each) => ({
+            label: each.name,
+            stroke: colour(this.#place, each.colour),
+            width,
+            points: { show: this.#times.length < 4 },
+            paths: isStepped ? uPlot.paths.stepped({ align: -1 }) : undefined,
+          })),
+        ],
+        hooks: {
+          setCursor: [(plot) => this.#tell(plot.cursor.idx ?? null)],
+          setSelect: [
+            (plot) => {
+              const { left, width: wide } = plot.select;
+              if (wide < 4) return;
+              this.#zoomTo(plot.posToVal(left, "x"), plot.posToVal(left + wide, "x"));
+              plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+            },
+          ],
+        },
+      },
+      [this.#times, ...this.#lines.map((each) => each.values)],
+      this.#place,
+    );
+  }
+
+  /** The values at a point of time, or the latest ones. */
+  #tell(at) {
+    const index = at ?? this.#times.length - 1;
+    const rows = this.#lines.map((line) => {
+      const item = document.createElement("li");
+      item.style.setProperty("--colour", `var(${line.colour})`);
+      const value = document.createElement("b");
+      value.textContent = number(line.values[index] ?? 0);
+      item.append(line.name, " ", value);
+      return item;
+    });
+    if (at !== null) {
+      const when = document.createElement("li");
+      when.className = "when";
+      when.textContent = time(this.#times[index] * 1000);
+      rows.unshift(when);
+    }
+    this.#legend.replaceChildren(...rows);
+  }
+
+  #size() {
+    return { width: Math.max(200, this.#place.clientWidth), height: Math.max(140, this.#place.clientHeight) };
+  }
+
+  #fit() {
+    this.#plot?.setSize(this.#size());
+  }
+}
+
+/** Times of day, with the date where a day begins. */
+function clockTicks(_, ticks) {
+  let before = "";
+  return ticks.map((tick) => {
+    const at = new Date(tick * 1000);
+    const day = at.toLocaleDateString("en", { month: "short", day: "numeric" });
+    const isNew = before !== "" && before !== day;
+    before = day;
+    const clock = at.toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    return isNew || (ticks.at(-1) - ticks[0] > 3 * 86400) ? day : at.getSeconds() ? time(at) : clock;
+  });
+}
+
+/** What a colour of the style sheet is at the moment. */
+function colour(place, name) {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${name})`;
+  place.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+function sum(values, from, to) {
+  let found = 0;
+  for (let at = Math.max(1, from); at <= to; at += 1) found += values[at] ?? 0;
+  return found;
+}

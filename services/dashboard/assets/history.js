@@ -1,0 +1,88 @@
+// How the counts came about, from the timeline, with the present count as the last point.
+
+import { get, Refused } from "./session.js";
+
+const REFRESH_MS = 10_000;
+
+/** Series of some participants ("" is the whole contest) over time. `changed()` is called when there is more to show. */
+export class History {
+  #path;
+  #changed;
+  #wanted = [];
+  #found = null;
+  #asking = null;
+  #again = false;
+
+  constructor(contest, changed) {
+    this.#path = `/contests/${encodeURIComponent(contest)}/timeline`;
+    this.#changed = changed;
+  }
+
+  start() {
+    setInterval(() => document.hidden || this.refresh(), REFRESH_MS);
+  }
+
+  /** Of whom the series are wanted. */
+  want(keys) {
+    if (keys.length === this.#wanted.length && keys.every((key) => this.#wanted.includes(key))) return;
+    this.#wanted = keys;
+    this.refresh();
+  }
+
+  /** What is known no longer holds, or may not be shown any more. */
+  forget() {
+    this.#found = null;
+  }
+
+  /** Ask for the latest; while one question is under way, another follows it at most. */
+  refresh() {
+    this.#again = true;
+    this.#asking ??= this.#refresh().finally(() => (this.#asking = null));
+  }
+
+  /**
+   * `{interval, times, total, step}`: seconds since 1970, and by key the votes up to each time and in the step that
+   * ends there; up to `now` (ms), where `counts` gives the present count of a key. Null while nothing is known.
+   */
+  series(counts, now) {
+    const found = this.#found;
+    if (found === null) return null;
+    const { interval, from, changes } = found;
+    const length = Math.max(0, ...[...changes.values()].map((column) => column.length));
+    const times = Array.from({ length: length + 1 }, (_, at) => from + at * interval);
+    const last = Math.min(times[length], Math.max(now / 1000, times[length] - interval));
+    times[length] = Math.max(last, (times[length - 1] ?? 0) + 1);
+    const total = new Map();
+    const step = new Map();
+    for (const [key, column] of changes) {
+      const sums = [0];
+      for (const change of column) sums.push(sums.at(-1) + change);
+      const present = counts(key);
+      const late = present === undefined ? 0 : present - sums.at(-1);
+      sums[length] += late;
+      total.set(key, sums);
+      step.set(key, [null, ...column.slice(0, -1), (column.at(-1) ?? 0) + late]);
+    }
+    return { interval, times, total, step };
+  }
+
+  async #refresh() {
+    while (this.#again) {
+      this.#again = false;
+      const query = new URLSearchParams(this.#wanted.map((key) => ["participant", key]));
+      if (this.#wanted.length === 0) query.set("participant", "");
+      try {
+        const answer = await get(`${this.#path}?${query}`);
+        this.#found = {
+          interval: answer.interval,
+          from: Date.parse(answer.from) / 1000,
+          changes: new Map([["", answer.count], ...answer.participants.map((row) => [row.participant_key, row.count])]),
+        };
+        this.#changed();
+      } catch (error) {
+        // hidden by now, or away: what is drawn stays until the stream says more
+        if (!(error instanceof Refused || error instanceof TypeError)) throw error;
+      }
+    }
+  }
+}

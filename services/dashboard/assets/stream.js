@@ -1,0 +1,85 @@
+// Server-sent events over fetch: unlike EventSource it tells a lost session from a lost connection, and notices the
+// silence of a connection that died without a word.
+
+import { open, Refused } from "./session.js";
+
+const SILENCE_MS = 22_000; // pings come every 15 s
+const LONGEST_WAIT_MS = 5_000;
+
+/**
+ * Listen until the stream says that it is over.
+ *
+ * `told(event, data)` is called with what comes, data parsed; `connected()` when a connection stands, `lost(why)` as
+ * soon as it does not. It connects again by itself, and says which version it has.
+ */
+export async function listen(path, { told, connected, lost }) {
+  let version = null;
+  let retry = 2_000;
+  for (let failures = 0; ; failures += 1) {
+    const attempt = new AbortController();
+    const cut = () => attempt.abort();
+    addEventListener("offline", cut);
+    try {
+      const headers = version === null ? {} : { "Last-Event-ID": version };
+      const answer = await open(path, { headers, signal: attempt.signal, cache: "no-store" });
+      connected();
+      for await (const event of events(answer.body, cut)) {
+        failures = 0;
+        if (event.retry) retry = event.retry;
+        if (event.id) version = event.id;
+        if (event.name === "gone") return told("gone", null);
+        if (event.data) told(event.name, JSON.parse(event.data));
+      }
+      lost("The service has ended the connection.");
+    } catch (error) {
+      if (error instanceof Refused && error.status < 500 && error.status !== 429) throw error;
+      lost(navigator.onLine ? "The service cannot be reached." : "This device is offline.");
+    } finally {
+      removeEventListener("offline", cut);
+      attempt.abort();
+    }
+    const wait = failures === 0 ? 200 : Math.min(retry * 2 ** (failures - 1), LONGEST_WAIT_MS);
+    await online(wait * (0.75 + Math.random() / 2));
+  }
+}
+
+/** The events of a body; `cut` is called when nothing, not even a ping, came for too long. */
+async function* events(body, cut) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  let watch = setTimeout(cut, SILENCE_MS);
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      clearTimeout(watch);
+      watch = setTimeout(cut, SILENCE_MS);
+      const blocks = (rest + value).split(/\r?\n\r?\n/);
+      rest = blocks.pop();
+      for (const block of blocks) yield event(block);
+    }
+  } finally {
+    clearTimeout(watch);
+    reader.cancel().catch(() => {});
+  }
+}
+
+function event(block) {
+  const found = { name: "message", data: "", id: "", retry: 0 };
+  for (const line of block.split(/\r?\n/)) {
+    const [, field, value] = /^([a-z]+): ?(.*)$/s.exec(line) ?? [];
+    if (field === "event") found.name = value;
+    else if (field === "data") found.data += found.data ? `\n${value}` : value;
+    else if (field === "id") found.id = value;
+    else if (field === "retry") found.retry = Number(value);
+  }
+  return found;
+}
+
+/** After `ms`, sooner when the device is online again. */
+function online(ms) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    addEventListener("online", () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}
