@@ -9,5 +9,6 @@ class StorageSettings(BaseSettings):
 
     storage_url: str = Field(
         ".tally/objects",
-        description="Where bytes and secrets are kept: a directory (or file:///dir), s3://bucket, gs:// or az://.",
+        description="Where bytes and secrets are kept: a directory (or file:///dir), s3://bucket, gs:// or az://. "
+        "Buckets take credentials from the environment (AWS_*, GOOGLE_*, AZURE_*).",
     )

@@ -1,4 +1,7 @@
-"""Bytes under a name: a directory here, a bucket elsewhere. With the log it is the truth: a backup takes both."""
+"""Bytes under a name: a directory here, a bucket elsewhere. With the log it is the truth: a backup takes both.
+
+Tests run over directories, and over S3 as moto speaks it; Google's and Azure's buckets are the same library's.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

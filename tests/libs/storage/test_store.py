@@ -16,13 +16,8 @@ from libs.storage.store import StorageUnavailable, Store, open_store
 from libs.tally.errors import SecretErased
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(f"file://{tmp_path}/objects")
-
-
-async def test_everybody_gets_the_same_secret(store: Store, tmp_path: Path) -> None:
-    stores = [store, open_store(f"{tmp_path}/objects")]
+async def test_everybody_gets_the_same_secret(store_url: str) -> None:
+    stores = [open_store(store_url), open_store(store_url.removeprefix("file://"))]
     found = await asyncio.gather(*(contest_secret(stores[n % 2], "c") for n in range(20)))
     assert len(set(found)) == 1
     assert len(found[0]) == 32
@@ -53,6 +48,11 @@ async def test_a_store_that_cannot_be_reached_says_so(tmp_path: Path) -> None:
     (tmp_path / "objects" / "secrets").write_text("in the way")
     with pytest.raises(StorageUnavailable):
         await contest_secret(store, "c")
+
+
+async def test_a_bucket_that_is_not_there_is_said_to_be_away(bucket: str) -> None:
+    with pytest.raises(StorageUnavailable):
+        await contest_secret(open_store(f"{bucket}x"), "c")
 
 
 async def test_a_destroyed_secret_is_gone_for_everybody_and_never_made_anew(store: Store) -> None:

@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def directory(tmp_path: Path) -> Store:
     return open_store(str(tmp_path))
 
 
@@ -49,9 +49,19 @@ async def test_what_was_written_in_pieces_is_read_whole_or_in_part(store: Store)
     assert await store.get("a/empty") == b""
 
 
-async def test_what_breaks_off_leaves_nothing_and_says_why(store: Store, tmp_path: Path) -> None:
+async def test_what_breaks_off_is_not_there_and_says_why(store: Store) -> None:
     with pytest.raises(ZeroDivisionError):
-        await store.write("a/b", pieces(*[PART_BYTES] * 4, fails=ZeroDivisionError()))
+        await store.write("a/b", pieces(*[PART_BYTES] * 2, fails=ZeroDivisionError()))
+    assert await store.names("a") == []
+    await store.write("a/b", pieces(3))
+    with pytest.raises(ZeroDivisionError):
+        await store.write("a/b", pieces(*[PART_BYTES] * 2, fails=ZeroDivisionError()))
+    assert len(await store.get("a/b") or b"") == 3
+
+
+async def test_what_breaks_off_leaves_no_part_of_a_file(directory: Store, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await directory.write("a/b", pieces(*[PART_BYTES] * 4, fails=ZeroDivisionError()))
     await eventually(lambda: files(tmp_path) == [])
     going = asyncio.Event()
 
@@ -61,9 +71,9 @@ async def test_what_breaks_off_leaves_nothing_and_says_why(store: Store, tmp_pat
         going.set()
         await asyncio.Event().wait()
 
-    writing = asyncio.ensure_future(store.write("a/b", endless()))
+    writing = asyncio.ensure_future(directory.write("a/b", endless()))
     await going.wait()
-    assert await store.get("a/b") is None
+    assert await directory.get("a/b") is None
     writing.cancel()
     await asyncio.wait([writing])
     await eventually(lambda: files(tmp_path) == [])
@@ -79,15 +89,26 @@ async def test_who_has_begun_to_read_gets_all_of_it(store: Store) -> None:
     assert first + await whole(chunks) == found
 
 
-async def test_a_sweep_takes_what_is_old_and_not_kept_half_written_parts_too(store: Store, tmp_path: Path) -> None:
-    for name in ("x/keep", "x/old", "x/new", "xy/other"):
+async def test_a_sweep_takes_all_but_what_is_kept_or_new(store: Store) -> None:
+    for name in ("x/keep", "x/old", "xy/other"):
         await store.put_if_absent(name, b"1")
+    await store.sweep("x", idle_s=3600)
+    assert await store.names("x") == ["x/keep", "x/old"]
+    await store.sweep("x", keep="x/keep")
+    assert await store.names("") == ["x/keep", "xy/other"]
+
+
+async def test_a_sweep_takes_what_is_old_and_not_kept_half_written_parts_too(
+    directory: Store, tmp_path: Path
+) -> None:
+    for name in ("x/keep", "x/old", "x/new", "xy/other"):
+        await directory.put_if_absent(name, b"1")
     for part in ("x/killed#1", "x/going#1", "xy/killed#1"):
         (tmp_path / part).write_bytes(b"half")
     for name in ("x/keep", "x/old", "x/killed#1", "xy/other", "xy/killed#1"):
         os.utime(tmp_path / name, (1, 1))
-    await store.sweep("x", keep="x/keep", idle_s=3600)
+    await directory.sweep("x", keep="x/keep", idle_s=3600)
     assert files(tmp_path / "x") == ["going#1", "keep", "new"]
-    await store.sweep("x")
+    await directory.sweep("x")
     assert files(tmp_path) == ["killed#1", "other"]
-    await store.sweep("nothing")
+    await directory.sweep("nothing")
