@@ -226,12 +226,12 @@ def _inlined(whole: JsonSchema, found: Any) -> Any:
 
 
 def _resolved(whole: JsonSchema, schema: JsonSchema) -> JsonSchema:
-    """The schema behind references, without "or null"."""
+    """The schema behind references, without "or null", which is no default either."""
     if "$ref" in schema:
         rest = {name: value for name, value in schema.items() if name != "$ref"}
         return _resolved(whole, whole["$defs"][schema["$ref"].rpartition("/")[2]]) | rest
     if "anyOf" in schema:
-        rest = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
+        rest = {name: value for name, value in schema.items() if name != "anyOf" and value is not None}
         return _resolved(whole, next(each for each in schema["anyOf"] if each != {"type": "null"})) | rest
     return schema
 

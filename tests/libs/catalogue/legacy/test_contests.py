@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.catalogue.legacy.contests import FIELDS, ContestPage, contest_read
+from libs.catalogue.legacy.contests import CONTEST, FIELDS, ContestPage, contest_read
 from libs.catalogue.legacy.participants import participant_read
 from libs.catalogue.schemas.contest import Contest
 from libs.contracts.catalogue import Stored
@@ -250,3 +250,28 @@ def test_a_participant_in_no_results_has_no_votes_and_a_hidden_one_no_figures() 
     assert (rejected["status"], rejected["vote_count"], rejected["rater_count"]) == ("rejected", 0, 0)
     hidden = participant_read("acme", entry(1), None, {})
     assert (hidden["vote_count"], hidden["rater_count"]) == (None, None)
+
+
+def test_the_parameters_are_described_with_the_specification_s_defaults() -> None:
+    described = {name: schema["default"] for name, schema in CONTEST.parameters.items() if "default" in schema}
+    assert described == {
+        "contest_type": "participation",
+        "published": False,
+        "contest_visibility": "listed",
+        "vote_visibility": "shown",
+        "participant_visibility": "shown",
+        "participant_order": "participated",
+        "participant_default_status": "approved",
+        "randomize_locally": False,
+        "max_free_votes_in_contest": -1,
+        "max_free_votes_per_participant": 1,
+        "max_star_votes_in_contest": 0,
+        "max_star_votes_per_participant": 0,
+        "max_silver_votes_in_contest": 0,
+        "max_silver_votes_per_participant": 0,
+        "is_vote_removal_allowed": True,
+        "ip_restriction_per_participant": 10,
+        "limit_result_amount": -1,
+        "tags": [],
+        "custom_data": {},
+    }

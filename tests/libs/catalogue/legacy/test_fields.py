@@ -20,6 +20,7 @@ class Hall(Members):
 
 class Inner(Members):
     price: int = 5
+    seats: int = 5
     currency: str | None = None
 
 
@@ -40,6 +41,7 @@ TABLE = (
     Field("text", "title", "another word"),
     Field("kind", "kind", default="film", allowed=("film", "play")),
     Field("config.cost", "inner.price", default=0),
+    Field("config.counted", "inner.seats", reads=False),
     Field("image_id", "image.key", reads=False, names_record=True),
     Field("seen", "inner.currency", writes=False),
     Field("places", "halls", items=(Field("id", "id"), Field("label", "name"))),
@@ -146,6 +148,7 @@ def test_parameters_are_described_by_the_canonical_schema() -> None:
     parameters = SHOW.parameters
     assert parameters["cost"] == {"type": "integer", "default": 0}
     assert parameters["kind"] == {"type": "string", "default": "film", "enum": ["film", "play"]}
-    assert parameters["text"]["type"] == "string"
+    assert parameters["text"] == {"type": "string"}
+    assert parameters["counted"] == {"type": "integer", "default": 5}
     assert parameters["places"]["items"]["properties"].keys() == {"id", "label"}
     assert "seen" not in parameters
