@@ -1,5 +1,6 @@
 """Articles of the legacy generation."""
 
+from functools import partial
 from typing import Final, get_args
 
 from libs.catalogue.legacy.articles import ARTICLE, article_written, is_listed
@@ -57,7 +58,7 @@ class _Articles:
     async def create_article(self, call: Call) -> Document:
         """A `publish` in the future makes it scheduled; without, it appears at once. `type` defaults to normal."""
         body = await call.parameters(ARTICLE.parameters)
-        stored = await self._records.create(call.account, lambda before: article_written(body, before))
+        stored = await self._records.create(call.account, partial(article_written, body))
         return await self._answer(call, stored)
 
     async def get_article(self, call: Call) -> Document:
@@ -66,12 +67,9 @@ class _Articles:
 
     async def update_article(self, call: Call) -> Document:
         """The parameters of create; those left out keep their value. A draft is replaced as a whole."""
-        body = await call.parameters(ARTICLE.parameters)
-        key = call.path("article_key")
-        return await self._answer(
-            call,
-            await self._records.change(call.account, key, lambda before: article_written(body, before)),
-        )
+        body, key = await call.parameters(ARTICLE.parameters), call.path("article_key")
+        stored = await self._records.change(call.account, key, partial(article_written, body))
+        return await self._answer(call, stored)
 
     async def delete_article(self, call: Call) -> None:
         """Refused while others refer to it."""

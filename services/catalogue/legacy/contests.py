@@ -1,6 +1,7 @@
 """Contests as the legacy generation writes them; the query service reads them."""
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from libs.catalogue.contests import contest_of
@@ -32,17 +33,15 @@ class _Contests:
 
     async def create_contest(self, call: Call) -> Document:
         """Every parameter may be left out, and has its default then. Unknown ones are passed over."""
-        body = await call.parameters(CONTEST.parameters)
-        now = self._world.now()
-        stored = await self._records.create(call.account, lambda before: contest_written(body, before, now))
+        body, now = await call.parameters(CONTEST.parameters), self._world.now()
+        stored = await self._records.create(call.account, partial(contest_written, body, now=now))
         return await self._answer(call, stored.key, body)
 
     async def update_contest(self, call: Call) -> Document:
         """The parameters of create; those left out keep their value."""
-        body = await call.parameters(CONTEST.parameters)
-        now = self._world.now()
+        body, now = await call.parameters(CONTEST.parameters), self._world.now()
         key = call.path("contest_id")
-        await self._records.change(call.account, key, lambda before: contest_written(body, before, now))
+        await self._records.change(call.account, key, partial(contest_written, body, now=now))
         return await self._answer(call, key, body)
 
     async def delete_contest(self, call: Call) -> None:

@@ -1,8 +1,9 @@
 """Conventions of the legacy generation."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from libs.catalogue.legacy.conventions import CONVENTION, convention_read, convention_written
+from libs.catalogue.legacy.conventions import CONVENTION, REQUIRED, convention_read, convention_written
 from libs.catalogue.legacy.models import LegacyConvention, LegacyConventions
 from libs.catalogue.legacy.participants import images_at
 from libs.catalogue.resources import CONVENTIONS
@@ -20,7 +21,7 @@ def add_conventions(routes: LegacyRoutes, world: LegacyWorld) -> None:
         several,
         handlers.create_convention,
         parameters=parameters,
-        required=("start", "end"),
+        required=REQUIRED,
         model=LegacyConvention,
     )
     routes.add("GET", one, handlers.get_convention, model=LegacyConvention)
@@ -41,7 +42,7 @@ class _Conventions:
     async def create_convention(self, call: Call) -> Document:
         """`start` and `end` are required."""
         body = await call.parameters(CONVENTION.parameters)
-        stored = await self._records.create(call.account, lambda before: convention_written(body, before))
+        stored = await self._records.create(call.account, partial(convention_written, body))
         return await self._answer(call, stored)
 
     async def get_convention(self, call: Call) -> Document:
@@ -50,12 +51,9 @@ class _Conventions:
 
     async def update_convention(self, call: Call) -> Document:
         """The parameters of create; those left out keep their value. A day or venue with timeslots has to stay."""
-        body = await call.parameters(CONVENTION.parameters)
-        key = call.path("convention_key")
-        return await self._answer(
-            call,
-            await self._records.change(call.account, key, lambda before: convention_written(body, before)),
-        )
+        body, key = await call.parameters(CONVENTION.parameters), call.path("convention_key")
+        stored = await self._records.change(call.account, key, partial(convention_written, body))
+        return await self._answer(call, stored)
 
     async def delete_convention(self, call: Call) -> None:
         """The convention and its timeslots."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from libs.catalogue.feedpages import Pages
@@ -75,7 +76,7 @@ class _Feeds:
     async def create_articlefeed(self, call: Call) -> Document:
         """Every parameter may be left out. Unknown ones are passed over."""
         body = await self._body(call)
-        stored = await self._feeds.create(call.account, lambda before: feed_written(body, before))
+        stored = await self._feeds.create(call.account, partial(feed_written, body))
         return await self._shown(call, await self._laid(call.account, stored))
 
     async def get_articlefeed(self, call: Call) -> Document:
@@ -85,9 +86,8 @@ class _Feeds:
 
     async def update_articlefeed(self, call: Call) -> Document:
         """The parameters of create; those left out keep their value."""
-        body = await self._body(call)
-        key = call.path("feed_key")
-        stored = await self._feeds.change(call.account, key, lambda before: feed_written(body, before))
+        body, key = await self._body(call), call.path("feed_key")
+        stored = await self._feeds.change(call.account, key, partial(feed_written, body))
         return await self._shown(call, await self._laid(call.account, stored))
 
     async def delete_articlefeed(self, call: Call) -> None:

@@ -7,7 +7,14 @@ from typing import Final
 from libs.catalogue.legacy.models import LegacyTimeslot, LegacyTimeslots
 from libs.catalogue.legacy.participants import images_at
 from libs.catalogue.legacy.records import Change
-from libs.catalogue.legacy.timeslots import MULTI, TIMESLOT, timeslot_of_several, timeslot_read, timeslot_written
+from libs.catalogue.legacy.timeslots import (
+    MULTI,
+    REQUIRED,
+    TIMESLOT,
+    timeslot_of_several,
+    timeslot_read,
+    timeslot_written,
+)
 from libs.catalogue.resources import TIMESLOTS
 from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
@@ -28,7 +35,7 @@ def add_timeslots(routes: LegacyRoutes, world: LegacyWorld) -> None:
         several,
         handlers.create_timeslot,
         parameters=parameters,
-        required=("start", "end"),
+        required=REQUIRED,
         model=LegacyTimeslot,
     )
     routes.add(
