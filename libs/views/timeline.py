@@ -4,8 +4,10 @@ A minute is that of the latest append time among the events that changed the con
 back, minutes do not. So what is behind a change in a later minute stays as it is, whoever folds it.
 """
 
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple
 
+from libs.contracts.log import Position
 from libs.tally.figures import RatingSums
 from libs.views.client import Valkey
 from libs.views.packing import unpack
@@ -13,6 +15,8 @@ from libs.views.states import ContestCounts, SourceCounts
 from libs.views.votes import contest_counts, rating_sums, source_counts
 
 MINUTE_MS: Final = 60_000
+SUBJECTS: Final = 100
+"""Asked for by one call."""
 
 
 class Moment(NamedTuple):
@@ -28,6 +32,22 @@ class PastRow(NamedTuple):
 
     cells: tuple[int, ...]
     rating: RatingSums
+
+
+class Change(NamedTuple):
+    """What a participant ("" for the contest itself) or an external source was at the end of a minute in which it
+    changed."""
+
+    name: str
+    minute: int
+    value: "PastRow | SourceCounts"
+
+
+class ChangesPage(NamedTuple):
+    """Some changes, in order of time for each of those asked for, as of `position`."""
+
+    position: Position
+    changes: list[Change]
 
 
 def field_of(moment: Moment) -> bytes:
@@ -64,3 +84,34 @@ class Timeline:
         base = f"{self._namespace}:{{{partition}}}"
         args = contest, max(minute, -1), self._generation
         return contest_counts(unpack(await self._valkey.call("FCALL_RO", "votes_counts_at", 1, base, *args)))
+
+    async def first_minute(self, partition: int, contest: str) -> int | None:
+        """The first minute in which the contest changed; None while it has not."""
+        base = f"{self._namespace}:{{{partition}}}"
+        first: int = await self._valkey.call("FCALL_RO", "votes_first_minute", 1, base, contest, self._generation)
+        return None if first < 0 else first
+
+    async def changes(
+        self, partition: int, contest: str, minutes: range, rows: Sequence[str], sources: Sequence[str]
+    ) -> AsyncIterator[ChangesPage]:
+        """All changes of these participants ("": the contest) and external sources in `minutes`; of those within
+        one step, which begins at a multiple of itself, at least the last.
+
+        A page is one call of 2 ms at most.
+        """
+        base = f"{self._namespace}:{{{partition}}}"
+        args = contest, self._generation, minutes.start, minutes.stop, minutes.step
+        wanted = [f"r{name}" for name in rows] + [f"s{name}" for name in sources]
+        at, since = 0, minutes.start
+        while at < len(wanted):
+            asked = wanted[at : at + SUBJECTS]
+            reply = await self._valkey.call("FCALL_RO", "votes_changes", 1, base, *args, since, *asked)
+            log, offset, following, *lists = unpack(reply)
+            changes = [
+                Change(name[1:], minute, past_of(value))
+                for name, flat in zip(asked, lists, strict=False)
+                for minute, value in zip(flat[::2], flat[1::2], strict=True)
+            ]
+            yield ChangesPage(Position(log.decode(), offset), changes)
+            at += len(lists) if following < 0 else len(lists) - 1
+            since = minutes.start if following < 0 else following

@@ -21,13 +21,15 @@ from services.query.past import PastCounts
 from services.query.positions import PositionWatch
 from services.query.public_results import PublicResults
 from services.query.receipts import Receipts
-from services.query.routes import count_route, legacy_router, public_route
+from services.query.routes import count_route, legacy_router, public_route, timeline_route
 from services.query.settings import Settings
 from services.query.snapshots import Snapshots
 from services.query.streams.changes import Changes
 from services.query.streams.endpoints import CountStream, PublicStream
 from services.query.streams.routes import count_stream_route, public_stream_route
 from services.query.streams.streams import Streams
+from services.query.timeline import ContestTimeline
+from services.query.timelines import Timelines
 from services.query.vote_updates import VoteUpdates
 
 NO_VOTES = 0
@@ -54,8 +56,10 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
 
     production = world(settings.namespace, settings.partitions, Sessions(partial(session_secret, store)))
     test = world(test_world(settings.namespace), NO_VOTES)
-    past = PastCounts(Timeline(valkey, settings.namespace))
+    minutes = Timeline(valkey, settings.namespace)
+    past = PastCounts(minutes)
     counts = VoteUpdates(production.auth, production.snapshots, past, settings.partitions, wait_s)
+    timelines = ContestTimeline(production.auth, production.snapshots, Timelines(minutes))
     receipts = Receipts(store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
     changes = Changes(views, CatalogueViews(valkey, settings.namespace), settings.partitions)
@@ -70,6 +74,7 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
             yield Surface(
                 hot=[
                     count_route(counts),
+                    timeline_route(timelines),
                     public_route(public),
                     count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
                     public_stream_route(PublicStream(public, streams), streams.end),

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 HIDDEN = "Null while hidden."
 SOURCE = "Free votes are `c-free`, paid ones `c-paid`; external sources have names of their own."
 CONTEST = "Key of the contest."
+CHANGES = "For each interval by how much it changed; less than nothing where votes were taken back."
 TIME: dict[str, Any] = {"format": "date-time"}
 
 
@@ -77,6 +78,55 @@ class VoteCount(Counted):
     rating: RatingSums | None = RATING
     participants: dict[str, ParticipantCount] = Field(description="By participant key.")
     total_vote_sources: list[TotalVoteSource] | None = Field(None, description="With `sources=true` only.")
+
+
+class TimelineOfSource(BaseModel):
+    """What changed of what one source gave a participant."""
+
+    source: str = Field(description=SOURCE, examples=["c-free", "c-paid"])
+    count: list[int] = Field(description=CHANGES)
+
+
+class TimelineOfParticipant(BaseModel):
+    """What changed of one participant."""
+
+    participant_key: str = Field(description="Key of the participant.")
+    count: list[int] = Field(description="Votes of all sources in the total. " + CHANGES)
+    sources: list[TimelineOfSource] = Field(description="By source.")
+
+
+class TimelineTotals(BaseModel):
+    """What changed of votes and voters."""
+
+    count: list[int] = Field(description="Votes. " + CHANGES)
+    unique_voter_count: list[int] = Field(description="Distinct voters. " + CHANGES)
+    anonymous_voter_count: list[int] = Field(description="Those of them who are anonymous. " + CHANGES)
+
+
+class TimelineOfTotalSource(TimelineTotals):
+    """What changed of what one source gave approved participants."""
+
+    source: str = Field(description=SOURCE, examples=["c-free", "c-paid"])
+    title: str = Field(description="Shown to people.")
+    is_in_total: bool = Field(description="Whether its votes are part of the counts.")
+    is_internal: bool = Field(description="Of votes cast here, not reported from elsewhere.")
+
+
+class TimelineRecord(TimelineTotals):
+    """How a contest's counts came about. Over all intervals since the first vote each list adds up to the number
+    of the same name in the contest's counts.
+    """
+
+    contest_key: str = Field(description=CONTEST)
+    interval: int = Field(description="Seconds. Intervals begin at multiples of it since 1970 UTC.")
+    from_: str = Field(alias="from", description="When the first interval begins.", json_schema_extra=TIME)
+    to: str = Field(description="When the last interval ends.", json_schema_extra=TIME)
+    updated: str = Field(
+        description="Time of the last folded event; before there is one, when the contest was created.",
+        json_schema_extra=TIME,
+    )
+    participants: list[TimelineOfParticipant] = Field(description="Approved ones, by running number.")
+    sources: list[TimelineOfTotalSource] = Field(description="Of all approved participants.")
 
 
 class ImageKey(BaseModel):

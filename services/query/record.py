@@ -12,11 +12,11 @@ FINALITY: Final = {False: "provisional", True: "final"}
 
 def vote_count(snapshot: Snapshot) -> Answer:
     """Without the breakdown by source."""
-    return _answer(snapshot, record(snapshot, sources=False))
+    return answer_of(snapshot, record(snapshot, sources=False))
 
 
 def vote_count_by_source(snapshot: Snapshot) -> Answer:
-    return _answer(snapshot, record(snapshot, sources=True))
+    return answer_of(snapshot, record(snapshot, sources=True))
 
 
 def record(snapshot: Snapshot, sources: bool) -> dict[str, Any]:
@@ -28,7 +28,8 @@ def updated(snapshot: Snapshot) -> str | None:
     return made.updated(snapshot.stored.created, snapshot.counts)
 
 
-def _answer(snapshot: Snapshot, record: dict[str, Any]) -> Answer:
+def answer_of(snapshot: Snapshot, record: dict[str, Any]) -> Answer:
+    """To a key that may see counts."""
     finality = FINALITY[snapshot.results.final]
     return encoded(
         record,

@@ -11,8 +11,9 @@ from libs.web.auth import ApiKey, headers_of, require
 from libs.web.hot import HotRoute
 from libs.web.openapi import IF_NONE_MATCH, LEGACY_ANSWERS, UNCHANGED, Schema, answers, needs, problems
 from services.query.legacy import LegacyReads
-from services.query.models import PublicResultsRecord, VoteCount
+from services.query.models import PublicResultsRecord, TimelineRecord, VoteCount
 from services.query.public_results import PublicResults
+from services.query.timeline import ContestTimeline
 from services.query.vote_updates import VoteUpdates
 
 NextToken = Annotated[str | None, Query(alias="next", description="The `next` of the page before.")]
@@ -29,6 +30,37 @@ AsOf = Annotated[
         "now, of a closed contest as of its closing. Who may see the counts now, may see these.",
         json_schema_extra={"format": "date-time"},
     ),
+]
+Interval = Annotated[
+    int | None,
+    Query(
+        description="Seconds, a multiple of 60. By default the shortest of 60, 300, 900, 3600, 21600 and 86400 by "
+        "which the answer has 1500 intervals, and a million numbers, at most.",
+        ge=60,
+        le=86_400,
+        multiple_of=60,
+    ),
+]
+From = Annotated[
+    str | None,
+    Query(
+        alias="from",
+        description="An RFC 3339 time in the first interval. By default the first change of the counts, or the "
+        "start while there is none.",
+        json_schema_extra={"format": "date-time"},
+    ),
+]
+To = Annotated[
+    str | None,
+    Query(
+        description="An RFC 3339 time at the end of the last interval, or in it. By default now; of a finished "
+        "contest the end, or the last change of its counts where that came later.",
+        json_schema_extra={"format": "date-time"},
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    Query(description="List these participants alone, as far as they are approved; the totals are of all."),
 ]
 ReceiptOfVote = Annotated[
     str | None,
@@ -82,6 +114,36 @@ def count_route(serve: VoteUpdates) -> HotRoute:
         openapi_extra=needs("results:read") | {"parameters": [IF_NONE_MATCH]},
         tags=["results"],
         summary="Read a contest's vote counts",
+    )
+
+
+def timeline_route(serve: ContestTimeline) -> HotRoute:
+    """What charts are made of."""
+
+    def timeline(
+        contest_key: str, interval: Interval = None, begin: From = None, to: To = None, participant: Only = None
+    ) -> None:
+        """How the contest's counts came about: what changed in each interval, by when events came into the log.
+
+        What changes shows within a second, as long as the counts are not hidden: then `results:read_hidden` is
+        needed, too.
+        """
+
+    return HotRoute(
+        "/contests/{contest_key}/timeline",
+        timeline,
+        serve,
+        methods=["GET"],
+        response_model=TimelineRecord,
+        responses=answers(
+            "results_hidden",
+            "not_found",
+            "validation_failed",
+            success={200: {"description": "The changes.", "headers": COUNT_HEADERS}, **UNCHANGED},
+        ),
+        openapi_extra=needs("results:read") | {"parameters": [IF_NONE_MATCH]},
+        tags=["results"],
+        summary="Read how a contest's vote counts came about",
     )
 
 

@@ -65,6 +65,17 @@ def _vote_count(record: dict[str, Any]) -> Seen:
     return Seen([(name, entry["count"]) for name, entry in record["participants"].items()], [record["count"]])
 
 
+async def timeline(world: World, key: str) -> Seen | None:
+    answer = await world.get("/contests/song/timeline?to=2026-09-21T14:14:00Z", key)
+    if answer.status_code == 403:
+        return None
+    record = answer.json()
+    return Seen(
+        [(entry["participant_key"], sum(entry["count"])) for entry in record["participants"]],
+        [sum(record["count"])],
+    )
+
+
 async def legacy_contest(world: World, key: str) -> Seen:
     return _legacy_contest((await world.legacy("/legacy/contests/song", key)).json())
 
@@ -151,6 +162,7 @@ PUBLIC: Final = (
 READS: Final[dict[str, Expected]] = {
     "/contests/{contest_key}/vote_updates": Expected(vote_updates, *VOTE_COUNT),
     "/contests/{contest_key}/vote_updates/stream": Expected(counts_stream, *VOTE_COUNT),
+    "/contests/{contest_key}/timeline": Expected(timeline, *VOTE_COUNT),
     "/contests/{contest_key}/participants": Expected(participants, *ALL),
     "/participants/{participant_key}": Expected(participant, *ONE),
     "/legacy/contests/{contest_id}": Expected(legacy_contest, *LEGACY_CONTEST),
@@ -320,6 +332,7 @@ async def answers_to(world: World, key: str) -> list[Any]:
         "/participants/b",
         "/contests/song/vote_updates?sources=true",
         "/contests/song/vote_updates?sources=true&at=2026-09-21T14:13:00Z",
+        "/contests/song/timeline?to=2026-09-21T14:14:00Z",
         "/public/contests/song/results",
     ):
         found.append(await world.get(path, key))

@@ -39,3 +39,59 @@ read('votes_counts_at', function(keys, args)
   local log, offset = position(views)
   return pack({ log, offset, changed, generations.swaps(keys[1]), rows, ratings, sources })
 end)
+
+-- ARGV: contest, generation. The first minute in which the contest changed (-1: none).
+read('votes_first_minute', function(keys, args)
+  local views, contest = view(keys[1], args[2]), args[1]
+  local key = views .. ':minutes:' .. contest
+  local first = call('ZRANGEBYLEX', key, '[' .. row_subject(0), '(' .. row_subject(1), 'LIMIT', 0, 1)[1]
+  if first then return (struct.unpack('>I4', first, 5)) end
+  local packed = call('HGET', views .. ':counts:' .. contest, '')
+  local top = packed and unpack_one(packed)
+  return top and top[ROW_OFFSET] >= 0 and minute_of(top[ROW_TIME]) or UNLIMITED
+end)
+
+local PAGE_MEMBERS = 500
+
+-- ARGV: contest, generation, first minute, minute behind the last, minutes in an interval, minute from which on the first
+-- subject is asked for, subjects: 'r' and a participant ('' contest), 's' and an external source. {log, offset, minute
+-- to go on from within the last of these (-1: it is complete), {minute, what the subject was at its end, packed, ...},
+-- ...}: of subjects as far as one page holds, in minutes in which they changed, the last such of each interval.
+read('votes_changes', function(keys, args)
+  local views, contest = view(keys[1], args[2]), args[1]
+  local from, to, per, since = tonumber(args[3]), tonumber(args[4]), tonumber(args[5]), tonumber(args[6])
+  local key, room = views .. ':minutes:' .. contest, PAGE_MEMBERS
+  local log, offset = position(views)
+  local reply = { log, offset, UNLIMITED }
+  for i = 7, #args do
+    local kind, name, list, latest, subject = string.sub(args[i], 1, 1), string.sub(args[i], 2), {}, UNLIMITED, nil
+    local packed = call('HGET', views .. (kind == 's' and ':sources:' or ':counts:') .. contest, name)
+    local stored = packed and unpack_one(packed)
+    if stored and kind == 's' then
+      subject, latest = source_subject(name), stored[S_MINUTE]
+    elseif stored then
+      subject, packed = row_subject(name == '' and 0 or stored[1]), pack({ stored, '' })
+      latest = name == '' and minute_of(stored[ROW_TIME]) or stored[ROW_MINUTE]
+    end
+    reply[#reply + 1] = list
+    if subject then
+      local low, high = subject .. struct.pack('>I4', since), subject .. struct.pack('>I4', to)
+      local kept = call('ZRANGEBYLEX', key, '[' .. low, '(' .. high, 'LIMIT', 0, room)
+      local minute
+      for k = 1, #kept do
+        local its = struct.unpack('>I4', kept[k], #subject + 1)
+        if minute and math.floor(its / per) == math.floor(minute / per) then list[#list], list[#list - 1] = nil, nil end
+        minute = its
+        list[#list + 1], list[#list + 2] = minute, string.sub(kept[k], #subject + 5)
+      end
+      room = room - #kept
+      if room == 0 then
+        reply[3] = minute + 1
+        break
+      end
+      if since <= latest and latest < to then list[#list + 1], list[#list + 2] = latest, packed end
+    end
+    since = from
+  end
+  return pack(reply)
+end)

@@ -1,0 +1,164 @@
+"""`GET /contests/<key>/timeline`: how a contest's counts came about, as bare ASGI."""
+
+import asyncio
+from collections import OrderedDict
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import parse_qs
+from weakref import WeakValueDictionary
+
+from starlette.types import Receive, Scope, Send
+
+from libs.catalogue.schemas.base import microseconds, parse_timestamp
+from libs.contracts.problems import Problem, ValidationFailed
+from libs.tally.contest import MILLION, Phase
+from libs.web.auth import ApiKey, Authenticator, header, require
+from libs.web.conditions import not_modified
+from services.query.answers import Answer
+from services.query.errors import ResultsHidden
+from services.query.snapshot import Snapshot
+from services.query.snapshots import Snapshots, now
+from services.query.timeline_record import Span, timeline, width
+from services.query.timelines import Timelines
+
+MINUTE_S: Final = 60
+DAY_S: Final = 86_400
+INTERVALS: Final = (60, 300, 900, 3_600, 21_600, DAY_S)
+"""Of which the shortest that fits is taken, where none is asked for."""
+MOST_INTERVALS: Final = 1_500
+MOST_NUMBERS: Final = 1_000_000
+"""In one answer: some 3 MB, made in a tenth of a second."""
+LOAD: Final = 20
+"""An answer that took t is given for LOAD * t: the timelines of one contest take 5 % of a process."""
+MOST_HELD_S: Final = 1.0
+MOST_BYTES: Final = 50_000_000
+"""Of answers kept in a process."""
+
+
+class Asked(NamedTuple):
+    """The query parameters: intervals and times in seconds since 1970, participants' keys; None is the default."""
+
+    interval: int | None
+    begin: int | None
+    end: int | None
+    participants: frozenset[str] | None
+
+
+class Made(NamedTuple):
+    """An answer, made of a snapshot; by the loop's clock it is given until then, though votes came in."""
+
+    snapshot: Snapshot
+    answer: Answer
+    until: float
+
+
+class ContestTimeline:
+    """Serves the timelines of contests. Whoever asks for the same at about the same time shares the work."""
+
+    def __init__(self, auth: Authenticator, snapshots: Snapshots, timelines: Timelines) -> None:
+        self._auth = auth
+        self._snapshots = snapshots
+        self._timelines = timelines
+        self._locks = WeakValueDictionary[tuple[str, int], asyncio.Lock]()
+        self._made = OrderedDict[tuple[str, str, Span, frozenset[str] | None], Made]()
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        key = self._auth.known(scope) or await self._auth.authenticate(scope)
+        require(key, "results:read")
+        asked = parse(scope["query_string"])
+        contest = scope["path_params"]["contest_key"]
+        present = await self._visible(key, contest)
+        span = span_of(asked, present, await self._timelines.first_minute(present))
+        async with self._locks.setdefault((contest, span.interval), asyncio.Lock()):
+            # the latest one: another request may have brought the series further meanwhile
+            present = await self._visible(key, contest)
+            answer = await self._answer(present, span, asked.participants)
+        unchanged = not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
+        sent = answer.not_modified if unchanged else answer.headers
+        await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
+        await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
+
+    async def _visible(self, key: ApiKey, contest: str) -> Snapshot:
+        """Raises `NotFound`, `ResultsHidden` and `ViewsUnavailable`."""
+        snapshot = await self._snapshots.get(key.account, contest)
+        if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
+            raise ResultsHidden(snapshot.visibility)
+        return snapshot
+
+    async def _answer(self, present: Snapshot, span: Span, only: frozenset[str] | None) -> Answer:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        name = present.account, present.contest.key, span, only
+        made = self._made.pop(name, None)
+        if made is None or not _holds(made, present, began):
+            minutes = span.interval // MINUTE_S
+            begin, end = span.steps.start * minutes, span.steps.stop * minutes
+            series = await self._timelines.series(present, begin, end, minutes)
+            answer = await asyncio.to_thread(timeline, present, series, span, only)
+            ended = loop.time()
+            made = Made(present, answer, ended + min(LOAD * (ended - began), MOST_HELD_S))
+        self._made[name] = made
+        while sum(len(each.answer.body) for each in self._made.values()) > MOST_BYTES and len(self._made) > 1:
+            self._made.popitem(last=False)
+        return made.answer
+
+
+def _holds(made: Made, present: Snapshot, at: float) -> bool:
+    if made.snapshot is present:
+        return True
+    same = made.snapshot.config is present.config and made.snapshot.phase is present.phase
+    return same and at < made.until
+
+
+@lru_cache(maxsize=1024)
+def parse(query: bytes) -> Asked:
+    """Raises `ValidationFailed`, naming the parameter; unknown ones are ignored."""
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    begin, end = (_seconds(name, given[name][-1]) if name in given else None for name in ("from", "to"))
+    if begin is not None and end is not None and begin >= end:
+        raise ValidationFailed([Problem("", "from must lie before to")])
+    interval = None
+    if "interval" in given:
+        text = given["interval"][-1]
+        interval = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
+        if interval % MINUTE_S or not MINUTE_S <= interval <= DAY_S:
+            raise ValidationFailed([Problem("", "interval must be a multiple of 60 (seconds), up to 86400")])
+    return Asked(interval, begin, end, frozenset(given["participant"]) if "participant" in given else None)
+
+
+def span_of(asked: Asked, present: Snapshot, first_minute: int | None) -> Span:
+    """What is asked for, or shown where nothing is: from the first change on, until now or the end.
+
+    Changes behind the end are shown, too. Raises `ValidationFailed` where an answer would be too large.
+    """
+    end = asked.end
+    if end is None:
+        until = present.contest.end if present.phase is Phase.FINISHED else None
+        latest_ms = present.counts.updated_ms or 0
+        end = max((now() if until is None else until) // MILLION, latest_ms // 1000, asked.begin or 0) + 1
+    begin = asked.begin
+    if begin is None:
+        start = present.contest.start
+        shown = first_minute * MINUTE_S if first_minute is not None else (start or now()) // MILLION
+        begin = min(shown, end - 1)
+    most = min(MOST_INTERVALS, MOST_NUMBERS // width(present.results))
+    for interval in INTERVALS if asked.interval is None else (asked.interval,):
+        span = Span(interval, range(begin // interval, -(-end // interval)))
+        if len(span.steps) <= most:
+            return span
+    raise ValidationFailed(
+        [
+            Problem(
+                "",
+                f"from, to and interval make {len(span.steps)} intervals, of which an answer has {most} at most "
+                f"for this contest: ask for a longer interval, or for less time",
+            )
+        ]
+    )
+
+
+def _seconds(name: str, given: str) -> int:
+    try:
+        return microseconds(parse_timestamp(given)) // MILLION
+    except ValueError as error:
+        raise ValidationFailed([Problem("", f"{name} {error}")]) from error

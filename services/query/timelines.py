@@ -1,0 +1,221 @@
+"""How contests came about: what changed in them, step by step of time."""
+
+import asyncio
+from collections import OrderedDict, defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import add, sub
+from typing import Final, Protocol
+
+from libs.contracts.log import Position
+from libs.tally.errors import ViewsUnavailable
+from libs.tally.figures import Figures
+from libs.views.states import ContestCounts, SourceCounts
+from libs.views.timeline import MINUTE_MS, Change, ChangesPage
+from services.query.snapshot import Snapshot
+
+MOST_CHANGES: Final = 1_000_000
+"""Kept in a process: some 250 bytes each."""
+MOST_CONTESTS: Final = 1_000
+MOST_STEPS: Final = 3_000
+"""Kept of one contest; an answer has half as many at most."""
+
+Subject = tuple[str, str]
+""""" and a participant ("" for the contest itself), or an external source and one of its ids."""
+Cells = Sequence[int]
+"""Votes, distinct voters, and those of them who are anonymous: of an external source's id. Of a row these three of
+c-free, then of c-paid, and the two numbers of voters over both."""
+COUNT, UNIQUE, ANONYMOUS, PAID, BOTH_UNIQUE, BOTH_ANONYMOUS = 0, 1, 2, 3, 6, 7
+NONE_YET: Final = (0,) * 8
+
+
+class TimelineViews(Protocol):
+    """What is needed of the timelines."""
+
+    async def first_minute(self, partition: int, contest: str) -> int | None: ...
+
+    async def counts_at(self, partition: int, contest: str, minute: int) -> ContestCounts: ...
+
+    def changes(
+        self, partition: int, contest: str, minutes: range, rows: Sequence[str], sources: Sequence[str]
+    ) -> AsyncIterator[ChangesPage]: ...
+
+
+@dataclass(slots=True)
+class Part:
+    """One partition: `state` is what it was before the minute `until`, and `present` what it became since, by
+    adding `latest` in the step `step`."""
+
+    basis: object
+    until: int
+    state: dict[Subject, Cells]
+    changed: int = -1
+    present: ContestCounts | None = None
+    step: int = 0
+    latest: Mapping[Subject, Cells] = field(default_factory=dict)
+
+
+class Series:
+    """What changed in a contest from the minute `begin` (since 1970) on, in steps of so many minutes.
+
+    Once a contest changed in a partition in a later minute, what changed before stays so until the view is
+    exchanged for another: it is fetched once, and settled. The latest minute is what is there now, less that.
+    """
+
+    def __init__(self, views: TimelineViews, contest: str, begin: int, minutes: int) -> None:
+        self.size = 0
+        self._views = views
+        self._contest = contest
+        self._begin = begin
+        self._minutes = minutes
+        self._settled: defaultdict[Subject, dict[int, Cells]] = defaultdict(dict)
+        self._parts: list[Part] = []
+
+    def serves(self, present: Snapshot, begin: int, until: int) -> bool:
+        """Whether all of it still holds, and it may be brought to `until`."""
+        last = max([until, *(part.until for part in self._parts)])
+        return (
+            self._begin <= begin
+            and last - self._begin <= MOST_STEPS * self._minutes
+            and all(
+                part.basis == basis(found) and part.changed <= found.changed
+                for part, found in zip(self._parts, present.parts, strict=True)
+            )
+        )
+
+    async def reach(self, present: Snapshot, until: int) -> None:
+        """Bring it to the minute `until`, as far as `present` is. Spoilt where it raises (`ViewsUnavailable`)."""
+        if not self._parts:
+            self._parts = [await self._before(*each) for each in enumerate(present.parts)]
+        for partition, found in enumerate(present.parts):
+            await self._settle(partition, found, min(_minute(found), until))
+
+    async def _before(self, partition: int, found: ContestCounts) -> Part:
+        if _minute(found) >= self._begin > 0:
+            past = await self._views.counts_at(partition, self._contest, self._begin - 1)
+            _is_not_lost(past.position, found)
+            return Part(basis(found), self._begin, _state(past))
+        return Part(basis(found), self._begin, _state(found) if _minute(found) < self._begin else {})
+
+    async def _settle(self, partition: int, found: ContestCounts, until: int) -> None:
+        part = self._parts[partition]
+        if until > part.until:
+            part.present, part.latest = None, {}
+            minutes = range(part.until, until, self._minutes)
+            rows = [participant for participant, source in found.figures if source == ""]
+            async for page in self._views.changes(partition, self._contest, minutes, rows, [*found.sources]):
+                _is_not_lost(page.position, found)
+                for change in page.changes:
+                    self._add(part.state, change)
+            part.until = until
+        if part.present is not found and _minute(found) <= part.until:
+            part.present, part.latest = found, _since(part.state, found)
+            part.step = _minute(found) // self._minutes
+        part.changed = found.changed
+
+    def _add(self, state: dict[Subject, Cells], change: Change) -> None:
+        step = change.minute // self._minutes
+        for subject, cells in _cells(change):
+            more = map(sub, cells, state.get(subject, NONE_YET))
+            state[subject] = cells
+            steps = self._settled[subject]
+            if step in steps:
+                steps[step] = tuple(map(add, steps[step], more))
+            else:
+                steps[step] = tuple(more)
+                self.size += 1
+
+    def of(self, subject: Subject, wanted: Sequence[int], steps: range) -> list[list[int]]:
+        """A list for each wanted cell: what it changed by in each of `steps` (since 1970)."""
+        columns = [[0] * len(steps) for _ in wanted]
+        changes = [*self._settled.get(subject, {}).items()]
+        changes += [(part.step, part.latest[subject]) for part in self._parts if subject in part.latest]
+        for step, cells in changes:
+            if step in steps:
+                for column, cell in zip(columns, wanted, strict=True):
+                    column[step - steps.start] += cells[cell]
+        return columns
+
+
+class Timelines:
+    """Keeps the series of the contests that were asked for last, at most so many changes."""
+
+    def __init__(self, views: TimelineViews, most_changes: int = MOST_CHANGES) -> None:
+        self._views = views
+        self._most = most_changes
+        self._series: OrderedDict[tuple[str, int], Series] = OrderedDict()
+        self._firsts: OrderedDict[str, tuple[object, int | None]] = OrderedDict()
+
+    async def first_minute(self, present: Snapshot) -> int | None:
+        """The first minute (since 1970) in which the contest changed; None while it has not."""
+        contest = present.contest.key
+        state = [(basis(part), part.changed >= 0) for part in present.parts]
+        known = self._firsts.get(contest)
+        if known is None or known[0] != state:
+            found = await asyncio.gather(
+                *(self._views.first_minute(partition, contest) for partition in range(len(present.parts)))
+            )
+            known = state, min((minute for minute in found if minute is not None), default=None)
+            self._firsts[contest] = known
+            if len(self._firsts) > MOST_CONTESTS:
+                self._firsts.popitem(last=False)
+        return known[1]
+
+    async def series(self, present: Snapshot, begin: int, until: int, minutes: int) -> Series:
+        """What changed from the minute `begin` to `until`, multiples of `minutes`, at least. Raises
+        `ViewsUnavailable`. For each contest and step, one call at a time."""
+        name = present.contest.key, minutes
+        series = self._series.pop(name, None)
+        if series is None or not series.serves(present, begin, until):
+            series = Series(self._views, present.contest.key, begin, minutes)
+        await series.reach(present, until)
+        self._series[name] = series
+        while len(self._series) > 1 and sum(each.size for each in self._series.values()) > self._most:
+            self._series.popitem(last=False)
+        return series
+
+
+def basis(part: ContestCounts) -> tuple[str, int]:
+    """What is settled holds as long as this is the same."""
+    return part.position.log_id, part.swaps
+
+
+def _minute(part: ContestCounts) -> int:
+    """Of the latest change."""
+    return -1 if part.changed < 0 else (part.updated_ms or 0) // MINUTE_MS
+
+
+def _is_not_lost(position: Position, found: ContestCounts) -> None:
+    if position.offset < found.position.offset:
+        raise ViewsUnavailable("The counts of the past are being folded again.", retry_after_s=1)
+
+
+def _state(part: ContestCounts) -> dict[Subject, Cells]:
+    state: dict[Subject, Cells] = {}
+    for participant, source in part.figures:
+        if source == "":
+            free, paid, both = (part.figures[participant, name] for name in ("c-free", "c-paid", ""))
+            state["", participant] = (*_three(free), *_three(paid), both.unique, both.anonymous)
+    for name, reported in part.sources.items():
+        state |= {(name, mapped_id): _three(figures) for mapped_id, figures in reported.figures.items()}
+    return state
+
+
+def _since(state: Mapping[Subject, Cells], found: ContestCounts) -> dict[Subject, Cells]:
+    now = _state(found)
+    changed = (subject for subject in now.keys() | state.keys() if now.get(subject) != state.get(subject))
+    return {
+        subject: tuple(map(sub, now.get(subject, NONE_YET), state.get(subject, NONE_YET))) for subject in changed
+    }
+
+
+def _cells(change: Change) -> Iterator[tuple[Subject, Cells]]:
+    if isinstance(change.value, SourceCounts):
+        for mapped_id, figures in change.value.figures.items():
+            yield (change.name, mapped_id), _three(figures)
+    else:
+        yield ("", change.name), change.value.cells[:8]
+
+
+def _three(figures: Figures) -> tuple[int, int, int]:
+    return figures.count, figures.unique, figures.anonymous

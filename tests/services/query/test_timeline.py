@@ -1,0 +1,451 @@
+"""The timeline: in each interval what changed then, together what vote_updates says."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from itertools import accumulate
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from libs.contracts.log import LogRecord, Position
+from libs.contracts.problems import ValidationFailed
+from libs.contracts.tokens import decode_positions
+from libs.contracts.topics import catalogue_topic, votes_topic
+from libs.projection.votes import VotesProjection
+from libs.tally.errors import timestamp
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Coalescer, connect
+from libs.views.functions import load_functions
+from libs.views.generations import Generations
+from libs.views.states import FoldInput
+from libs.views.timeline import MINUTE_MS, ChangesPage, Timeline
+from libs.views.votes import VoteViews
+from services.query.past import PastCounts
+from services.query.positions import PositionWatch
+from services.query.record import record as vote_count
+from services.query.snapshots import Snapshots
+from services.query.timeline import parse
+from services.query.timeline_record import Span, timeline
+from services.query.timelines import Timelines
+from tests.libs.views.random_logs import logs
+from tests.libs.views.test_votes_timeline import stretched
+from tests.services.query.world import PARTITIONS, START_MS, Catalogue, World, contest
+from tests.support.builders import a_removal
+
+PATH = "/contests/song/timeline"
+START = START_MS // MINUTE_MS
+ONE_MINUTE = 60_000_000
+
+
+@pytest.fixture(scope="module")
+async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
+    connection = Coalescer(connect(servers.addresses.valkey))
+    await load_functions(connection)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Votes show in the next answer."""
+    monkeypatch.setattr("services.query.timeline.MOST_HELD_S", 0.0)
+
+
+def minute(number: int) -> str:
+    """When the minute begins, counted from that of the first vote."""
+    text = timestamp((START + number) * ONE_MINUTE)
+    assert text is not None
+    return text
+
+
+async def song(world: World, **config: Any) -> str:
+    await world.production.create("contests", "song", contest(**config))
+    for participant in "ab":
+        await world.production.enter("song", participant)
+    await world.production.register("song", "sms", title="Sms", mapping={"A": "a", "B": "b"}, is_in_total=True)
+    await world.production.register("song", "tv", title="Tv", mapping={"A": "a"}, is_in_total=False)
+    return await world.production.key()
+
+
+async def voted(world: World, *minutes: int) -> None:
+    """A vote in each of these minutes, from the first vote's, all in one partition."""
+    for number in minutes:
+        world.clock_ms = START_MS + number * MINUTE_MS
+        await world.vote("a", voter="ann")
+
+
+async def read(world: World, key: str, **query: Any) -> dict[str, Any]:
+    """With everything that was folded in it."""
+    await world.counts(key, position=world.head())
+    answer = await world.client.get(PATH, params=query, headers={"authorization": f"Bearer {key}"})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_the_record_has_exactly_the_documented_members(world: World) -> None:
+    key = await song(world)
+    await world.vote("a", 3, voter="ann")
+    await world.vote("b", 2, voter="bob", source="c-paid", anonymous=True)
+    world.clock_ms += 2 * MINUTE_MS
+    await world.fold(a_removal("v1", voter="ann", contest="song"))
+    await world.report("sms", ("A", 10, 4, 1), ("X", 100, 0, 0))
+    await world.report("tv", ("A", 1000, 0, 0))
+    zero = [0, 0, 0]
+    assert await read(world, key, to=minute(3)) == {
+        "contest_key": "song",
+        "interval": 60,
+        "from": minute(0),
+        "to": minute(3),
+        "updated": (await world.counts(key))["updated"],
+        "participants": [
+            {
+                "participant_key": "a",
+                "count": [3, 0, 7],
+                "sources": [
+                    {"source": "c-free", "count": [3, 0, -3]},
+                    {"source": "c-paid", "count": zero},
+                    {"source": "sms", "count": [0, 0, 10]},
+                    {"source": "tv", "count": [0, 0, 1000]},
+                ],
+            },
+            {
+                "participant_key": "b",
+                "count": [2, 0, 0],
+                "sources": [
+                    {"source": "c-free", "count": zero},
+                    {"source": "c-paid", "count": [2, 0, 0]},
+                    {"source": "sms", "count": zero},
+                ],
+            },
+        ],
+        "count": [5, 0, 7],
+        "unique_voter_count": [2, 0, 3],
+        "anonymous_voter_count": [1, 0, 1],
+        "sources": [
+            a_source("c-free", "Free votes", True, [3, 0, -3], [1, 0, -1], zero),
+            a_source("c-paid", "Paid votes", True, [2, 0, 0], [1, 0, 0], [1, 0, 0]),
+            a_source("sms", "Sms", True, [0, 0, 10], [0, 0, 4], [0, 0, 1]),
+            a_source("tv", "Tv", False, [0, 0, 1000], zero, zero),
+        ],
+    }
+
+
+def a_source(name: str, title: str, in_total: bool, *columns: list[int]) -> dict[str, Any]:
+    numbers = zip(("count", "unique_voter_count", "anonymous_voter_count"), columns, strict=True)
+    flags = {"is_in_total": in_total, "is_internal": name.startswith("c-")}
+    return {"source": name, "title": title} | flags | dict(numbers)
+
+
+def said(record: dict[str, Any]) -> dict[Any, int]:
+    """All numbers of a vote count record, but for ratings and zeros."""
+    numbers = "count", "unique_voter_count", "anonymous_voter_count"
+    found: dict[Any, int] = {name: record[name] for name in numbers}
+    for total in record["total_vote_sources"]:
+        found |= {(total["source"], name): total[name] for name in numbers}
+    for key, participant in record["participants"].items():
+        found[key] = participant["count"]
+        for each in participant["vote_sources"]:
+            name = key, each["source"]
+            found[name] = found.get(name, 0) + each["count"]
+    return {name: number for name, number in found.items() if number}
+
+
+def added_up(record: dict[str, Any]) -> list[dict[Any, int]]:
+    """The same at the end of each interval."""
+    numbers = "count", "unique_voter_count", "anonymous_voter_count"
+    columns: dict[Any, list[int]] = {name: record[name] for name in numbers}
+    for total in record["sources"]:
+        columns |= {(total["source"], name): total[name] for name in numbers}
+    for participant in record["participants"]:
+        columns[participant["participant_key"]] = participant["count"]
+        for each in participant["sources"]:
+            columns[participant["participant_key"], each["source"]] = each["count"]
+    assert len({len(column) for column in columns.values()}) == 1
+    sums = {name: list(accumulate(column)) for name, column in columns.items()}
+    return [
+        {name: column[step] for name, column in sums.items() if column[step]}
+        for step in range(len(record["count"]))
+    ]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    log=st.builds(stretched, logs, st.sampled_from([3_000, 20_000])),
+    cuts=st.lists(st.integers(1, 400), max_size=4).map(sorted),
+    interval=st.sampled_from([60, 120, 420, 3_600, 86_400]),
+    partition=st.integers(0, PARTITIONS - 1),
+)
+async def test_up_to_any_interval_it_adds_up_to_what_was_counted_by_then(
+    valkey: Coalescer, log: list[LogRecord], cuts: list[int], interval: int, partition: int
+) -> None:
+    namespace = f"t{uuid.uuid4().hex}"
+    catalogue = Catalogue(valkey, namespace)
+    await catalogue.create("contests", "one", contest())
+    for key, status in {"a": "approved", "b": "approved", "c": "rejected", "é": "approved"}.items():
+        await catalogue.enter("one", key, status=status)
+    await catalogue.register("one", "sms", mapping={"x": "a", "y": "é", "1": "a"}, is_in_total=True)
+    await catalogue.register("one", "tv", mapping={"y": "b", "x": "c"}, is_in_total=False)
+    views = VoteViews(valkey, namespace)
+    projection = VotesProjection(votes_topic("t", PARTITIONS), views, None)
+    shown = Shown(views, catalogue.views, Timeline(valkey, namespace))
+    start, at, latest_ms = Position("log", 0), 0, 0
+    for until in (*cuts, len(log)):
+        if piece := log[at:until]:
+            await projection.fold(partition, start, piece)
+            start, at = Position("log", piece[-1].offset + 1), until
+            latest_ms = max(latest_ms, *(record.timestamp_ms for record in piece))
+        await shown.agree(interval, latest_ms, {partition: start.offset})
+    await valkey.call("DEL", *await valkey.call("KEYS", f"{namespace}:*"))
+
+
+class Shown:
+    """What readers are shown of the contest."""
+
+    def __init__(self, views: VoteViews, catalogue: CatalogueViews, timeline: Timeline) -> None:
+        topic = catalogue_topic(views._namespace)
+        self._snapshots = Snapshots(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
+        self._past = PastCounts(timeline)
+        self._timelines = Timelines(timeline)
+
+    async def agree(self, interval: int, latest_ms: int, position: dict[int, int]) -> None:
+        """Timeline and counts, at each of some ends of intervals."""
+        present = await self._snapshots.get("acme", "one", position)
+        first, minutes = await self._timelines.first_minute(present) or 0, interval // 60
+        span = Span(interval, range(first // minutes, latest_ms // 1000 // interval + 1))
+        asked = present, span.steps.start * minutes, span.steps.stop * minutes, minutes
+        record = orjson.loads(timeline(present, await self._timelines.series(*asked), span, None).body)
+        sums = added_up(record)
+        for step in range(0, len(sums), max(1, len(sums) // 8)):
+            then = await self._past.as_of(present, (span.steps[step] + 1) * minutes - 1)
+            assert sums[step] == said(vote_count(then, sources=True)), step
+        assert sums[-1] == said(vote_count(present, sources=True))
+
+
+async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(world: World) -> None:
+    await song(world)
+    await voted(world, *range(8))
+    timeline = Counting(world.views._valkey, world.settings.namespace)
+    timelines = Timelines(timeline)
+    views = world.views
+    catalogue = world.production.views
+    topic = catalogue_topic(world.settings.namespace)
+    snapshots = Snapshots(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
+
+    async def asks(begin: int, until: int) -> tuple[list[int], int]:
+        before = timeline.fetched
+        present = await snapshots.get("acme", "song", decode_positions(world.head()))
+        series = await timelines.series(present, START + begin, START + until, 1)
+        [counts] = series.of(("", "a"), (0,), range(START + begin, START + until))
+        return counts, timeline.fetched - before
+
+    assert await asks(2, 9) == ([1] * 6 + [0], 10)
+    assert await asks(2, 9) == ([1] * 6 + [0], 0)
+    await voted(world, 7, 8)
+    assert await asks(2, 9) == ([1] * 5 + [2, 1], 2)
+    assert await asks(4, 6) == ([1, 1], 0)
+    await voted(world, 9, 10, 11)
+    assert await asks(5, 10) == ([1, 1, 2, 1, 1], 4)
+    assert await asks(5, 12) == ([1, 1, 2, 1, 1, 1, 1], 2)
+    assert await asks(1, 3) == ([1, 1], 4)
+
+
+class Counting(Timeline):
+    """How many changes it told of."""
+
+    fetched = 0
+
+    async def changes(self, *args: Any) -> AsyncIterator[ChangesPage]:
+        async for page in super().changes(*args):
+            self.fetched += len(page.changes)
+            yield page
+
+
+async def test_a_span_that_lies_too_far_from_the_others_is_kept_instead_of_them(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0, 10_000, 20_000)
+    for number in (0, 10_000, 0, 20_000):
+        record = await read(world, key, **{"from": minute(number), "to": minute(number + 1), "interval": "60"})
+        assert record["count"] == [1]
+
+
+async def test_the_pages_of_a_timeline_hold_all_of_it(world: World) -> None:
+    key = await song(world)
+    extra = [f"p{number}" for number in range(150)]
+    for participant in extra:
+        await world.production.enter("song", participant)
+        await world.vote(participant, voter="ann")
+    await voted(world, *range(700))
+    record = await read(world, key, to=minute(700))
+    assert record["count"] == [151] + [1] * 699
+    assert [sum(each["count"]) for each in record["participants"]] == [700, 0] + [1] * 150
+
+
+async def test_by_default_all_is_shown_in_intervals_of_which_there_are_not_too_many(world: World) -> None:
+    key = await song(world, start="2026-09-21T12:00:00Z", end="2026-09-21T16:00:00Z")
+    empty = await read(world, key)
+    assert (empty["from"], empty["to"]) == ("2026-09-21T12:00:00.000000Z", "2026-09-21T16:01:00.000000Z")
+    found = []
+    for number, expected in ((0, 60), (7_000, 300), (200_000, 21_600)):
+        await voted(world, number)
+        record = await read(world, key)
+        found.append(record["interval"])
+        assert (record["interval"], sum(record["count"]), len(found)) == (
+            expected,
+            len(found),
+            len(record["count"]) and len(found),
+        )
+        assert record["from"] <= minute(0) < record["to"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("interval=0", "multiple of 60"),
+        ("interval=90", "multiple of 60"),
+        ("interval=86460", "multiple of 60"),
+        ("interval=-60", "multiple of 60"),
+        ("interval=1e2", "multiple of 60"),
+        ("interval=", "multiple of 60"),
+        ("from=yesterday", "from must be an RFC 3339"),
+        ("to=2026-13-01T00:00:00Z", "to is no date"),
+        ("from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z", "from must lie before to"),
+    ],
+)
+def test_a_bad_parameter_is_named(query: str, said: str) -> None:
+    with pytest.raises(ValidationFailed, match=said):
+        parse(query.encode())
+
+
+async def test_what_would_be_too_much_is_refused_with_the_way_out(world: World) -> None:
+    key = await song(world)
+    for query, many in (
+        ("from=2026-01-01T00:00:00Z&to=2026-01-02T01:00:01Z&interval=60", "1501 intervals"),
+        ("from=0001-01-01T00:00:00Z", "intervals, of which an answer has 1500 at most"),
+    ):
+        answer = await world.get(f"{PATH}?{query}", key)
+        assert (answer.status_code, answer.json()["code"]) == (422, "validation_failed")
+        assert many in answer.json()["detail"]
+        assert "ask for a longer interval" in answer.json()["detail"]
+
+
+async def test_as_many_intervals_as_allowed_are_answered_and_begin_at_their_multiples(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0)
+    span = {"from": "1969-12-31T23:59:59Z", "to": "1970-01-02T00:58:01Z"}
+    record = await read(world, key, interval=60, **span)
+    assert (record["from"], record["to"]) == ("1969-12-31T23:59:00.000000Z", "1970-01-02T00:59:00.000000Z")
+    assert record["count"] == [0] * 1500
+
+
+async def test_an_answer_is_no_larger_than_fits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = await song(world)
+    await voted(world, 0, 400)
+    monkeypatch.setattr("services.query.timeline.MOST_NUMBERS", 24 * 100)
+    assert (await read(world, key, to=minute(401)))["interval"] == 300
+    refused = await world.get(f"{PATH}?interval=60&to={minute(401)}", key)
+    assert "401 intervals, of which an answer has 100 at most" in refused.json()["detail"]
+
+
+async def test_some_participants_alone_may_be_asked_for(world: World) -> None:
+    key = await song(world)
+    await world.vote("a", 1)
+    await world.vote("b", 5)
+    whole = await read(world, key, to=minute(1))
+    some = await read(world, key, to=minute(1), participant=["b", "nobody"])
+    assert some == whole | {"participants": whole["participants"][1:]}
+
+
+async def test_who_takes_part_and_what_ids_mean_is_as_of_now(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0)
+    await world.report("sms", ("A", 10, 1, 0))
+    await voted(world, 3)
+    changed = {"title": "Text", "mapping": {"A": "b"}, "is_in_total": True}
+    await world.production.change("vote_sources", "song~sms", changed, "song")
+    found = await read(world, key, to=minute(4))
+    assert [each["count"] for each in found["participants"]] == [[1, 0, 0, 1], [10, 0, 0, 0]]
+    await world.production.change("participants", "b", {"status": "rejected"}, "song")
+    found = await read(world, key, to=minute(4))
+    assert [each["participant_key"] for each in found["participants"]] == ["a"]
+    assert (found["count"], found["sources"][2]["count"]) == ([1, 0, 0, 1], [0, 0, 0, 0])
+
+
+async def test_an_unchanged_timeline_is_not_sent_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.query.timeline.MOST_HELD_S", 1.0)
+    key = await song(world)
+    await voted(world, 0)
+    await read(world, key)
+    path = f"{PATH}?to={minute(5)}"
+    first = await world.get(path, key)
+    again = await world.get(path, key, **{"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    for answer in (first, again):
+        assert answer.headers["cache-control"] == "private, max-age=1"
+        assert (
+            answer.headers["tally-position"]
+            == (await world.get("/contests/song/vote_updates", key)).headers["tally-position"]
+        )
+        assert answer.headers["tally-final"] == "provisional"
+    await voted(world, 1)
+    async with asyncio.timeout(3):
+        while (await world.get(path, key, **{"if-none-match": first.headers["etag"]})).status_code == 304:
+            pass
+
+
+async def test_many_readers_of_one_timeline_share_the_work(world: World) -> None:
+    key = await song(world)
+    await voted(world, *range(50))
+    await world.counts(key, position=world.head())
+    answers: list[httpx.Response] = await asyncio.gather(
+        *(world.get(f"{PATH}?to={minute(50)}", key) for _ in range(40))
+    )
+    assert {answer.status_code for answer in answers} == {200}
+    assert {tuple(answer.json()["count"]) for answer in answers} == {(1,) * 50}
+
+
+async def test_a_swap_of_generations_is_seen(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0, 1, 2)
+    assert (await read(world, key, to=minute(3)))["count"] == [1, 1, 1]
+    topic = votes_topic(world.settings.namespace, PARTITIONS)
+    generations = Generations(world.views._valkey, world.settings.namespace, "votes", topic)
+    partition = topic.partition_of(world.cast("a").voter)
+    assert await generations.open(partition, 2)
+    rebuilt = VoteViews(world.views._valkey, world.settings.namespace, generation=2)
+    casts = [FoldInput(world.cast("a", 5), at, START_MS + at * MINUTE_MS) for at in range(3)]
+    await rebuilt.apply(partition, Position("log", 0), casts, 3)
+    assert (await generations.swap(partition, 2)).done
+    await world.vote("b", voter="ann")
+    assert (await read(world, key, to=minute(3)))["count"] == [5, 5, 6]
+
+
+async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0, 1, 2)
+    await world.counts(key, position=world.head())
+    topic = votes_topic(world.settings.namespace, PARTITIONS)
+    partition = topic.partition_of(world.cast("a").voter)
+    position = f"{world.settings.namespace}:{{{partition}}}:g1:position"
+    await world.views._valkey.call("HSET", position, "offset", 1)
+    for begin in (minute(0), minute(1)):
+        lost = await world.get(f"{PATH}?from={begin}&to={minute(3)}", key)
+        assert (lost.status_code, lost.json()["code"]) == (503, "views_unavailable")
+    await world.views._valkey.call("HSET", position, "offset", 3)
+    assert (await read(world, key, to=minute(3)))["count"] == [1, 1, 1]
+
+
+async def test_the_timeline_is_documented(world: World) -> None:
+    document = (await world.client.get("/openapi.json")).json()
+    operation = document["paths"]["/contests/{contest_key}/timeline"]["get"]
+    names = {p["name"] for p in operation["parameters"] if "name" in p}
+    assert {"contest_key", "interval", "from", "to", "participant"} <= names
+    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    assert schema == {"$ref": "#/components/schemas/TimelineRecord"}
