@@ -21,12 +21,17 @@ def health_routes(checks: Mapping[str, Check]) -> list[Route]:
         return _json({"status": "alive"}, 200)
 
     async def readyz(_: Request) -> Response:
-        reasons = dict(zip(checks, await asyncio.gather(*map(_reason, checks.values())), strict=True))
+        reasons = await reasons_of(checks)
         ready = not any(reasons.values())
         dependencies = {name: reason or "ready" for name, reason in reasons.items()}
         return _json({"ready": ready, "dependencies": dependencies}, 200 if ready else 503)
 
     return [Route("/livez", livez), Route("/readyz", readyz)]
+
+
+async def reasons_of(checks: Mapping[str, Check]) -> dict[str, str]:
+    """Why each dependency is away, "" of those that are there; within `CHECK_TIMEOUT_S`."""
+    return dict(zip(checks, await asyncio.gather(*map(_reason, checks.values())), strict=True))
 
 
 async def _reason(check: Check) -> str:

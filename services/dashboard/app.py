@@ -1,35 +1,53 @@
 """The composition root of the dashboard."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.metadata import version
 
 from libs.catalogue.keyring import KeyRing
+from libs.kafka.log import LogReader
+from libs.standing.lookout import Lookout
 from libs.storage.secrets import session_secret
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.requests import RequestKeys
 from libs.web.auth import Authenticator
+from libs.web.health import Check
 from libs.web.service import Surface
 from libs.web.sessions import Sessions
 from services.dashboard.pages import page_routes
 from services.dashboard.session_routes import session_router
 from services.dashboard.settings import Settings
+from services.dashboard.standing import Standing
+from services.dashboard.standing_routes import standing_router
 
 
 @asynccontextmanager
-async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
-    """Pages, their parts, and log-in; what the pages show they ask the API for."""
+async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = None) -> AsyncIterator[Surface]:
+    """Pages, their parts, and log-in; what the pages show they ask the API for.
+
+    Operators are told what `checks` say, those of the services that it is served with.
+    """
     valkey = open_valkey(settings.valkey_url)
     keys = KeyRing(CatalogueViews(valkey, settings.namespace))
-    sessions = Sessions(partial(session_secret, open_store(settings.storage_url)))
+    store = open_store(settings.storage_url)
+    sessions = Sessions(partial(session_secret, store))
     auth = Authenticator(keys, sessions)
+    reader = LogReader(settings)
+    lookout = Lookout(reader, valkey, store, settings.namespace, settings.partitions)
+    standing = Standing(lookout, checks or {}, version("tallykeeper"))
     try:
         async with keys.kept_fresh():
             yield Surface(
-                routers=[session_router(auth, keys, sessions, RequestKeys(valkey, settings.namespace))],
+                routers=[
+                    session_router(auth, keys, sessions, RequestKeys(valkey, settings.namespace)),
+                    standing_router(auth, standing),
+                ],
                 routes=page_routes(),
             )
     finally:
+        await standing.close()
+        await reader.close()
         await valkey.close()

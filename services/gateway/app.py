@@ -53,7 +53,8 @@ async def open_app(settings: Settings) -> AsyncIterator[FastAPI]:
         ingestion = await stack.enter_async_context(open_ingestion(settings))
         query = await stack.enter_async_context(open_query(settings))
         catalogue = await stack.enter_async_context(open_catalogue(settings, query.completes))
-        dashboard = await stack.enter_async_context(open_dashboard(settings))
+        checks = {**ingestion.checks, **query.checks, **catalogue.checks}
+        dashboard = await stack.enter_async_context(open_dashboard(settings, checks))
         surfaces = [ingestion, query, catalogue, dashboard, asyncapi_surface(settings)]
         yield build(surfaces)
 

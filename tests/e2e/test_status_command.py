@@ -44,3 +44,25 @@ async def test_a_service_that_keeps_up_has_no_problem_and_its_sealed_contests_ar
     assert (votes["shut"], votes["stalled"]) == (0, 0)
     assert votes["position"] > stack.stack["partitions"]
     assert contest.key in (await run(stack, "status", "--all"))[1]
+
+
+async def test_operations_status_says_the_same_over_http_with_what_readyz_says(
+    api: Api, stack: Supervisor
+) -> None:
+    async def is_well() -> dict[str, Any]:
+        answer = await api.client.get("/operations/status")
+        assert answer.status_code == 200
+        found: dict[str, Any] = answer.json()
+        assert found["problems"] == []
+        return found
+
+    found = await eventually(is_well)
+    assert found["dependencies"] == (await api.client.get("/readyz")).json()["dependencies"]
+    _, output = await run(stack, "status", "--json")
+    assert found.keys() - json.loads(output).keys() == {"now", "version", "dependencies"}
+    assert {fold: len(rows) for fold, rows in found["folds"].items()} == {
+        "votes": stack.stack["partitions"],
+        "purchases": stack.stack["partitions"],
+        "catalogue": 4,
+        "test": 4,
+    }

@@ -1,3 +1,66 @@
-import { start } from "./shell.js";
+// The operator's page: asks how everything is every two seconds, while somebody looks.
 
+import { duration } from "./format.js";
+import { tell } from "./keyed.js";
+import { show } from "./operations-parts.js";
+import { Refused, open } from "./session.js";
+import { element, start } from "./shell.js";
+
+const EVERY_MS = 2_000;
+const PATIENCE_MS = 8_000;
+const OLD_S = 10;
+
+let latest = null;
+let received = 0;
+let everything = false;
+let trouble = "";
+let timer = 0;
+let asking = false;
+
+/** How long ago what is shown was read: by the server's clock, and since then by ours. */
+const age = () => (Date.parse(latest.now) - Date.parse(latest.at) + performance.now() - received) / 1_000;
+
+async function ask() {
+  if (asking || document.hidden) return;
+  asking = true;
+  clearTimeout(timer);
+  try {
+    const answer = await open("/operations/status", { signal: AbortSignal.timeout(PATIENCE_MS) });
+    latest = await answer.json();
+    received = performance.now();
+    trouble = "";
+  } catch (error) {
+    trouble = error instanceof Refused ? error.message : "The service does not answer; it is asked again and again.";
+    if (error.status === 403) trouble += " Log out, and in with another key.";
+  }
+  asking = false;
+  draw();
+  timer = setTimeout(ask, EVERY_MS);
+}
+
+function draw() {
+  if (latest) show(latest, everything);
+  element("shown").hidden = !latest;
+  tell(element("trouble"), trouble);
+  element("trouble").hidden = !trouble;
+  drawAge();
+}
+
+function drawAge() {
+  const chip = element("freshness");
+  const old = Boolean(trouble) || (latest?.at && age() > OLD_S);
+  chip.className = `chip ${old ? "bad" : latest?.at ? "good" : ""}`;
+  if (latest?.at) tell(chip, `${old ? "Not up to date: r" : "R"}ead ${duration(Math.floor(Math.max(0, age())))} ago`);
+  else tell(chip, latest || trouble ? "Nothing could be read yet" : "Loading …");
+  element("shown").classList.toggle("old", Boolean(old));
+}
+
+element("everything").addEventListener("click", (event) => {
+  everything = !everything;
+  event.currentTarget.setAttribute("aria-pressed", String(everything));
+  draw();
+});
+document.addEventListener("visibilitychange", ask);
 await start();
+setInterval(drawAge, 1_000);
+await ask();

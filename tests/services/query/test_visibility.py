@@ -184,6 +184,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/api/users/{user_id}/purchases": "what one user bought",
     "/api/purchases/{purchase_key}": "one purchase",
     "/operations/purchases/refunds": "purchases, to an operator",
+    "/operations/status": "how many records are folded, to an operator",
     "/conventions/{convention_key}/timeslots": "records",
     "/files/{file_key}": "a record",
     "/files/{file_key}/content": "what the account uploaded",

@@ -1,0 +1,210 @@
+"""`GET /operations/status`: what `tally status` says, over HTTP, whatever is away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from libs.standing.folds import Fold, folds_of
+from libs.standing.problems import as_json
+from libs.storage.store import open_store
+from libs.web.asgi import Front
+from libs.web.service import build_app
+from services.dashboard.app import open_surface
+from services.dashboard.settings import Settings
+from services.dashboard.standing_models import OperationsStatus
+from services.operations.standing.reading import read_status
+from tests.services.query.world import PUBLISHED, Catalogue
+from tests.support.builders import a_cast
+from tests.support.eventually import eventually
+from tests.support.folded_log import FoldedLog, folded_log
+
+PATH = "/operations/status"
+NOW_AND_THEN = {"lag_s", "folded_per_s", "oldest_pending_s", "left_s"}
+"""What another look finds otherwise."""
+
+
+@pytest.fixture
+async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -> AsyncIterator[FoldedLog]:
+    async with folded_log(kafka, valkey_address, namespace) as log:
+        log.stack = replace(log.stack, storage_url=str(tmp_path))
+        yield log
+
+
+@pytest.fixture
+def catalogue(log: FoldedLog) -> Catalogue:
+    return Catalogue(log.valkey, log.stack.namespace)
+
+
+@asynccontextmanager
+async def served(log: FoldedLog, catalogue: Catalogue, **changes: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """The dashboard over this log, for a caller with the permission."""
+    stack = log.stack
+    wanted = {
+        "kafka_bootstrap_servers": stack.kafka,
+        "valkey_url": stack.valkey,
+        "namespace": stack.namespace,
+        "partitions": stack.partitions,
+        "storage_url": stack.storage_url,
+    }
+    key = await catalogue.key(permissions=("operations",))
+    async with open_surface(Settings(**(wanted | changes))) as surface:
+        transport = httpx.ASGITransport(Front(build_app("dashboard", [surface])))
+        headers = {"authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://here", headers=headers) as client:
+            yield client
+
+
+async def status(client: httpx.AsyncClient) -> dict[str, Any]:
+    answer = await client.get(PATH)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    OperationsStatus.model_validate(found)
+    return found
+
+
+def settled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: settled(item) for name, item in value.items() if name not in NOW_AND_THEN}
+    return [settled(item) for item in value] if isinstance(value, list) else value
+
+
+async def test_it_says_what_tally_status_says(log: FoldedLog, catalogue: Catalogue) -> None:
+    await log.append([a_cast(), a_cast(vote_id="again"), b"poison"])
+    await log.fold()
+    await log.append([a_cast(vote_id="not folded yet")])
+    await folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES].open(0, 2, "")
+    async with served(log, catalogue) as client:
+        found = await status(client)
+        told = json.loads(json.dumps(as_json(await read_status(log.stack))))
+    first = found["folds"]["votes"][0]
+    assert (first["position"], first["end"], first["lag"], first["quarantined"]) == (4, 5, 1, 1)
+    (building,) = found["generations"]
+    assert (building["state"], building["folded"], building["end"]) == ("building", 0, 5)
+    assert {"gate", "quarantine"} <= {problem["kind"] for problem in found["problems"]}
+    for name in ("folds", "totals", "generations", "sealed", "problems"):
+        assert settled(found[name]) == settled(told[name])
+
+
+async def test_it_takes_the_permission_operations(log: FoldedLog, catalogue: Catalogue) -> None:
+    async with served(log, catalogue) as client:
+        unknown = await client.get(PATH, headers={"authorization": ""})
+        key = await catalogue.key("other", permissions=("results:read",))
+        refused = await client.get(PATH, headers={"authorization": f"Bearer {key}"})
+    assert unknown.status_code == 401
+    assert (refused.status_code, "operations" in refused.json()["detail"]) == (403, True)
+
+
+async def test_sealed_contests_are_those_of_the_caller_s_account(log: FoldedLog, catalogue: Catalogue) -> None:
+    store = open_store(log.stack.storage_url)
+    seal = {"seq": 1, "sha256": "ab" * 32, "sealed_at": 1_790_000_000_000_000}
+    async with served(log, catalogue) as client:
+        for account in ("acme", "zenith"):
+            await store.put_if_absent(f"certificates/of-{account}/1.json", b"{}")
+            await catalogue.create("contests", f"of-{account}", PUBLISHED | {"seal": seal}, account)
+        found = await status(client)
+    assert [sealed["contest"] for sealed in found["sealed"]] == ["of-acme"]
+
+
+async def test_all_who_ask_within_a_second_are_told_of_one_look(log: FoldedLog, catalogue: Catalogue) -> None:
+    async with served(log, catalogue) as client:
+        looks = {found["at"] for found in await asyncio.gather(*(status(client) for _ in range(20)))}
+        assert len(looks) == 1
+
+        async def looked_again() -> bool:
+            return (await status(client))["at"] not in looks
+
+        await eventually(looked_again)
+
+
+async def test_while_valkey_is_away_it_says_so_beside_what_was_read_before(
+    log: FoldedLog, catalogue: Catalogue
+) -> None:
+    async with _door(log.stack.valkey) as door, served(log, catalogue, valkey_url=door.url) as client:
+        before = await status(client)
+        assert "away" not in {problem["kind"] for problem in before["problems"]}
+        door.shut()
+
+        async def is_away() -> dict[str, Any]:
+            found = await status(client)
+            assert found["problems"][0]["kind"] == "away"
+            return found
+
+        away = await eventually(is_away)
+        assert "Valkey" in away["problems"][0]["detail"]
+        assert away["folds"] == before["folds"]
+        assert away["at"] == before["at"] < away["now"]
+        door.open()
+
+        async def is_back() -> bool:
+            found = await status(client)
+            return found["at"] > before["at"] and found["problems"] == before["problems"]
+
+        await eventually(is_back)
+
+
+async def test_without_kafka_it_still_answers(log: FoldedLog, catalogue: Catalogue) -> None:
+    async with served(log, catalogue, kafka_bootstrap_servers="127.0.0.1:1") as client:
+        found = await status(client)
+    assert (found["at"], found["folds"]) == (None, {})
+    assert [problem["kind"] for problem in found["problems"]] == ["away"]
+    assert "Kafka" in found["problems"][0]["detail"]
+
+
+class _Door:
+    """An address of Valkey that can be shut."""
+
+    def __init__(self, url: str) -> None:
+        self._inside = urlsplit(url)
+        self._open = True
+        self._through: set[asyncio.StreamWriter] = set()
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self._open:
+            writer.close()
+            return
+        theirs, ours = await asyncio.open_connection(self._inside.hostname, self._inside.port)
+        self._through |= {writer, ours}
+        await asyncio.gather(_pass(reader, ours), _pass(theirs, writer))
+
+    def shut(self) -> None:
+        self._open = False
+        for writer in self._through:
+            writer.close()
+
+    def open(self) -> None:
+        self._open, self._through = True, set()
+
+
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def _door(url: str) -> AsyncIterator[_Door]:
+    door = _Door(url)
+    server = await asyncio.start_server(door.serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()[:2]
+    door.url = f"redis://{host}:{port}/0"
+    try:
+        yield door
+    finally:
+        door.shut()
+        server.close()
