@@ -98,21 +98,15 @@ HTTP_REQUEST_SECONDS: Final = _histogram(
     "route",
     "status",
 )
-STREAMS_OPEN: Final = _own_gauge(
-    "tally_streams_open", "Listeners to live results: with a key (counts), or public (results).", "kind"
-)
-STREAM_EVENTS: Final = _counter(
-    "tally_stream_events_total", "Events handed to listeners: one for each of them.", "kind"
-)
-STREAMS_DROPPED: Final = _counter(
-    "tally_streams_dropped_total", "Listeners dropped because they took nothing for too long.", "kind"
-)
 
 # how far the views are
 STANDING_UP: Final = _own_gauge(
     "tally_standing_up",
-    "Whether the last look at views and log succeeded; while it is 0, what only they can say is missing.",
-    "of",
+    "Whether the last look at a topic and its views succeeded; while it is 0, what they say is missing.",
+    "topic",
+)
+STANDING_TIMESTAMP_SECONDS: Final = _own_gauge(
+    "tally_standing_timestamp_seconds", "When the last look that succeeded began, since 1970.", "topic"
 )
 LOG_END: Final = _gauge("tally_log_end", "Offset that the next record gets.", "topic", "partition")
 VIEW_POSITION: Final = _gauge(

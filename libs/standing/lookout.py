@@ -61,7 +61,7 @@ class Lookout:
         """With the `parts` as they are. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and
         `StorageUnavailable`.
         """
-        rows = await asyncio.gather(*map(self._rows, self._folds))
+        rows = await asyncio.gather(*map(self.rows, self._folds))
         return Status(_now(), [row for of_one in rows for row in of_one], parts, await self._sealed())
 
     async def _sealed(self) -> Sequence[Sealed]:
@@ -71,8 +71,11 @@ class Lookout:
             self._listed = time.monotonic()
         return self._known_sealed
 
-    async def _rows(self, fold: Fold) -> list[Row]:
-        """Ends are asked for after positions: so none of a view's own log is past its end, or looks better."""
+    async def rows(self, fold: Fold) -> list[Row]:
+        """The partitions of one. Raises as `look`.
+
+        Ends are asked for after positions: so none of a view's own log is past its end, or looks better.
+        """
         views = self._folds[fold]
         partitions = range(views.topic.partitions)
         generations = await views.read_all()

@@ -141,6 +141,16 @@ class VoteViews:
         r = unpack(await self._call("votes_counts", partition, contest, *since, self._named))
         return None if r[4] == 0 else contest_counts(r)
 
+    async def ids(self, partition: int) -> dict[VoteStatus, int]:
+        """How many vote ids of all contests are folded, by what became of them; read page by page."""
+        contests: dict[bytes, Sequence[int]] = {}
+        cursor = b"0"
+        while True:
+            cursor, rows = unpack(await self._call("votes_ids", partition, cursor))
+            contests |= zip(rows[::2], rows[1::2], strict=True)
+            if cursor == b"0":
+                return {status: sum(ids[status] for ids in contests.values()) for status in VoteStatus}
+
     async def lookup(self, partition: int, contest: str, voter: str, vote_id: str) -> VoteState:
         r = unpack(await self._call("votes_lookup", partition, contest, raw(voter), digest(vote_id)))
         head = Position(r[0].decode(), r[1]), r[2] == 1, r[3]

@@ -13,6 +13,7 @@ from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter
 from libs.purchases.register import Register
 from libs.purchases.vault import Vaults
+from libs.standing.gauges import open_gauges
 from libs.storage.secrets import account_secret, session_secret
 from libs.storage.store import open_store
 from libs.tally.errors import LedgerCatchingUp
@@ -62,7 +63,10 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
             raise LedgerCatchingUp("No partition takes votes yet: is a projector running?")
 
     try:
-        async with keys.kept_fresh():
+        async with (
+            keys.kept_fresh(),
+            open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges,
+        ):
             yield Surface(
                 hot=hot_routes(Voting(auth, casting.caster, settings.ingest_max_in_flight, proxies)),
                 routers=[
@@ -71,6 +75,7 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
                     source_router(auth, Reporter(topic, views, catalogue, log), requests),
                 ],
                 checks={"log": log.check, "ledger": ledger_is_there},
+                looks=[refresh_gauges],
             )
     finally:
         await log.stop()

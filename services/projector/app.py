@@ -29,6 +29,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
+from services.projector.beside import served
 from services.projector.closing import ClosingManager
 from services.projector.purchase_steps import Steps
 from services.projector.purchases import PurchaseManager
@@ -99,16 +100,17 @@ async def run(settings: Settings) -> None:
 
     topics = [votes, catalogue, test, purchases]
     try:
-        await _when_there(lambda: check_topics(settings, topics))
-        await _when_there(lambda: load_functions(valkey))
-        await writer.start()
-        logger.info("folding %s", ", ".join(topic.name for topic in topics))
-        async with asyncio.TaskGroup() as group:
-            for projecting in (votes_projector, catalogue_projector, test_projector, purchases_projector):
-                group.create_task(projecting.run())
-            for looking_after in (fencer, closing):
-                group.create_task(looking_after.run())
-            group.create_task(manage_purchases())
+        async with served(settings, valkey, store):
+            await _when_there(lambda: check_topics(settings, topics))
+            await _when_there(lambda: load_functions(valkey))
+            await writer.start()
+            logger.info("folding %s", ", ".join(topic.name for topic in topics))
+            async with asyncio.TaskGroup() as group:
+                for projecting in (votes_projector, catalogue_projector, test_projector, purchases_projector):
+                    group.create_task(projecting.run())
+                for looking_after in (fencer, closing):
+                    group.create_task(looking_after.run())
+                group.create_task(manage_purchases())
     finally:
         await writer.stop()
         await reader.close()

@@ -6,10 +6,13 @@ from libs.kafka.settings import KafkaSettings
 from libs.projection.settings import ProjectorSettings
 from libs.storage.settings import StorageSettings
 from libs.views.settings import ViewsSettings
+from libs.web.settings import HostSettings
 
 
-class Settings(KafkaSettings, ViewsSettings, StorageSettings, ProjectorSettings):
+class Settings(KafkaSettings, ViewsSettings, StorageSettings, ProjectorSettings, HostSettings):
     """What it reads, where it writes, and how it takes turns with other projectors."""
+
+    metrics_port: int = Field(0, ge=0, le=65535, description="Port of the projector's /metrics; 0: none.")
 
     source_grace_s: float = Field(
         900, ge=0, description="How long a contest's external sources may report after its end, in seconds."

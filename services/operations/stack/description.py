@@ -21,6 +21,7 @@ def base_url(host: str, port: int) -> str:
 def describe(
     base: str,
     *,
+    metrics_urls: Mapping[str, str],
     kafka: str,
     valkey: str,
     pids: Mapping[str, int],
@@ -35,6 +36,7 @@ def describe(
         "legacy_test_base_url": f"{base}/legacy-test",
         "media_url": f"{base}/media",
         "dashboard_url": f"{base}/dashboard",
+        "metrics_urls": dict(metrics_urls),
         "kafka": kafka,
         "valkey": valkey,
         "namespace": namespace,

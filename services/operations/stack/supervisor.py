@@ -76,6 +76,7 @@ class Supervisor:
         self._watches: list[asyncio.Task[None]] = []
         self.credentials: dict[str, str] = {}
         self.base_url = ""
+        self.metrics_urls: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -103,6 +104,7 @@ class Supervisor:
         self._last_pids |= self.pids
         return description.describe(
             self.base_url,
+            metrics_urls=self.metrics_urls,
             kafka=self.addresses.kafka,
             valkey=self.addresses.valkey,
             pids=self._last_pids,
@@ -167,7 +169,12 @@ class Supervisor:
         }
         partitions = self._settings.partitions
         await self._preparation.prepare(partitions=partitions, **place)
-        environment = self._environment(port)
+        metrics_port = ports.remembered(self.data_dir / "ports.json", ("metrics",))["metrics"]
+        self.metrics_urls = {
+            "gateway": f"{self.base_url}/metrics",
+            "projector": f"{description.base_url(self._settings.host, metrics_port)}/metrics",
+        }
+        environment = self._environment(port, metrics_port)
         logs = self.data_dir / "logs"
         self._watched = dict(self._servers.running)
         for part in self._parts:
@@ -195,7 +202,7 @@ class Supervisor:
         objects.mkdir(mode=0o700, exist_ok=True)
         return objects.as_uri()
 
-    def _environment(self, port: int) -> Mapping[str, str]:
+    def _environment(self, port: int, metrics_port: int) -> Mapping[str, str]:
         return {
             "TALLY_KAFKA_BOOTSTRAP_SERVERS": self.addresses.kafka,
             "TALLY_VALKEY_URL": self.addresses.valkey,
@@ -204,6 +211,7 @@ class Supervisor:
             "TALLY_STORAGE_URL": self._storage_url,
             "TALLY_HOST": self._settings.host,
             "TALLY_PORT": str(port),
+            "TALLY_METRICS_PORT": str(metrics_port),
             "TALLY_DATA_DIR": str(self.data_dir),
             "PYTHONUNBUFFERED": "1",
         }

@@ -54,6 +54,8 @@ async def test_stack_json_says_all_and_only_its_owner_reads_it(running: Supervis
     assert stack["legacy_test_base_url"] == f"{base}/legacy-test"
     assert stack["media_url"] == f"{base}/media"
     assert stack["dashboard_url"] == f"{base}/dashboard"
+    assert stack["metrics_urls"].keys() == {"gateway", "projector"}
+    assert stack["metrics_urls"]["gateway"] == f"{base}/metrics"
     assert (stack["kafka"], stack["valkey"]) == (running.addresses.kafka, running.addresses.valkey)
     assert stack["pids"].keys() == {"gateway", "projector"}
     assert stack["api_key"] == "the api_key"
@@ -71,6 +73,8 @@ async def test_parts_are_told_everything_by_their_environment(running: Superviso
     assert environment["TALLY_STORAGE_URL"] == (running.data_dir / "objects").as_uri()
     assert running.base_url == f"http://{environment['TALLY_HOST']}:{environment['TALLY_PORT']}"
     assert environment["TALLY_DATA_DIR"] == str(running.data_dir)
+    its_own = f"http://{environment['TALLY_HOST']}:{environment['TALLY_METRICS_PORT']}/metrics"
+    assert running.metrics_urls["projector"] == its_own
 
 
 async def test_preparation_comes_first_and_credentials_last(

@@ -139,3 +139,19 @@ read('votes_closing', function(keys, args)
   end
   return pack(reply)
 end)
+
+-- ARGV: cursor ('0' to begin). {next cursor ('0' at the end), {contest, its vote ids by status, ...}}: some contests, of
+-- which one may come twice.
+read('votes_ids', function(keys, args)
+  local views = view(keys[1])
+  local page, found = call('SSCAN', views .. ':contests', args[1], 'COUNT', 200), {}
+  for i = 1, #page[2] do
+    local row = call('HGET', views .. ':counts:' .. page[2][i], '')
+    if row then
+      local cells, ids = unpack_one(row), {}
+      for k = ROW_IDS, ROW_CLOSED - 1 do ids[#ids + 1] = cells[k] end
+      found[#found + 1], found[#found + 2] = page[2][i], ids
+    end
+  end
+  return pack({ page[1], found })
+end)

@@ -1,0 +1,50 @@
+"""A few addresses beside a process's own work."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute
+
+logger = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def served_beside(routes: Sequence[BaseRoute], host: str, port: int) -> AsyncIterator[None]:
+    """Serve `routes` for as long as the context is open. The signals are left to the process.
+
+    Where nobody can listen there, that is said, and the work goes on without.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        logger.error("nothing is served at %s, port %d: %s", host, port, error)
+        yield
+        return
+    config = uvicorn.Config(
+        Starlette(routes=routes),
+        loop="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Guest(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.wait({serving})
+
+
+class _Guest(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield

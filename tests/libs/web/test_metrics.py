@@ -1,0 +1,43 @@
+"""Serving beside a process's own work."""
+
+import asyncio
+import signal
+import socket
+
+import httpx
+import pytest
+
+from libs.web.beside import served_beside
+from libs.web.metrics import metrics_route
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port
+
+
+async def test_it_is_served_while_the_work_goes_on_and_the_signals_stay_with_the_process() -> None:
+    port, handler = free_port(), signal.getsignal(signal.SIGTERM)
+    looked = asyncio.Event()
+
+    async def look() -> None:
+        looked.set()
+
+    async with served_beside([metrics_route([look])], "127.0.0.1", port), httpx.AsyncClient() as client:
+        answer = await client.get(f"http://127.0.0.1:{port}/metrics")
+        assert answer.status_code == 200
+        assert "process_cpu_seconds_total" in answer.text
+        assert looked.is_set()
+        assert signal.getsignal(signal.SIGTERM) is handler
+    with socket.create_server(("127.0.0.1", port)):
+        """It listens no more."""
+
+
+async def test_where_nobody_can_listen_the_work_goes_on_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with served_beside([], "127.0.0.1", port):
+            worked = True
+    assert worked
+    assert f"port {port}" in caplog.text
