@@ -98,6 +98,12 @@ HTTP_REQUEST_SECONDS: Final = _histogram(
     "route",
     "status",
 )
+STREAMS_OPEN: Final = _own_gauge(
+    "tally_streams_open", "Listeners to live results: counts (with a key), or results (public).", "kind"
+)
+STREAM_MESSAGES: Final = _counter(
+    "tally_stream_messages_total", "What listeners were told: one for each that was told something."
+)
 
 # how far the views are
 STANDING_UP: Final = _own_gauge(

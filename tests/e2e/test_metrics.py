@@ -85,10 +85,11 @@ async def test_what_was_answered_and_what_is_folded_agree_with_what_was_cast(api
     assert folded == {"counted": 5, "overruled": 0, "removed": 1, "replaced": 1, "voided": 0, "late": 0}
     assert its.own("tally_votes_accepted_total") == sum(folded.values()) + its.of_all("tally_votes_pending")
     topic = f"{stack.stack['namespace']}.votes"
-    assert its.own("tally_append_records_total", topic=topic, outcome="acknowledged") == 8
-    assert its.of_all("tally_log_end", topic=topic) == 8
-    assert its.own("tally_fold_records_total", topic=topic) == 8
-    assert its.of_all("tally_view_position", topic=topic) == 8
+    recorded = 8 + its.own("tally_fences_total") + its.of_all("tally_votes_fenced")
+    assert its.own("tally_append_records_total", topic=topic, outcome="acknowledged") == recorded
+    assert its.of_all("tally_log_end", topic=topic) == recorded
+    assert its.own("tally_fold_records_total", topic=topic) == recorded
+    assert its.of_all("tally_view_position", topic=topic) == recorded
     assert its.own("tally_reserve_seconds_count") >= 6
 
 
@@ -96,9 +97,15 @@ async def test_every_metric_of_the_table_is_told_by_a_running_stack_and_no_other
     api: Api, stack: Supervisor
 ) -> None:
     contest = await api.contest()
+    before = await look(stack)
     assert (await contest.vote(0, "anna")).status_code == 201
     assert (await contest.vote(0, "anna")).status_code == 409
-    seen = await look(stack)
+    async with api.client.stream("GET", f"{contest.path}/vote_updates/stream") as stream:
+        chunks = stream.aiter_bytes()  # let go, it would end the stream
+        await anext(chunks)
+        seen = await look(stack)
+    assert Difference(before, seen).own("tally_streams_open", kind="counts") == 1
+    assert Difference(before, seen).own("tally_stream_messages_total") >= 1
     assert seen.names == {metric.name for metric in REGISTRY.collect()}
     topics = {dict(labels)["topic"] for _, labels in seen.samples("tally_log_end")}
     namespace = stack.stack["namespace"]

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from libs.metrics.table import STREAM_MESSAGES
 from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, ViewsUnavailable
 from services.query.snapshot import Snapshot
@@ -84,7 +85,8 @@ class Channel:
         spoke = await self._each(audience, lambda listener: listener.tell(told))
         if spoke:
             self._spoke_at = now()
-        return spoke
+            STREAM_MESSAGES.inc(spoke)
+        return spoke > 0
 
     async def ping(self) -> None:
         """If nothing was said for a while."""
@@ -97,11 +99,12 @@ class Channel:
         for listener in self.listeners:
             listener.tell(ENDED)
 
-    async def _each(self, listeners: Sequence[Listener], say: Callable[[Listener], bool]) -> bool:
-        said = False
+    async def _each(self, listeners: Sequence[Listener], say: Callable[[Listener], bool]) -> int:
+        """To how many it was said."""
+        said = 0
         for number, listener in enumerate(listeners, 1):
             if listener in self.listeners:
-                said |= say(listener)
+                said += say(listener)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
         return said

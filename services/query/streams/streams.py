@@ -13,6 +13,7 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.topics import Topic
+from libs.metrics.table import STREAM_MESSAGES, STREAMS_OPEN
 from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.web.auth import Authenticator, Headers, header
@@ -91,11 +92,13 @@ class Streams:
             {"type": "http.response.start", "status": 200, "headers": HEADERS if is_keyed else PUBLIC_HEADERS}
         )
         await send(message | {"body": events.RETRY + message["body"]})
+        STREAM_MESSAGES.inc()
         listener = Listener(send, told.heard, _credentials(scope["headers"]) if is_keyed else ())
         channel = self._join(listener, (snapshot.account, snapshot.contest.key, view))
         try:
-            while (await receive())["type"] != "http.disconnect":
-                pass
+            with STREAMS_OPEN.labels("counts" if is_keyed else "results").track_inprogress():
+                while (await receive())["type"] != "http.disconnect":
+                    pass
         finally:
             channel.listeners.discard(listener)
             listener.close()
