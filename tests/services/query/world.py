@@ -18,7 +18,14 @@ import orjson
 from fastapi import FastAPI
 
 from libs.catalogue.keys import PERMISSIONS
-from libs.contracts.catalogue import CatalogueEvent, KeyIssued, RecordChanged, RecordCreated, RecordDeleted
+from libs.contracts.catalogue import (
+    CatalogueEvent,
+    KeyIssued,
+    KeyRevoked,
+    RecordChanged,
+    RecordCreated,
+    RecordDeleted,
+)
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.tokens import encode_positions
 from libs.contracts.topics import catalogue_topic, source_log_key, test_world, votes_topic
@@ -84,6 +91,9 @@ class Catalogue:
         event = KeyIssued(**self._command(account), key_id=key_id, sha256=digest, permissions=permissions)
         await self.fold(event, account)
         return token
+
+    async def revoke(self, token: str, account: str = "acme") -> None:
+        await self.fold(KeyRevoked(**self._command(account), key_id=token.split("_")[1]), account)
 
     async def create(self, resource: str, key: str, document: dict[str, Any], account: str = "acme") -> int:
         event = RecordCreated(
@@ -152,6 +162,8 @@ class World:
         self.production = Catalogue(valkey, namespace)
         self.test = Catalogue(valkey, test_world(namespace))
         self.clock_ms = START_MS
+        self._valkey = valkey
+        self._namespace = namespace
         self._topic = votes_topic(namespace, settings.partitions)
         self._next: dict[int, int] = defaultdict(int)
         self._ids = 0
@@ -193,6 +205,10 @@ class World:
         await self.views.apply(partition, Position("log", offset), [item], offset + 1)
         self._next[partition] = offset + 1
         return encode_positions({partition: offset + 1})
+
+    async def lose_everything(self) -> None:
+        """What an emptied Valkey holds of it."""
+        await self._valkey.call("DEL", *(await self._valkey.call("KEYS", f"{self._namespace}*")))
 
     def head(self) -> str:
         """The position up to which everything was folded."""

@@ -1,12 +1,26 @@
-"""What a stream says, and when."""
+"""What streams say, to whom, and when they end."""
 
 from __future__ import annotations
 
-from tests.services.query.streams.listening import COUNTS, Service
-from tests.services.query.world import World, contest
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from services.query.streams import channel
+from tests.services.query.streams.listening import COUNTS, PUBLIC, EndOfStream, Event, Service, Stream
+from tests.services.query.test_public_results import given_receipt
+from tests.services.query.world import World, closed_contest, contest
+
+STREAM = f"{COUNTS}/stream?sources=true"
+PUBLIC_STREAM = f"{PUBLIC}/stream"
+QUIET_S = 0.5
+"""Long enough for several looks."""
 
 
-async def song(world: World, participants: str = "ab", **config: object) -> str:
+async def song(world: World, participants: str = "ab", **config: Any) -> str:
     """A running contest with approved participants; a key that may do everything."""
     await world.production.create("contests", "song", contest(**config))
     for participant in participants:
@@ -14,21 +28,274 @@ async def song(world: World, participants: str = "ab", **config: object) -> str:
     return await world.production.key()
 
 
-async def test_a_stream_begins_with_phase_and_counts_and_goes_on_with_votes(service: Service) -> None:
+async def reader_of(world: World) -> str:
+    return await world.production.key(permissions=("results:read",))
+
+
+async def change(world: World, **config: Any) -> None:
+    await world.production.change("contests", "song", contest(**config), "song")
+
+
+async def is_silent(stream: Stream) -> bool:
+    """Whether no event comes. The stream is of no use after that."""
+    try:
+        await stream.next(within_s=QUIET_S)
+    except TimeoutError:
+        return True
+    return False
+
+
+def seconds_from_now(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def standing(event: Event) -> tuple[str, bool, bool]:
+    return event.data["phase"], event.data["final"], event.data["hidden"]
+
+
+async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_votes(service: Service) -> None:
     world = service.world
     key = await song(world)
-    plain = await world.get(f"{COUNTS}?sources=true", key)
-    async with service.listen(f"{COUNTS}/stream?sources=true", key) as stream:
-        assert stream.response.headers["content-type"].startswith("text/event-stream")
-        assert (await stream.next("retry")).name == "retry"
-        phase = (await stream.next()).data
-        assert (phase["phase"], phase["final"], phase["hidden"]) == ("running", False, False)
-        counts = await stream.next()
-        assert (counts.name, counts.text.encode(), counts.id) == (
-            "counts",
-            plain.content,
-            plain.headers["etag"].strip('"'),
-        )
-        for number in range(1, 4):
-            await world.vote("a", voter=f"v{number}")
-            assert (await stream.next()).data["count"] == number
+    for path, query, name in (
+        (COUNTS, "", "counts"),
+        (COUNTS, "?sources=true", "counts"),
+        (PUBLIC, "", "results"),
+    ):
+        async with service.listen(f"{path}/stream{query}", key) as stream:
+            headers = stream.response.headers
+            assert headers["content-type"].startswith("text/event-stream")
+            assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-store", "no")
+            assert (await stream.next("retry")).name == "retry"
+            phase = await stream.next()
+            assert (phase.name, standing(phase)) == ("phase", ("running", False, False))
+            assert set(phase.data) == {"phase", "start", "end", "final", "hidden", "server_time"}
+            assert phase.data["start"] == "2020-01-01T00:00:00.000000Z"
+            for is_first in (True, False):
+                event = await stream.next()
+                plain = await world.get(path + query, key)
+                assert (event.name, event.text.encode()) == (name, plain.content)
+                assert f'"{event.id}"' == plain.headers["etag"]
+                if is_first:
+                    await world.vote("a", voter=event.id or "")
+
+
+async def test_who_comes_back_is_not_told_again_what_still_holds(service: Service) -> None:
+    world = service.world
+    key = await song(world)
+    async with service.listen(STREAM, key) as stream:
+        known = (await stream.next("counts")).id or ""
+    async with service.listen(STREAM, key, last_event_id=known) as stream:
+        assert (await stream.next()).name == "phase"
+        await world.vote("a")
+        assert (await stream.next()).data["count"] == 1
+    async with service.listen(STREAM, key, last_event_id=known) as stream:
+        assert (await stream.next("counts")).data["count"] == 1
+
+
+async def test_catalogue_changes_show_at_once_too(service: Service) -> None:
+    world = service.world
+    key = await song(world)
+    async with service.listen(STREAM, key) as stream:
+        assert set((await stream.next("counts")).data["participants"]) == {"a", "b"}
+        await world.production.enter("song", "c")
+        assert set((await stream.next()).data["participants"]) == {"a", "b", "c"}
+
+
+async def test_nothing_is_said_of_other_contests(service: Service) -> None:
+    world = service.world
+    key = await song(world)
+    async with service.listen(STREAM, key) as stream:
+        await stream.next("counts")
+        for number in range(5):
+            await world.vote("a", contest="other", voter=f"v{number}")
+        assert await is_silent(stream)
+
+
+async def test_phases_begin_and_end_by_the_clock(service: Service) -> None:
+    world = service.world
+    await song(world, start=seconds_from_now(1), end=seconds_from_now(2), vote_visibility="hidden_until_end")
+    await world.vote("a")
+    async with (
+        service.listen(STREAM, await reader_of(world)) as stream,
+        service.listen(PUBLIC_STREAM) as public,
+    ):
+        for phase, hidden in (("announced", True), ("running", True), ("finished", False)):
+            told = await stream.next()
+            at = told.data["end" if phase == "finished" else "start"]
+            assert (told.name, standing(told)) == ("phase", (phase, False, hidden))
+            assert phase == "announced" or at <= told.data["server_time"]
+            assert standing(await public.next("phase")) == (phase, False, hidden)
+            assert (await public.next()).data["count"] == (None if hidden else 1)
+        assert (await stream.next()).data["count"] == 1
+
+
+async def test_that_nothing_changes_any_more_is_said(service: Service) -> None:
+    world = service.world
+    key = await song(world)
+    async with service.listen(STREAM, key) as stream:
+        await stream.next("counts")
+        await world.production.change("contests", "song", closed_contest("ab"), "song")
+        assert standing(await stream.next("phase")) == ("finished", False, False)
+        await world.close()
+        assert standing(await stream.next("phase")) == ("finished", True, False)
+
+
+async def test_what_becomes_hidden_is_not_followed_until_it_is_shown_again(service: Service) -> None:
+    world = service.world
+    key = await song(world)
+    async with (
+        service.listen(STREAM, await reader_of(world)) as reader,
+        service.listen(STREAM, key) as owner,
+        service.listen(PUBLIC_STREAM) as public,
+    ):
+        for stream in (reader, owner, public):
+            await stream.next("counts", "results")
+        await change(world, vote_visibility="hidden")
+        assert standing(await reader.next()) == ("running", False, True)
+        assert standing(await public.next()) == ("running", False, True)
+        assert (await public.next()).data["count"] is None
+        for count in (1, 2):
+            await world.vote("a", voter=f"v{count}")
+            assert (await owner.counts(count)).data["count"] == count
+        await change(world)
+        for stream in (reader, public):
+            phase, counts = await stream.next(), await stream.next()
+            assert (standing(phase), counts.data["count"]) == (("running", False, False), 2)
+
+
+async def test_a_reader_of_a_hidden_contest_hears_nothing_of_votes(service: Service) -> None:
+    world = service.world
+    await song(world, vote_visibility="hidden_until_vote")
+    async with (
+        service.listen(STREAM, await reader_of(world)) as stream,
+        service.listen(PUBLIC_STREAM) as public,
+    ):
+        assert standing(await stream.next()) == ("running", False, True)
+        await public.next("results")
+        await world.vote("a")
+        assert await asyncio.gather(is_silent(stream), is_silent(public)) == [True, True]
+
+
+async def test_a_receipt_opens_what_is_hidden_until_the_vote(service: Service) -> None:
+    world = service.world
+    await song(world, vote_visibility="hidden_until_vote")
+    opened = f"{PUBLIC_STREAM}?receipt={await given_receipt(world)}"
+    async with service.listen(opened) as voter, service.listen(f"{PUBLIC_STREAM}?receipt=none") as other:
+        assert standing(await voter.next()) == ("running", False, False)
+        assert standing(await other.next()) == ("running", False, True)
+        await world.vote("a")
+        assert (await voter.counts(1)).name == "results"
+        await change(world, vote_visibility="hidden")
+        assert standing(await voter.next()) == ("running", False, True)
+        assert (await voter.next()).data["count"] is None
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_a_contest_that_is_gone_ends_its_streams(service: Service, is_deleted: bool) -> None:
+    world = service.world
+    key = await song(world)
+    async with service.listen(STREAM, key) as stream, service.listen(PUBLIC_STREAM) as public:
+        await stream.next("counts")
+        await public.next("results")
+        if is_deleted:
+            await world.production.delete("contests", "song", "song")
+            assert (await stream.next()).name == "gone"
+            with pytest.raises(EndOfStream):
+                await stream.next()
+        else:
+            await world.production.change("contests", "song", contest() | {"publish": None}, "song")
+            assert standing(await stream.next()) == ("setup", False, False)
+        assert (await public.next()).name == "gone"
+        with pytest.raises(EndOfStream):
+            await public.next()
+    async with service.listen(PUBLIC_STREAM) as public:
+        assert public.response.status_code == 404
+
+
+async def test_a_revoked_key_hears_nothing_more_within_seconds(service: Service) -> None:
+    world = service.world
+    key = await song(world)
+    other = await world.production.key()
+    async with service.listen(STREAM, key) as stream, service.listen(STREAM, other) as kept:
+        await stream.next("counts")
+        await kept.next("counts")
+        await world.production.revoke(key)
+        with pytest.raises(EndOfStream):
+            await stream.next()
+        await world.vote("a")
+        assert (await kept.next()).data["count"] == 1
+    async with service.listen(STREAM, key) as stream:
+        assert stream.response.status_code == 401
+
+
+async def test_a_stream_is_refused_as_the_plain_read_is(service: Service) -> None:
+    world = service.world
+    key = await song(world)
+    writer = await world.production.key(permissions=("votes:write",))
+    stranger = await world.production.key("globex")
+    for path, caller, status in (
+        (STREAM, None, 401),
+        (STREAM, "tk_nobody", 401),
+        (STREAM, writer, 403),
+        (STREAM, stranger, 404),
+        ("/contests/none/vote_updates/stream", key, 404),
+        ("/public/contests/none/results/stream", None, 404),
+        (f"{COUNTS}/stream?sources=perhaps", key, 422),
+    ):
+        async with service.listen(path, caller) as stream:
+            assert stream.response.status_code == status, path
+            assert stream.response.headers["content-type"] == "application/problem+json"
+    head = await service.client.head(STREAM, headers={"authorization": f"Bearer {key}"})
+    assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream")
+    assert (await service.client.post(STREAM)).status_code == 405
+
+
+async def test_news_come_ten_times_a_second_at_most_and_the_last_is_the_latest(service: Service) -> None:
+    world = service.world
+    key = await song(world)
+    async with service.listen(STREAM, key) as stream:
+        await stream.next("counts")
+        began, votes, shown = time.monotonic(), 0, [0]
+
+        async def vote() -> None:
+            nonlocal votes
+            while time.monotonic() < began + 1:
+                votes += 1
+                await world.vote("a", voter=f"v{votes}")
+
+        voting = asyncio.create_task(vote())
+        while not voting.done() or shown[-1] < votes:
+            shown.append((await stream.next("counts")).data["count"])
+        assert len(shown) < votes
+        assert len(shown) <= (time.monotonic() - began) * 10 + 2
+
+
+async def test_all_who_listen_are_told(service: Service) -> None:
+    world = service.world
+    key = await song(world)
+
+    async def listener(number: int) -> int:
+        path = PUBLIC_STREAM if number % 3 == 0 else f"{COUNTS}/stream?sources={number % 3 == 1}"
+        async with service.listen(path, key) as stream:
+            await stream.next("counts", "results")
+            ready.release()
+            return int((await stream.counts(3)).data["count"])
+
+    ready = asyncio.Semaphore(0)
+    listening = asyncio.gather(*(listener(number) for number in range(250)))
+    for _ in range(250):
+        await ready.acquire()
+    for number in range(3):
+        await world.vote("a", voter=f"v{number}")
+    assert await listening == [3] * 250
+
+
+async def test_while_nothing_happens_a_ping_keeps_the_connection(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "PING_US", 200_000)
+    key = await song(service.world)
+    async with service.listen(STREAM, key) as stream:
+        await stream.next("counts")
+        for _ in range(2):
+            assert (await stream.next("", within_s=2)).text == ""

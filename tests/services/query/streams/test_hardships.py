@@ -1,0 +1,165 @@
+"""Slow readers, views that are away, and the end of the process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from libs.tally.errors import ViewsUnavailable
+from libs.web import service as web_service
+from services.operations.stack.ports import free_ports
+from services.operations.stack.servers import Servers
+from tests.services.query.streams.listening import EndOfStream, Service, Stream, served
+from tests.services.query.streams.test_streams import STREAM, song
+from tests.services.query.world import PARTITIONS, World
+from tests.support.eventually import eventually
+
+PARTICIPANTS = 100
+"""So many that a few events fill a connection that nobody reads."""
+
+
+async def crowd(world: World) -> str:
+    """A contest whose counts are long."""
+    key = await song(world, "")
+    for number in range(PARTICIPANTS):
+        await world.production.enter("song", f"p{number}")
+    return key
+
+
+async def deaf(service: Service, key: str) -> socket.socket:
+    """A client that asks for a stream and reads nothing of it, over a connection that holds little."""
+    listening = service.server.servers[0].sockets[0]
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(client, listening.getsockname())
+    await loop.sock_sendall(
+        client, f"GET {STREAM} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
+    )
+    return client
+
+
+async def test_a_slow_reader_holds_nobody_back_and_hears_what_is_latest(service: Service) -> None:
+    world, votes = service.world, 12
+    key = await crowd(world)
+    client = await deaf(service, key)
+    async with service.listen(STREAM, key) as stream:
+        for number in range(1, votes + 1):
+            await world.vote("p0", voter=f"v{number}")
+            await stream.counts(number)
+    heard: list[int] = []
+    text = ""
+    async with asyncio.timeout(10):
+        while not heard or heard[-1] < votes:
+            text += (await asyncio.get_running_loop().sock_recv(client, 1 << 16)).decode()
+            heard = [int(found) for found in re.findall(r'"contest_key":"song".*?"count":(\d+),"an', text)]
+    client.close()
+    assert heard == sorted(heard)
+    assert 1 < len(heard) < votes
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux cuts such a connection off")
+async def test_who_takes_nothing_is_cut_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_service, "STUCK_S", 1)
+    key = await crowd(world)
+    async with served(world) as service:
+        client = await deaf(service, key)
+        async with service.listen(STREAM, key) as stream:
+            for number in range(1, 9):
+                await world.vote("p0", voter=f"v{number}")
+                await stream.counts(number)
+            await eventually(lambda: len(service.server.server_state.connections) == 1)
+            await world.vote("p0", voter="v9")
+            await stream.counts(9)
+        client.close()
+
+
+async def test_streams_outlive_the_views_and_say_that_nobody_can_tell(service: Service, servers: Servers) -> None:
+    if "valkey" not in servers.pids:
+        pytest.skip("the servers are not processes of this machine")
+    world = service.world
+    key = await song(world)
+    async with service.listen(STREAM, key) as stream:
+        await stream.next("counts")
+        await servers.kill("valkey")
+        try:
+            stale = await stream.next()
+            assert (stale.name, list(stale.data)) == ("stale", ["since"])
+            async with service.listen(STREAM, key) as late:
+                assert late.response.status_code == 503
+        finally:
+            await servers.restart("valkey")
+        assert (await stream.next()).name == "phase"
+        assert (await stream.next()).data["count"] == 0
+
+        async def has_voted() -> bool:
+            try:  # over a connection of before
+                return bool(await world.vote("a"))
+            except ViewsUnavailable:
+                return False
+
+        await eventually(has_voted)
+        assert (await stream.next()).data["count"] == 1
+
+
+async def test_views_that_lost_their_data_are_no_contest_that_is_gone(service: Service) -> None:
+    world = service.world
+    key = await song(world)
+    async with service.listen(STREAM, key) as stream:
+        await stream.next("counts")
+        await world.lose_everything()
+        assert (await stream.next()).name == "stale"
+
+
+async def test_a_process_that_is_told_to_stop_ends_its_streams(
+    world: World, valkey_address: str, namespace: str, tmp_path: Path
+) -> None:
+    key = await song(world)
+    [port] = free_ports(1)
+    environment = {
+        "TALLY_VALKEY_URL": valkey_address,
+        "TALLY_NAMESPACE": namespace,
+        "TALLY_PARTITIONS": str(PARTITIONS),
+        "TALLY_STORAGE_URL": str(tmp_path),
+        "TALLY_PORT": str(port),
+    }
+    command = sys.executable, "-m", "services.query"
+    process = await asyncio.create_subprocess_exec(*command, env=os.environ | environment)
+    headers = {"authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=10) as client:
+
+        async def is_there() -> bool:
+            try:
+                return (await client.get("/readyz")).status_code == 200
+            except httpx.TransportError:
+                return False
+
+        async def listen() -> None:
+            async with client.stream("GET", STREAM) as response:
+                stream = Stream(response)
+                await stream.next("counts")
+                ready.release()
+                with pytest.raises(EndOfStream):
+                    await stream.next()
+
+        await eventually(is_there, deadline_s=30)
+        ready = asyncio.Semaphore(0)
+        listening = asyncio.gather(*(listen() for _ in range(20)))
+        for _ in range(20):
+            await ready.acquire()
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        await listening
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert time.monotonic() - began < 2
