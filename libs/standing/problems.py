@@ -118,13 +118,15 @@ CHECKS: Final = (
     _Check(
         "overruled",
         lambda row: row.ledger is not None and row.ledger.overruled > 0,
-        lambda rows: f"{sum(row.ledger.overruled for row in rows if row.ledger):,} accepted votes do not count",
+        lambda rows: (
+            f"accepted votes that do not count: {sum(row.ledger.overruled for row in rows if row.ledger):,}"
+        ),
         "it should never happen: `tally log` names them",
     ),
     _Check(
         "quarantine",
         lambda row: row.quarantined > 0,
-        lambda rows: f"{sum(row.quarantined for row in rows):,} records could not be folded",
+        lambda rows: f"records that could not be folded: {sum(row.quarantined for row in rows):,}",
         "`tally quarantine list` names them",
     ),
     _Check(

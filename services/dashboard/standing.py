@@ -14,7 +14,7 @@ from libs.web.health import Check, reasons_of
 
 APART_S: Final = 1.0
 """Looks begin a second apart or more, and only while somebody asks."""
-PATIENCE_S: Final = 2.0
+PATIENCE_S: Final = 4.0
 """How long a look is waited for; then what the last one found is answered. It goes on by itself."""
 WAY_OUT: Final = "what follows was read before that; `tally doctor` says more"
 NOTHING_READ: Final[dict[str, Any]] = {

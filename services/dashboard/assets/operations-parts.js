@@ -1,8 +1,9 @@
 // What the operator's page shows of a status.
 
-import { duration, number, time } from "./format.js";
+import { showAdvice } from "./advice.js";
 import { follow, make, tell } from "./keyed.js";
 import { element } from "./shell.js";
+import { date, decimal, number, share, span, time } from "./words.js";
 
 const BEHIND_S = 1;
 const OLDEST_PENDING_S = 10;
@@ -10,29 +11,50 @@ const NAMES = { votes: "Votes", purchases: "Purchases", catalogue: "Catalogue", 
 
 /** What a generation in this state is; commands in backticks. */
 const STATES = {
-  building: () => "being built",
+  building: (one) =>
+    one.folded_per_s === 0 ? `does not move: \`tally replay run ${chosen(one)} --execute\` goes on with it` : "",
   following: () => "built: it goes on being folded, and waits to be verified and swapped in",
-  kept: ({ fold }) =>
-    `what was read before: \`tally replay rollback --projection ${fold} --execute\` has it read again, ` +
-    `\`tally replay drop --projection ${fold} --execute\` gives its memory back`,
-  side: ({ fold }) => `for looking only: \`tally replay drop --projection ${fold} --execute\` gives it up`,
-  broken: () => "cannot be folded any further",
+  kept: (one) =>
+    `what was read before: \`tally replay rollback ${chosen(one)} --execute\` has it read again, ${given(one)} frees its memory`,
+  side: (one) => `for looking only: ${given(one)} gives it up`,
+  broken: (one) => `cannot be folded any further: ${given(one)} gives it up`,
 };
 
+function chosen({ fold, scope }) {
+  return scope && scope !== "*timeline" ? `--contest ${scope}` : `--projection ${scope ? "timeline" : fold}`;
+}
+
+function given({ fold, generation }) {
+  return `\`tally replay drop --projection ${fold} --generation ${generation} --execute\``;
+}
+
 const COLUMNS = [
-  ["Position", (row) => number(row.position)],
-  ["Log end", (row) => number(row.end)],
-  ["Lag", (row) => number(row.lag), (row) => (row.position > row.end ? "bad" : "")],
+  ["Position", (row) => whole(row.position)],
+  ["Log end", (row) => whole(row.end)],
+  ["Lag", (row) => whole(row.lag), (row) => (row.position > row.end ? "bad" : "")],
   ["Behind", (row) => duration(row.lag_s), (row) => (row.lag_s > BEHIND_S ? "warn" : "")],
   ["Gate", gate, (row) => (gate(row).endsWith("shut") ? "bad" : "")],
-  ["Pending", (row) => number(row.pending), (row) => (row.oldest_pending_s > OLDEST_PENDING_S ? "warn" : "")],
-  ["Quarantine", (row) => number(row.quarantined), (row) => (row.quarantined ? "bad" : "")],
-  ["Overruled", (row) => number(row.overruled), (row) => (row.overruled ? "bad" : "")],
-  ["Records/s", (row) => number(row.folded_per_s)],
-  ["Generation", (row) => number(row.generation)],
-  ["Last event", (row) => time(row.last_event)],
+  ["Pending", (row) => whole(row.pending), (row) => (row.oldest_pending_s > OLDEST_PENDING_S ? "warn" : "")],
+  ["Quarantine", (row) => whole(row.quarantined), (row) => (row.quarantined ? "bad" : "")],
+  ["Overruled", (row) => whole(row.overruled), (row) => (row.overruled ? "bad" : "")],
+  ["Records/s", (row) => whole(row.folded_per_s)],
+  ["Generation", (row) => whole(row.generation)],
+  ["Last event", (row) => when(row.last_event)],
   ["Stalled since", stalled, (row) => (stalled(row) ? "bad" : "")],
 ];
+
+/** A number that may be missing, or a rate. */
+const whole = (value) => (value == null ? "" : number(Math.round(value)));
+
+/** Seconds, with a tenth where they are few. */
+export const duration = (seconds) => (seconds < 60 ? `${seconds ? decimal(seconds) : 0} s` : span(1_000 * seconds));
+
+/** An RFC 3339 time: today's without its day. */
+function when(text) {
+  const at = Date.parse(text ?? "");
+  if (Number.isNaN(at)) return "";
+  return new Date(at).toDateString() === new Date().toDateString() ? time(at) : date(at);
+}
 
 /** Shows a status as `/operations/status` answers it; with `everything` also partitions that keep up. */
 export function show(status, everything) {
@@ -73,33 +95,9 @@ function madeProblem() {
 
 function showProblem(item, { where, detail, way_out: wayOut }) {
   const [name, what, advice] = item.children;
-  tell(name, where);
+  tell(name, `${where}:`);
   tell(what, `${detail}.`);
   showAdvice(advice, wayOut);
-}
-
-/** A text in which every command, in backticks, can be copied. */
-function showAdvice(where, text) {
-  if (where.dataset.text === text) return;
-  where.dataset.text = text;
-  where.replaceChildren(...text.split("`").map((part, at) => (at % 2 ? command(part) : part)));
-}
-
-function command(text) {
-  const code = make("code", {}, text);
-  const button = make("button", { type: "button" }, "Copy");
-  button.setAttribute("aria-label", `Copy ${text}`);
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      tell(button, "Copied");
-    } catch {
-      getSelection().selectAllChildren(code);
-      tell(button, "Selected");
-    }
-    setTimeout(() => tell(button, "Copy"), 2_000);
-  });
-  return make("span", { className: "command" }, code, button);
 }
 
 function madeFold([fold]) {
@@ -117,7 +115,7 @@ function showFold(card, rows, total) {
   tell(head.children[1], words[worst]);
   lag.replaceChildren(number(total.lag), " ", make("small", {}, total.lag === 1 ? "record behind" : "records behind"));
   const said = [`${number(total.position)} of ${number(total.end)} folded`];
-  if (total.folded_per_s != null) said.push(`${number(total.folded_per_s)} a second`);
+  if (total.folded_per_s) said.push(`${whole(total.folded_per_s)} a second`);
   if (total.pending != null) said.push(`${number(total.pending)} pending`);
   if (total.overruled) said.push(`${number(total.overruled)} overruled`);
   if (total.quarantined) said.push(`${number(total.quarantined)} in quarantine`);
@@ -146,24 +144,16 @@ function showGeneration(item, one) {
   const [title, bar, far, what] = item.children;
   const scope = one.scope === "*timeline" ? ", timeline" : one.scope ? `, contest ${one.scope}` : "";
   tell(title, `${NAMES[one.fold] ?? one.fold}${scope}, generation ${one.generation}: ${one.state}`);
-  const share = one.end ? Math.min(1, one.folded / one.end) : 1;
   bar.hidden = one.state !== "building";
-  bar.max = 1;
-  bar.value = share;
+  bar.max = Math.max(1, one.end);
+  bar.value = one.folded;
   bar.setAttribute("aria-label", title.textContent);
-  const said = [`${number(one.folded)} of ${number(one.end)} records (${(100 * share).toFixed(1)} %)`];
+  const said = [`${number(one.folded)} of ${number(one.end)} records (${share(one.folded, one.end)})`];
   said.push(one.partitions === 1 ? "1 partition" : `${one.partitions} partitions`);
-  if (one.folded_per_s) said.push(`${number(one.folded_per_s)} a second`);
+  if (one.folded_per_s) said.push(`${whole(one.folded_per_s)} a second`);
   if (one.left_s != null) said.push(`${duration(one.left_s)} left`);
   tell(far, said.join(" · "));
-  showAdvice(what, stands(one) ? `does not move: \`${resumed(one)}\` goes on with it` : STATES[one.state](one));
-}
-
-const stands = (one) => one.state === "building" && one.folded_per_s === 0;
-
-function resumed({ fold, scope }) {
-  const which = scope && scope !== "*timeline" ? `--contest ${scope}` : `--projection ${scope ? "timeline" : fold}`;
-  return `tally replay run ${which} --execute`;
+  showAdvice(what, STATES[one.state](one));
 }
 
 function showPartitions(status, everything) {
@@ -198,17 +188,17 @@ function gate({ open, shut }) {
 }
 
 function stalled({ stalled_since: since, stalled: count }) {
-  return since ? time(since) : count ? `${count} stalled` : "";
+  return since ? when(since) : count ? `${count} stalled` : "";
 }
 
 function showSealed(sealed) {
   tell(element("sealed-title"), `Sealed contests: ${sealed.length ? number(sealed.length) : "none"}`);
   const made = () => make("tr", {}, make("td"), make("td", { className: "number" }), make("td"), make("td", {}, make("code")));
   follow(element("sealed"), sealed, (one) => one.contest, made, (line, one) => {
-    const [contest, closing, when, hash] = line.children;
+    const [contest, closing, sealed, hash] = line.children;
     tell(contest, one.contest);
     tell(closing, number(one.closing));
-    tell(when, time(one.sealed_at));
+    tell(sealed, when(one.sealed_at));
     tell(hash.firstChild, one.sha256);
   });
 }

@@ -1,8 +1,7 @@
 // The operator's page: asks how everything is every two seconds, while somebody looks.
 
-import { duration } from "./format.js";
 import { tell } from "./keyed.js";
-import { show } from "./operations-parts.js";
+import { duration, show } from "./operations-parts.js";
 import { Refused, open } from "./session.js";
 import { element, start } from "./shell.js";
 

@@ -19,6 +19,7 @@ from libs.standing.problems import as_json
 from libs.storage.store import open_store
 from libs.web.asgi import Front
 from libs.web.service import build_app
+from services.dashboard import standing
 from services.dashboard.app import open_surface
 from services.dashboard.settings import Settings
 from services.dashboard.standing_models import OperationsStatus
@@ -158,6 +159,18 @@ async def test_without_kafka_it_still_answers(log: FoldedLog, catalogue: Catalog
     assert (found["at"], found["folds"]) == (None, {})
     assert [problem["kind"] for problem in found["problems"]] == ["away"]
     assert "Kafka" in found["problems"][0]["detail"]
+
+
+async def test_a_kafka_that_says_nothing_does_not_hold_the_answer(
+    log: FoldedLog, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "PATIENCE_S", 0.5)
+    async with await asyncio.start_server(lambda _, __: None, "127.0.0.1", 0) as silent:
+        host, port = silent.sockets[0].getsockname()[:2]
+        async with served(log, catalogue, kafka_bootstrap_servers=f"{host}:{port}") as client:
+            async with asyncio.timeout(4):
+                (problem,) = (await status(client))["problems"]
+    assert problem["detail"] == "could not be read within 0.5 s"
 
 
 class _Door:

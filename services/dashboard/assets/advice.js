@@ -1,0 +1,29 @@
+// What to do about something, with commands that can be copied.
+
+import { make, tell } from "./keyed.js";
+
+const SAID_MS = 2_000;
+
+/** A text in which every command, in backticks, can be copied. */
+export function showAdvice(where, text) {
+  if (where.dataset.text === text) return;
+  where.dataset.text = text;
+  where.replaceChildren(...text.split("`").map((part, at) => (at % 2 ? command(part) : part)));
+}
+
+function command(text) {
+  const code = make("code", {}, text);
+  const button = make("button", { type: "button" }, "Copy");
+  button.setAttribute("aria-label", `Copy ${text}`);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      tell(button, "Copied");
+    } catch {
+      getSelection().selectAllChildren(code);
+      tell(button, "Selected");
+    }
+    setTimeout(() => tell(button, "Copy"), SAID_MS);
+  });
+  return make("span", { className: "command" }, code, button);
+}
