@@ -17,7 +17,7 @@ from libs.catalogue.errors import VersionConflict
 from libs.catalogue.merge import keep_in_items, merge_patch
 from libs.catalogue.pages import ListReader, ListRequest, Page, read_page
 from libs.catalogue.refusals import Refs, has_changed, no_such, refusal
-from libs.catalogue.schemas.base import NO_MEMBER
+from libs.catalogue.schemas.base import NO_MEMBER, refuse_strays
 from libs.catalogue.sharing import OwnerReader, without_shared
 from libs.catalogue.table import Document, Resource, Table
 from libs.catalogue.writing import FOLD_DEADLINE_S, Request, Writer
@@ -123,6 +123,7 @@ class Engine:
         does, `InUse` where it takes away a part that others refer to, and what the row's `judge` raises.
         """
         _refuse_owned(row, patch)
+        refuse_strays(row.schema, patch)
         return await self.change(
             row, account, key, lambda before: keep_in_items(row.kept, before, merge_patch(before, patch)), fits
         )

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import (
@@ -70,7 +71,14 @@ def _or_none(value: object, parse: ValidatorFunctionWrapHandler) -> object:
         return None
 
 
-ServerTime = Annotated[Timestamp | None, WrapValidator(_or_none), Field(json_schema_extra={"readOnly": True})]
+class _WrittenByTheServer:
+    """Anything will do in a body; what is read has its own schema."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {} if handler.mode == "validation" else handler(schema) | {"readOnly": True}
+
+
+ServerTime = Annotated[Timestamp | None, WrapValidator(_or_none), _WrittenByTheServer()]
 """A time inside a document that is the server's: whatever a body says of it, the server writes its own."""
 Limit = Annotated[int, Field(ge=-1, le=MAX_LIMIT, description="-1 is unlimited.")]
 Count = Annotated[int, Field(ge=0, le=MAX_LIMIT)]
@@ -107,6 +115,12 @@ def refuse_disorder(start: datetime | None, end: datetime | None) -> None:
         raise ValueError("end must not be before start")
 
 
+@cache
+def names_of(schema: type[BaseModel]) -> frozenset[str]:
+    """Of its members, as they stand in JSON."""
+    return frozenset(field.alias or name for name, field in schema.model_fields.items())
+
+
 class Members(BaseModel):
     """A typed object of a record. Unknown members are refused; `null` clears a member, which then has its default.
 
@@ -121,7 +135,10 @@ class Members(BaseModel):
     def _drop(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        return {name: value for name, value in data.items() if value is not None and name not in cls.ignored}
+        cleared = {name for name, value in data.items() if value is None}
+        if cls.model_config["extra"] == "forbid":
+            cleared &= names_of(cls)
+        return {name: value for name, value in data.items() if name not in cleared | cls.ignored}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -169,6 +186,16 @@ def problems_of(error: ValidationError) -> ValidationFailed:
         Problem(pointer(*_steps(found["loc"])), _message(found["type"], found["msg"]))
         for found in error.errors(include_url=False, include_input=False, include_context=False)
     )
+
+
+def refuse_strays(schema: type[Record], patch: Any) -> None:
+    """Raises `ValidationFailed` where a patch names what is no member, if only to clear it."""
+    try:
+        schema.model_validate(patch)
+    except ValidationError as error:
+        strays = [found for found in problems_of(error).data["errors"] if found["message"] == NO_MEMBER]
+        if strays:
+            raise ValidationFailed(Problem(found["pointer"], found["message"]) for found in strays) from None
 
 
 def _steps(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:

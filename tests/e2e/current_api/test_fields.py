@@ -78,10 +78,13 @@ async def test_unknown_members_are_refused_at_every_level(records: Records, reso
     levels += [f"{path}/*/" for path, kind in FIELDS[resource].items() if kind == ITEMS]
     if resource == "conventions":
         levels.remove("style/")  # free-form but for four members
-    answer = await records.create(resource, records.body(resource, {f"{level}stray": 1 for level in levels}))
-    assert answer.status_code == 422
-    wrong = {error["pointer"] for error in answer.json()["errors"]}
-    assert wrong == {f"/{level}stray".replace("*", "0") for level in levels}
+    key = (await records.made(resource, records.body(resource, {})))["key"]
+    for value in (1, None):
+        body = records.body(resource, {f"{level}stray": value for level in levels})
+        for answer in (await records.create(resource, body), await records.patch(resource, key, body)):
+            assert answer.status_code == 422
+            wrong = {error["pointer"] for error in answer.json()["errors"]}
+            assert wrong == {f"/{level}stray".replace("*", "0") for level in levels}
 
 
 @pytest.mark.parametrize("resource", FIELDS)

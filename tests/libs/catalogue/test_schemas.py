@@ -6,9 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from libs.catalogue.resources import RESOURCES
-from libs.catalogue.schemas.base import problems_of
+from libs.catalogue.schemas.app import CloudSettings
+from libs.catalogue.schemas.base import Members, problems_of
 from libs.catalogue.schemas.contest import Contest
+from libs.catalogue.schemas.media import Access
 from libs.catalogue.schemas.participant import Participant
+from libs.catalogue.schemas.shop import Package
 
 
 def pointers(schema: Any, body: dict[str, Any]) -> list[str]:
@@ -23,6 +26,7 @@ def pointers(schema: Any, body: dict[str, Any]) -> list[str]:
     ("body", "wrong"),
     [
         ({"unknown": 1}, ["/unknown"]),
+        ({"unknown": None, "title": None}, ["/unknown"]),
         ({"title": 1}, ["/title"]),
         ({"tags": "a"}, ["/tags"]),
         ({"tags": ["a", 1]}, ["/tags/1"]),
@@ -93,6 +97,16 @@ def test_only_what_was_set_is_stored_and_everything_is_shown() -> None:
     assert shown["tags"] == []
     assert shown["contest_config"]["free"] == {"is_mobile_only": False, "max_contest": 2, "max_participant": 1}
     assert shown["contest_config"]["vote_visibility"] == "shown"
+
+
+@pytest.mark.parametrize(
+    ("schema", "member"), [(Package, "created"), (Access, "updated"), (CloudSettings, "updated")]
+)
+def test_a_body_may_say_anything_of_what_the_server_writes(schema: type[Members], member: str) -> None:
+    given = schema.model_json_schema(mode="validation")["properties"][member]
+    read = schema.model_json_schema(mode="serialization")["properties"][member]
+    assert given.keys() == {"description", "default", "title"}
+    assert (read["readOnly"], {"type": "null"} in read["anyOf"]) == (True, True)
 
 
 @pytest.mark.parametrize("name", RESOURCES)
