@@ -10,7 +10,7 @@ restarts: take the maximum over processes.
 No label ever names a contest, a participant or a voter: how many series there are is known beforehand.
 """
 
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
@@ -30,24 +30,47 @@ QUICK_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5,
 REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 OWN: Final = "By this process, since its start."
+NOW: Final = "By this process, now."
 OF_ALL: Final = "By the views and the log: every process says the same."
 
 
+class Row(NamedTuple):
+    """What is said of a metric; `whose` is one of the three above."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    text: str
+    whose: str
+    labels: tuple[str, ...]
+
+    @property
+    def help(self) -> str:
+        return f"{self.text} {self.whose}"
+
+
+ROWS: Final[list[Row]] = []
+"""All of them, in the order below."""
+
+
 def _counter(name: str, text: str, *labels: str) -> Counter:
-    return Counter(name, f"{text} {OWN}", labels, registry=REGISTRY)
-
-
-def _own_gauge(name: str, text: str, *labels: str) -> Gauge:
-    return Gauge(name, f"{text} By this process, now.", labels, registry=REGISTRY)
+    ROWS.append(row := Row(name, "counter", text, OWN, labels))
+    return Counter(name, row.help, labels, registry=REGISTRY)
 
 
 def _histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-    return Histogram(name, f"{text} {OWN}", labels, buckets=buckets, registry=REGISTRY)
+    ROWS.append(row := Row(name, "histogram", text, OWN, labels))
+    return Histogram(name, row.help, labels, buckets=buckets, registry=REGISTRY)
+
+
+def _own_gauge(name: str, text: str, *labels: str) -> Gauge:
+    ROWS.append(row := Row(name, "gauge", text, NOW, labels))
+    return Gauge(name, row.help, labels, registry=REGISTRY)
 
 
 def _gauge(name: str, text: str, *labels: str) -> Gauge:
     """Labelled always: so a process that does not look at the views says nothing, instead of 0."""
-    return Gauge(name, f"{text} {OF_ALL}", labels, registry=REGISTRY)
+    ROWS.append(row := Row(name, "gauge", text, OF_ALL, labels))
+    return Gauge(name, row.help, labels, registry=REGISTRY)
 
 
 # votes, as they were answered
