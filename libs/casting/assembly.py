@@ -14,6 +14,7 @@ from libs.kafka.writer import LogWriter
 from libs.storage.secrets import contest_secret, server_secret
 from libs.storage.store import Store
 from libs.tally.contest import Contest
+from libs.telemetry.tracing import Tracing
 from libs.views.addresses import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
@@ -31,7 +32,13 @@ class Casting:
 
 
 async def assemble(
-    namespace: str, partitions: int, valkey: Valkey, log: LogWriter, reader: LogReader, store: Store
+    namespace: str,
+    partitions: int,
+    valkey: Valkey,
+    log: LogWriter,
+    reader: LogReader,
+    store: Store,
+    tracing: Tracing | None = None,
 ) -> Casting:
     """Over connections that the caller opened and closes. Raises `StorageUnavailable`."""
     topic, views = votes_topic(namespace, partitions), VoteViews(valkey, namespace)
@@ -49,9 +56,9 @@ async def assemble(
 
     contests = Contests(load, load_version, load_secret)
     addresses, confirmer = AddressCounters(valkey, namespace), Confirmer(views)
-    recorder = Recorder(topic, views, addresses, log, confirmer, await server_secret(store, "receipts"))
+    recorder = Recorder(topic, views, addresses, log, confirmer, await server_secret(store, "receipts"), tracing)
     return Casting(
         contests=contests,
-        caster=Caster(topic, views, addresses, contests, Reserver(views), recorder),
+        caster=Caster(topic, views, addresses, contests, Reserver(views), recorder, tracing),
         remover=Remover(topic, views, addresses, contests, log, confirmer, cast_reader(reader, topic)),
     )

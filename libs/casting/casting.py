@@ -36,6 +36,7 @@ from libs.tally.errors import (
 )
 from libs.tally.events import address_votes
 from libs.tally.rules import Selection, judge
+from libs.telemetry.tracing import Tracing, step
 from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Taken
 from libs.views.votes import VoteViews
 
@@ -50,6 +51,7 @@ class Caster:
     contests: Contests
     reserver: Reserver
     recorder: Recorder
+    tracing: Tracing | None = None
 
     async def cast(self, account: str, commands: Sequence[CastVote]) -> list[Outcome]:
         """Cast votes of one contest; those of one voter are decided in their order. Raises nothing."""
@@ -70,7 +72,8 @@ class Caster:
         self, account: str, attempts: Sequence[Attempt], settle_deadline: float, gate_deadline: float
     ) -> None:
         contest = await self.contests.get(account, attempts[0].command.contest)
-        answers = await self._reserve(contest, attempts)
+        with step(self.tracing, "reserve"):
+            answers = await self._reserve(contest, attempts)
         granted = [
             (attempt, answer)
             for attempt, answer in zip(attempts, answers, strict=True)

@@ -18,6 +18,7 @@ from libs.tally.admission import Granted, Known, cast_of
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
+from libs.telemetry.tracing import Tracing, appending, step
 from libs.views.addresses import AddressCounters
 from libs.views.votes import VoteViews
 
@@ -40,35 +41,41 @@ class Recorder:
     log: Log
     confirmer: Confirmer
     server_key: bytes
+    tracing: Tracing | None = None
 
     async def record(self, granted: Sequence[tuple[Attempt, Granted]], deadline: float) -> None:
         """Append all of `granted`, in order; `deadline` (loop time) bounds the wait of those in doubt."""
-        sent = [
-            (attempt, grant, *self._send(attempt.command, attempt.partition, grant)) for attempt, grant in granted
-        ]
+        if not granted:
+            return
         landed: list[tuple[Attempt, Granted, VoteCast, Appended, asyncio.Future[bool]]] = []
         in_doubt: list[tuple[Attempt, Granted]] = []
-        for attempt, grant, event, acknowledgement in sent:
-            try:
-                place = await acknowledgement
-            except NotAppended as error:
-                await self._take_back(attempt, grant, error)
-            except AppendUnknown:
-                in_doubt.append((attempt, grant))
-            else:
-                # asked only now: the answer must be younger than the acknowledgement
-                stands = self.confirmer.confirm(attempt.partition, grant.incarnation)
-                landed.append((attempt, grant, event, place, stands))
-        for attempt, grant, event, place, stands in landed:
-            confirmed = False
-            with suppress(ViewsUnavailable):
-                confirmed = await stands
-            if confirmed and place.exact:
-                attempt.accept(grant, event.receipt, place.offset)
-            else:
-                in_doubt.append((attempt, grant))
-        if in_doubt:
-            await asyncio.gather(*(self._settle(attempt, grant, deadline) for attempt, grant in in_doubt))
+        with appending(self.tracing, self.topic.name, len(granted)):
+            sent = [
+                (attempt, grant, *self._send(attempt.command, attempt.partition, grant))
+                for attempt, grant in granted
+            ]
+            for attempt, grant, event, acknowledgement in sent:
+                try:
+                    place = await acknowledgement
+                except NotAppended as error:
+                    await self._take_back(attempt, grant, error)
+                except AppendUnknown:
+                    in_doubt.append((attempt, grant))
+                else:
+                    # asked only now: the answer must be younger than the acknowledgement
+                    stands = self.confirmer.confirm(attempt.partition, grant.incarnation)
+                    landed.append((attempt, grant, event, place, stands))
+        with step(self.tracing, "confirm"):
+            for attempt, grant, event, place, stands in landed:
+                confirmed = False
+                with suppress(ViewsUnavailable):
+                    confirmed = await stands
+                if confirmed and place.exact:
+                    attempt.accept(grant, event.receipt, place.offset)
+                else:
+                    in_doubt.append((attempt, grant))
+            if in_doubt:
+                await asyncio.gather(*(self._settle(attempt, grant, deadline) for attempt, grant in in_doubt))
 
     async def give_address(self, attempt: Attempt) -> None:
         """Nothing of the vote is in the log, nor will be. Advisory: a counter has a life of its own."""

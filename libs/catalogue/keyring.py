@@ -84,6 +84,11 @@ class KeyRing:
                 for row in held.rows or ()
             }
 
+    async def check(self) -> None:
+        """For health checks: raises `ViewsUnavailable` until the keys were read once."""
+        if not self._parts:
+            raise ViewsUnavailable("The API keys were not read yet.")
+
     @asynccontextmanager
     async def kept_fresh(self) -> AsyncIterator[None]:
         """`run` beside the caller's own work."""

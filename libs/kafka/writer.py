@@ -7,8 +7,10 @@ import logging
 import math
 import time
 from collections import deque
+from contextvars import Context
 from typing import NamedTuple
 
+from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
@@ -18,6 +20,7 @@ from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
 from libs.kafka.settings import KafkaSettings
 from libs.metrics.table import APPEND_SECONDS, APPENDED_RECORDS
 from libs.tally.errors import LogUnavailable
+from libs.telemetry.tracing import NO_HEADERS, Headers, Tracing
 
 SWEEP_S = 0.02
 """How often deadlines are looked at; one may be answered this much late."""
@@ -32,6 +35,7 @@ class _Waiting(NamedTuple):
 
     value: bytes
     key: bytes | None
+    headers: Headers
     deadline: float
     answer: "asyncio.Future[Appended]"
 
@@ -80,8 +84,10 @@ class LogWriter:
     is unknown may still arrive, after later records.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, tracing: Tracing | None = None) -> None:
+        """With `tracing`, records carry the trace in which they were submitted."""
         self._settings = settings
+        self._tracing = tracing
         self._deadline_s = settings.produce_deadline_ms / 1000
         self._lanes: dict[tuple[str, int], _Lane] = {}
         self._held = 0
@@ -101,9 +107,14 @@ class LogWriter:
         return self._producers.link is not None
 
     async def check(self) -> None:
-        """For health checks: raises `LogUnavailable` unless `ready`."""
-        if not self.ready:
+        """For health checks: raises `LogUnavailable` unless Kafka answers now."""
+        link = self._producers.link
+        if link is None:
             raise LogUnavailable("Kafka does not answer.", retry_after_s=1)
+        try:
+            await link.producer.client.fetch_all_metadata()
+        except KafkaError as error:
+            raise LogUnavailable(f"Kafka does not answer: {error}", retry_after_s=1) from error
 
     @property
     def retired(self) -> int:
@@ -173,7 +184,8 @@ class LogWriter:
         if lane is None:
             lane = self._lanes[topic, partition] = _Lane(topic, partition)
         lane.earliest = min(lane.earliest, deadline)
-        lane.queue.append(_Waiting(value, key, deadline, answer))
+        headers = NO_HEADERS if self._tracing is None else self._tracing.headers()
+        lane.queue.append(_Waiting(value, key, headers, deadline, answer))
         self._held += 1
         if lane.worker is None and self._producers.link is not None:
             self._wake(lane)
@@ -197,7 +209,8 @@ class LogWriter:
                 self._wake(lane)
 
     def _wake(self, lane: _Lane) -> None:
-        lane.worker = asyncio.create_task(self._work(lane))
+        # it outlives the request that wakes it: what it logs is not that one's
+        lane.worker = asyncio.create_task(self._work(lane), context=Context())
 
     async def _work(self, lane: _Lane) -> None:
         """Send what waits, batch after batch; ends when nothing waits, or when there is no producer."""
@@ -239,7 +252,7 @@ class LogWriter:
             waiting = queue[0]
             if waiting.answer.done() or waiting.deadline <= now:
                 self._drop(lane, waiting, _TOO_LATE)
-            elif batch.append(timestamp=now_ms, key=waiting.key, value=waiting.value) is None:
+            elif not _add(batch, now_ms, waiting):
                 break
             else:
                 flight.append(waiting)
@@ -319,6 +332,12 @@ class LogWriter:
         self._release(len(flight))
         for waiting in flight:
             lane.fail(waiting, copy.copy(error))
+
+
+def _add(batch: BatchBuilder, now_ms: int, waiting: _Waiting) -> bool:
+    """Whether there was room."""
+    value, key, headers = waiting.value, waiting.key, waiting.headers
+    return batch.append(timestamp=now_ms, key=key, value=value, headers=headers) is not None
 
 
 def _unknown(why: str) -> AppendUnknown:

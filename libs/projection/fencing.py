@@ -83,9 +83,10 @@ class Fencer:
             if not state.open or await self._in_doubt(partition, state):
                 await self._fence(partition, state)
         except (LogUnavailable, ViewsUnavailable) as error:
-            logger.warning("partition %d cannot be looked after now: %s", partition, error)
+            where = {"partition": partition}
+            logger.warning("partition %d cannot be looked after now: %s", partition, error, extra=where)
         except Exception:
-            logger.exception("looking after partition %d failed", partition)
+            logger.exception("looking after partition %d failed", partition, extra={"partition": partition})
 
     async def _in_doubt(self, partition: int, state: PartitionState) -> bool:
         """A fold that merely lags raises no doubt: what the log held when suspicion arose is folded first."""
@@ -115,4 +116,6 @@ class Fencer:
         self._fences[partition] = fence, landed.offset
         FENCES.inc()
         self._suspicions.pop(partition, None)
-        logger.info("partition %d: fenced with %d at offset %d", partition, fence.incarnation, landed.offset)
+        where = {"topic": self._topic.name, "partition": partition, "offset": landed.offset}
+        said = "partition %d: fenced with %d at offset %d"
+        logger.info(said, partition, fence.incarnation, landed.offset, extra=where)

@@ -5,6 +5,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from libs.kafka.errors import LogChanged
 from libs.kafka.log import check_whole
 from libs.metrics.table import FOLD_FAILURES, FOLD_SECONDS, FOLDED_RECORDS
 from libs.projection.projection import Projection
+from libs.projection.tracing import FoldTraces
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 
 FIRST_BACKOFF_S = 0.05
@@ -53,6 +55,7 @@ class PartitionFold:
         source: Source,
         place: Callable[[int], Awaitable[Position]],
         on_room: Callable[[], None],
+        traces: FoldTraces | None = None,
     ) -> None:
         self.partition = partition
         self.position: Position | None = None
@@ -67,6 +70,7 @@ class PartitionFold:
         self._source = source
         self._place = place
         self._on_room = on_room
+        self.traces = traces
         self._inbox: deque[list[LogRecord]] = deque()
         self._arrived = asyncio.Event()
         self._done = asyncio.Event()
@@ -136,7 +140,8 @@ class PartitionFold:
         while rest:
             began = time.perf_counter()
             try:
-                await self._projection.fold(self.partition, self.position, rest)
+                with nullcontext() if self.traces is None else self.traces.fold(rest):
+                    await self._projection.fold(self.partition, self.position, rest)
             except Behind as behind:
                 stored = behind.stored
                 if stored is None or stored.log_id != self.position.log_id:
@@ -207,5 +212,6 @@ class PartitionFold:
             self.stalled_since = time.time()
             self._source.pause(self.partition)
             self._on_room()
-            name = f"{self._projection.topic.name}/{self.partition}"
-            logger.log(logging.ERROR if bug else logging.WARNING, "fold of %s %s", name, what, exc_info=bug)
+            topic, level = self._projection.topic.name, logging.ERROR if bug else logging.WARNING
+            where = {"topic": topic, "partition": self.partition, "offset": self.position and self.position.offset}
+            logger.log(level, "fold of %s/%d %s", topic, self.partition, what, exc_info=bug, extra=where)

@@ -12,7 +12,8 @@ from libs.projection.partition import PartitionFold
 from libs.projection.projection import Projection
 from libs.projection.session import Hook, Membership, Session
 from libs.projection.settings import Pace, ProjectorSettings
-from libs.tally.errors import LogUnavailable
+from libs.tally.errors import LogUnavailable, ViewsUnavailable
+from libs.telemetry.tracing import Tracing
 
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0
@@ -40,10 +41,11 @@ class Projector:
         group: str | None = None,
         on_assigned: Hook = lambda _: None,
         on_revoked: Hook = lambda _: None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.topic = projection.topic
         name = group or f"{projection.topic.name}-projector"
-        self._membership = Membership(projection, kafka, settings, pace, name, on_assigned, on_revoked)
+        self._membership = Membership(projection, kafka, settings, pace, name, on_assigned, on_revoked, tracing)
         self._session: Session | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -63,6 +65,12 @@ class Projector:
         ends = self._session.watch.ends if self._session else {}
         placed = ((fold.partition, fold.position) for fold in self.folds if fold.position is not None)
         return sum(max(0, ends.get(partition, 0) - position.offset) for partition, position in placed)
+
+    async def check(self) -> None:
+        """For health checks: raises `ViewsUnavailable` where every partition's fold stands still; one may."""
+        folds = self.folds
+        if folds and all(fold.stalled_since is not None for fold in folds):
+            raise ViewsUnavailable(f"none of {len(folds)} partitions can be folded", retry_after_s=1)
 
     async def run(self) -> None:
         """Fold until cancelled, then drain and leave the group.

@@ -24,7 +24,9 @@ from libs.projection.origin import Origins, start_of
 from libs.projection.partition import PartitionFold
 from libs.projection.projection import Projection
 from libs.projection.settings import Pace, ProjectorSettings
+from libs.projection.tracing import FoldTraces
 from libs.projection.watch import Watch
+from libs.telemetry.tracing import Tracing
 
 JOIN_S = 60.0
 METADATA_MS = 5_000
@@ -49,6 +51,7 @@ class Membership:
     group: str
     on_assigned: Hook
     on_revoked: Hook
+    tracing: Tracing | None = None
 
 
 class Session(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -165,9 +168,12 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _handle(self, batch: Records) -> None:
         try:
-            for partition, records in groupby(batch, key=attrgetter("partition")):
+            for partition, grouped in groupby(batch, key=attrgetter("partition")):
                 fold = self.folds.get(partition)
                 if fold is not None:
+                    records = list(grouped)
+                    if fold.traces is not None:
+                        fold.traces.note(records)
                     fold.offer([as_record(record) for record in records])
         except LogChanged as error:
             self._fail(error)
@@ -186,7 +192,9 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         return sum(fold.queued for fold in self.folds.values() if fold.stalled_since is None)
 
     def _begin(self, partition: int) -> None:
-        fold = PartitionFold(self._membership.projection, partition, self, self._place, self._room.set)
+        tracing = self._membership.tracing
+        traces = None if tracing is None else FoldTraces(tracing, self._topic.name, partition)
+        fold = PartitionFold(self._membership.projection, partition, self, self._place, self._room.set, traces)
         self.folds[partition] = fold
         task = self._tasks[partition] = asyncio.create_task(fold.run())
         task.add_done_callback(self._ended)

@@ -45,6 +45,11 @@ async def session_secret(store: Store) -> bytes:
     return await server_secret(store, "sessions")
 
 
+async def check_secrets(store: Store) -> None:
+    """For health checks: raises `StorageUnavailable` unless secrets can be read now."""
+    await store.get("secrets/server/receipts")
+
+
 def _of_contest(contest: str) -> str:
     return f"secrets/contests/{contest}"
 

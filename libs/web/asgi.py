@@ -6,9 +6,11 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect
 
+from libs.telemetry.logs import REQUEST_ID
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.hot import HotRoute
 from libs.web.metrics import RequestTimes
+from libs.web.request_ids import HEADER, request_id
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -17,7 +19,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 class Front:
     """Answers every path with and without a trailing slash, directly, and HEAD wherever there is a GET; a bug is a
-    500 problem, never a stack trace.
+    500 problem, never a stack trace; every answer names its request.
 
     Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`. Hot routes are
     answered here, without the layers that the app puts around its own.
@@ -35,9 +37,10 @@ class Front:
         path: str = scope["path"]
         if path[-1:] == "/" and len(path) > 1 and not scope["raw_path"].upper().endswith(b"%2F"):
             scope["path"] = path.rstrip("/") or "/"
+        name, started = request_id(scope), False
         if scope["method"] == "HEAD":
             scope, send = {**scope, "method": "GET"}, _without_body(send)
-        started = False
+        REQUEST_ID.set(name)  # a server runs each request in a task of its own
         began = time.perf_counter()
 
         async def watched(message: Any) -> None:
@@ -45,6 +48,7 @@ class Front:
             if not started:
                 started = True
                 self._times.observe(scope, message["status"], time.perf_counter() - began)
+                message["headers"] = [*message.get("headers", ()), (HEADER, name.encode())]
             await send(message)
 
         try:

@@ -1,7 +1,6 @@
 """The one place where errors become HTTP: problems (RFC 9457), and `{"error": ...}` in the legacy generation."""
 
 import logging
-import secrets
 from collections.abc import Iterable, MutableMapping
 from http import HTTPStatus
 from math import ceil
@@ -15,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from libs.tally.errors import NotFound, TallyError
+from libs.web.request_ids import request_id
 
 Scope = MutableMapping[str, Any]
 
@@ -136,15 +136,6 @@ class RangeNotSatisfiable(TallyError):
         self.size = size
 
 
-def request_id(scope: Scope) -> str:
-    """The id of this request, for the answer and the process's own log; made when first asked for."""
-    state = scope.setdefault("state", {})
-    if "request_id" not in state:
-        state["request_id"] = secrets.token_hex(8)
-    found: str = state["request_id"]
-    return found
-
-
 def is_legacy(scope: Scope) -> bool:
     return f"{scope['path']}/".startswith(LEGACY_PREFIXES)
 
@@ -158,7 +149,7 @@ def problem_response(error: TallyError, scope: Scope, **data: Any) -> Response:
     """The answer to a request that ended in `error`, in the generation of its path; `data` goes beside its own."""
     code = error.code if error.code in TABLE else "internal_error"
     status, title = TABLE[code]
-    headers = {"X-Request-Id": request_id(scope), "Cache-Control": "no-store"}
+    headers = {"Cache-Control": "no-store"}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, ceil(error.retry_after_s)))
     if status == HTTPStatus.UNAUTHORIZED:

@@ -2,8 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
 
 import orjson
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,24 +17,72 @@ Check = Callable[[], Awaitable[None]]
 CHECK_TIMEOUT_S = 2.0
 
 
-def health_routes(checks: Mapping[str, Check]) -> list[Route]:
-    """`/livez`, and `/readyz`: 200 when every check passes, else 503 naming what is away and why."""
+class Liveness(BaseModel):
+    status: str = Field(description="Always `alive`.")
 
-    async def livez(_: Request) -> Response:
-        return _json({"status": "alive"}, 200)
 
-    async def readyz(_: Request) -> Response:
-        reasons = await reasons_of(checks)
-        ready = not any(reasons.values())
-        dependencies = {name: reason or "ready" for name, reason in reasons.items()}
-        return _json({"ready": ready, "dependencies": dependencies}, 200 if ready else 503)
+class Readiness(BaseModel):
+    ready: bool = Field(description="Whether it has what it needs.")
+    dependencies: dict[str, str] = Field(
+        description="`ready`, or why not, by what it depends on; most requests can do without some of that."
+    )
 
+
+class _Endpoints(NamedTuple):
+    livez: Callable[[Request], Awaitable[Response]]
+    readyz: Callable[[Request], Awaitable[Response]]
+
+
+def health_routes(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> list[Route]:
+    """`/livez`, and `/readyz`: 200 when every check passes, else 503 naming what is away and why.
+
+    What fails among `remarks` is told, too, and keeps nobody from being ready.
+    """
+    livez, readyz = _endpoints(checks, remarks)
     return [Route("/livez", livez), Route("/readyz", readyz)]
+
+
+def health_router(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> APIRouter:
+    """`health_routes`, described."""
+    livez, readyz = _endpoints(checks, remarks)
+    router = APIRouter(tags=["operations"])
+    router.add_api_route("/livez", livez, responses={200: {"description": "It does.", "model": Liveness}})
+    away = "Something that it needs is away."
+    router.add_api_route(
+        "/readyz",
+        readyz,
+        responses={
+            200: {"description": "It can.", "model": Readiness},
+            503: {"description": away, "model": Readiness},
+        },
+    )
+    return router
 
 
 async def reasons_of(checks: Mapping[str, Check]) -> dict[str, str]:
     """Why each dependency is away, "" of those that are there; within `CHECK_TIMEOUT_S`."""
     return dict(zip(checks, await asyncio.gather(*map(_reason, checks.values())), strict=True))
+
+
+def _endpoints(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> _Endpoints:
+    async def check_liveness(_: Request) -> Response:
+        """Tell whether the process works.
+
+        It is answered by the loop that does all the work: where that is stuck, no answer comes.
+        """
+        return _json({"status": "alive"}, 200)
+
+    async def check_readiness(_: Request) -> Response:
+        """Tell whether the process can serve.
+
+        Of each thing that it depends on it says why that is away, if it is.
+        """
+        reasons = await reasons_of({**remarks, **checks})
+        ready = not any(reasons[name] for name in checks)
+        dependencies = {name: reason or "ready" for name, reason in reasons.items()}
+        return _json({"ready": ready, "dependencies": dependencies}, 200 if ready else 503)
+
+    return _Endpoints(check_liveness, check_readiness)
 
 
 async def _reason(check: Check) -> str:

@@ -3,24 +3,29 @@
 import gc
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
 import uvloop
 from fastapi import APIRouter, FastAPI
+from fastapi.telemetry import TelemetryConfig
 from starlette.routing import BaseRoute
 
+from libs.telemetry.logs import configure_logs
+from libs.telemetry.tracing import Tracing, open_tracing
 from libs.web.asgi import Front
 from libs.web.auth import ApiKey
 from libs.web.document import DocumentedApp
 from libs.web.errors import handle_errors
-from libs.web.health import Check, health_routes
+from libs.web.health import Check, health_router
 from libs.web.hot import HotRoute, StreamRoute
 from libs.web.metrics import Look, metrics_route
 from libs.web.pages import page_routes
+from libs.web.settings import HttpSettings
+from libs.web.tracing import Traced
 
 STUCK_S = 30
 """How long a client may take nothing of an answer that is sent to it."""
@@ -35,9 +40,9 @@ Complete = Callable[[ApiKey, str, list[dict[str, Any]]], Awaitable[None]]
 class Surface:
     """What a service shows over HTTP, and what it needs to be ready.
 
-    `hot` routes are served before all others. `checks` are named for what they look at, `looks` come before
-    `/metrics` is answered. `completes` is what it adds to the records that another service shows, by the
-    resource's name.
+    `hot` routes are served before all others. `checks` are named for what they look at; `remarks` are checks, too,
+    of what most requests can do without. `looks` come before `/metrics` is answered. `completes` is what it adds
+    to the records that another service shows, by the resource's name.
     """
 
     hot: Sequence[HotRoute] = ()
@@ -45,46 +50,53 @@ class Surface:
     routes: Sequence[BaseRoute] = ()
     checks: Mapping[str, Check] = field(default_factory=dict)
     looks: Sequence[Look] = ()
+    remarks: Mapping[str, Check] = field(default_factory=dict)
     completes: Mapping[str, Complete] = field(default_factory=dict)
 
 
 def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAPI:
     """One app of several surfaces, with health routes over all their checks; wrap it in `Front` to serve it."""
-    app = DocumentedApp(title=title, redirect_slashes=False, docs_url=None, redoc_url=None, **options)
+    # the framework's own spans and logs would hold query strings and errors' texts; `Traced` makes ours
+    silent: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+    app = DocumentedApp(
+        title=title, redirect_slashes=False, docs_url=None, redoc_url=None, telemetry=silent, **options
+    )
     handle_errors(app)
-    checks: dict[str, Check] = {}
+    checks, remarks = dict[str, Check](), dict[str, Check]()
     for surface in surfaces:
         app.router.routes.extend(surface.hot)
         checks |= surface.checks
+        remarks |= surface.remarks
     for surface in surfaces:
         for router in surface.routers:
             app.include_router(router)
         app.router.routes.extend(surface.routes)
-    app.router.routes.extend(health_routes(checks))
+    app.include_router(health_router(checks, remarks))
     app.router.routes.append(metrics_route(look for surface in surfaces for look in surface.looks))
     app.router.routes.extend(page_routes(title))
     return app
 
 
-async def serve(app: FastAPI, host: str, port: int) -> None:
+async def serve(app: FastAPI, host: str, port: int, tracing: Tracing | None = None) -> None:
     """Serve until SIGINT or SIGTERM, then let what is under way finish. The caller closes what the app uses."""
     spare_the_collector()
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises the signal again once it has drained; by then it has been obeyed
         signal.signal(number, signal.SIG_IGN)
-    await Server(app, host, port).serve()
+    await Server(app, host, port, tracing).serve()
 
 
 class Server(uvicorn.Server):
     """Ends streams before it waits for what is under way, and cuts off who takes nothing for `STUCK_S`, where the
     system can."""
 
-    def __init__(self, app: FastAPI, host: str, port: int) -> None:
+    def __init__(self, app: FastAPI, host: str, port: int, tracing: Tracing | None = None) -> None:
         hot = [route for route in app.routes if isinstance(route, HotRoute)]
         self._streams = [route for route in hot if isinstance(route, StreamRoute)]
+        front = Front(app, hot)
         super().__init__(
             uvicorn.Config(
-                Front(app, hot),
+                front if tracing is None else Traced(front, tracing),
                 host=host,
                 port=port,
                 loop="none",
@@ -118,11 +130,28 @@ def spare_the_collector() -> None:
     gc.set_threshold(500_000, 10, 10)
 
 
-def run_alone(title: str, opened: AbstractAsyncContextManager[Surface], host: str, port: int) -> None:
-    """One service as a process of its own, until it is told to stop."""
+def run_process(
+    name: str, settings: HttpSettings, opened: Callable[[Tracing | None], AbstractAsyncContextManager[FastAPI]]
+) -> None:
+    """A process that serves the app, until it is told to stop."""
+    configure_logs(settings)
 
     async def main() -> None:
-        async with opened as surface:
-            await serve(build_app(title, [surface]), host, port)
+        with open_tracing(settings, name) as tracing:
+            async with opened(tracing) as app:
+                await serve(app, settings.host, settings.port, tracing)
 
     uvloop.run(main())
+
+
+def run_alone(
+    name: str, settings: HttpSettings, opened: Callable[[Tracing | None], AbstractAsyncContextManager[Surface]]
+) -> None:
+    """One service as a process of its own, until it is told to stop."""
+
+    @asynccontextmanager
+    async def app(tracing: Tracing | None) -> AsyncIterator[FastAPI]:
+        async with opened(tracing) as surface:
+            yield build_app(f"Tallykeeper: {name}", [surface])
+
+    run_process(name, settings, app)

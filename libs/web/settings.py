@@ -1,12 +1,11 @@
 """Settings of everything that listens for HTTP."""
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from libs.telemetry.settings import TelemetrySettings
 
 
-class HostSettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore")
-
+class HostSettings(TelemetrySettings):
     host: str = Field("127.0.0.1", description="Where the HTTP server listens.")
 
 

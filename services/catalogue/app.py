@@ -19,9 +19,10 @@ from libs.media.addresses import parse_allowed
 from libs.media.fetching import open_fetcher
 from libs.media.gallery import Gallery
 from libs.media.scanning import TypeScan
-from libs.storage.secrets import session_secret
+from libs.storage.secrets import check_secrets, session_secret
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import ViewsUnavailable
+from libs.telemetry.tracing import Tracing
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
@@ -45,7 +46,6 @@ from services.catalogue.upload_urls import UploadUrls
 from services.catalogue.vote_source_routes import vote_source_router
 from services.catalogue.vote_sources import VoteSources
 
-TITLE = "Tallykeeper: catalogue"
 PICTURES_AT_ONCE = 2
 """Threads for pictures: voting in the same process goes on beside them."""
 
@@ -86,7 +86,7 @@ def world_of(
 
 @asynccontextmanager
 async def open_surface(
-    settings: Settings, completes: Mapping[str, Complete] | None = None
+    settings: Settings, completes: Mapping[str, Complete] | None = None, tracing: Tracing | None = None
 ) -> AsyncIterator[Surface]:
     """What the service shows, for as long as the context is open.
 
@@ -95,7 +95,7 @@ async def open_surface(
     would not keep the truth, and without it no write is answered.
     """
     valkey = open_valkey(settings.valkey_url)
-    log = LogWriter(settings)
+    log = LogWriter(settings, tracing)
     await log.start()
     votes = VoteViews(valkey, settings.namespace)
     closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, settings.partitions)
@@ -150,7 +150,8 @@ async def open_surface(
                         RequestKeys(valkey, settings.namespace),
                     ),
                 ],
-                checks={"log": log.check, "views": check_views},
+                checks={"log": log.check, "views": check_views, "keys": world.keys.check},
+                remarks={"storage": partial(check_secrets, store)},
             )
     finally:
         painters.shutdown(wait=False, cancel_futures=True)

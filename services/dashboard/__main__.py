@@ -4,11 +4,6 @@ from libs.web.service import run_alone
 from services.dashboard.app import open_surface
 from services.dashboard.settings import Settings
 
-
-def main() -> None:
-    settings = Settings()
-    run_alone("Tallykeeper dashboard", open_surface(settings), settings.host, settings.port)
-
-
 if __name__ == "__main__":
-    main()
+    settings = Settings()
+    run_alone("dashboard", settings, lambda _: open_surface(settings))

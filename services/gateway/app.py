@@ -6,11 +6,10 @@ from importlib.metadata import version
 from typing import Final
 
 import orjson
-from fastapi import FastAPI
-from starlette.requests import Request
+from fastapi import APIRouter, FastAPI
 from starlette.responses import Response
-from starlette.routing import Route
 
+from libs.telemetry.tracing import Tracing
 from libs.web.service import Surface, build_app
 from services.catalogue.app import open_surface as open_catalogue
 from services.dashboard.app import open_surface as open_dashboard
@@ -44,16 +43,18 @@ TAGS: Final = {
 }
 """What operations are grouped by, in the order of the description."""
 VERSION = version("tallykeeper")
+JSON: Final = "application/json"
 
 
 @asynccontextmanager
-async def open_app(settings: Settings) -> AsyncIterator[FastAPI]:
+async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[FastAPI]:
     """The app of all parts; each closes what it opened when the context ends."""
     async with AsyncExitStack() as stack:
-        ingestion = await stack.enter_async_context(open_ingestion(settings))
+        ingestion = await stack.enter_async_context(open_ingestion(settings, tracing))
         query = await stack.enter_async_context(open_query(settings))
-        catalogue = await stack.enter_async_context(open_catalogue(settings, query.completes))
-        checks = {**ingestion.checks, **query.checks, **catalogue.checks}
+        catalogue = await stack.enter_async_context(open_catalogue(settings, query.completes, tracing))
+        parts = (ingestion, query, catalogue)
+        checks = {name: check for part in parts for name, check in {**part.remarks, **part.checks}.items()}
         dashboard = await stack.enter_async_context(open_dashboard(settings, checks))
         surfaces = [ingestion, query, catalogue, dashboard, asyncapi_surface(settings)]
         yield build(surfaces)
@@ -68,8 +69,15 @@ def build(surfaces: Sequence[Surface]) -> FastAPI:
 def asyncapi_surface(settings: Settings) -> Surface:
     """`/asyncapi`: the topics and what lies in them."""
     document = orjson.dumps(asyncapi_document(settings.namespace, settings.partitions, VERSION))
+    router = APIRouter(tags=["operations"])
+    described = {
+        "description": "The topics and what lies in them.",
+        "content": {JSON: {"schema": {"type": "object"}}},
+    }
 
-    async def asyncapi(_: Request) -> Response:
-        return Response(document, media_type="application/json")
+    @router.get("/asyncapi", response_class=Response, responses={200: described})
+    async def read_asyncapi() -> Response:
+        """Read the log's description (AsyncAPI)."""
+        return Response(document, media_type=JSON)
 
-    return Surface(routes=[Route("/asyncapi", asyncapi)])
+    return Surface(routers=[router])

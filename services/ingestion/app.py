@@ -14,9 +14,10 @@ from libs.kafka.writer import LogWriter
 from libs.purchases.register import Register
 from libs.purchases.vault import Vaults
 from libs.standing.gauges import open_gauges
-from libs.storage.secrets import account_secret, session_secret
+from libs.storage.secrets import account_secret, check_secrets, session_secret
 from libs.storage.store import open_store
 from libs.tally.errors import LedgerCatchingUp
+from libs.telemetry.tracing import Tracing
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
@@ -35,16 +36,16 @@ from services.ingestion.voting import Voting
 
 
 @asynccontextmanager
-async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
+async def open_surface(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[Surface]:
     """The service's routes, with what they work on. At the end what was taken on is recorded first."""
     valkey = open_valkey(settings.valkey_url)
     catalogue = CatalogueViews(valkey, settings.namespace)
     views = VoteViews(valkey, settings.namespace)
     topic = votes_topic(settings.namespace, settings.partitions)
     store = open_store(settings.storage_url)
-    log, reader = LogWriter(settings), LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
+    log, reader = LogWriter(settings, tracing), LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
     await log.start()
-    casting = await assemble(settings.namespace, settings.partitions, valkey, log, reader, store)
+    casting = await assemble(settings.namespace, settings.partitions, valkey, log, reader, store, tracing)
     purchases = purchases_topic(settings.namespace, settings.partitions)
     register = Register(
         purchases,
@@ -74,7 +75,9 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
                     purchase_router(auth, register, requests),
                     source_router(auth, Reporter(topic, views, catalogue, log), requests),
                 ],
-                checks={"log": log.check, "ledger": ledger_is_there},
+                checks={"log": log.check, "ledger": ledger_is_there, "keys": keys.check},
+                # votes of contests that this process knows go on without it
+                remarks={"storage": partial(check_secrets, store)},
                 looks=[refresh_gauges],
             )
     finally:

@@ -10,6 +10,8 @@ from typing import Final
 import uvloop
 
 from libs.kafka.errors import LogChanged, WrongTopic
+from libs.telemetry.logs import configure_logs
+from libs.telemetry.tracing import open_tracing
 from services.projector.app import run
 from services.projector.settings import Settings
 
@@ -19,14 +21,15 @@ UNSERVABLE: Final = 3
 logger = logging.getLogger(__name__)
 
 
-async def main() -> int:
+async def main(settings: Settings) -> int:
     # Records on their way are no garbage to look for: a large fetch spent a third of its time on that.
     gc.freeze()
     gc.set_threshold(500_000, 10, 10)
-    task = asyncio.create_task(run(Settings()))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    await asyncio.wait([task])
+    with open_tracing(settings, "projector") as tracing:
+        task = asyncio.create_task(run(settings, tracing))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        await asyncio.wait([task])
     if task.cancelled():
         logger.info("drained")
         return 0
@@ -41,6 +44,6 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("aiokafka").setLevel(logging.WARNING)
-    sys.exit(uvloop.run(main()))
+    settings = Settings()
+    configure_logs(settings)
+    sys.exit(uvloop.run(main(settings)))

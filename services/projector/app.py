@@ -24,6 +24,7 @@ from libs.purchases.vault import Vaults
 from libs.storage.secrets import account_secret
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
+from libs.telemetry.tracing import Tracing
 from libs.views.addresses import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
@@ -42,7 +43,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     """Fold all topics until cancelled; then drain, leave the groups and close.
 
     Kafka and Valkey are waited for. Raises `WrongTopic` or `LogChanged`, alone or in an `ExceptionGroup`: then
@@ -60,7 +61,7 @@ async def run(settings: Settings) -> None:
     test_views = CatalogueViews(valkey, test_world(settings.namespace))
 
     def projector(projection: Projection, pace: Pace) -> Projector:
-        return Projector(projection, settings, settings, pace)
+        return Projector(projection, settings, settings, pace, tracing=tracing)
 
     addresses = AddressCounters(valkey, settings.namespace)
     votes_projector = projector(VotesProjection(votes, vote_views, addresses), VOTES)
@@ -98,15 +99,20 @@ async def run(settings: Settings) -> None:
             purchases, purchase_views, writer, steps.take, lambda: purchases_projector.assigned
         ).run()
 
-    topics = [votes, catalogue, test, purchases]
+    async def views_are_there() -> None:
+        await vote_views.state(0)
+
+    projectors = votes_projector, catalogue_projector, test_projector, purchases_projector
+    topics = [each.topic for each in projectors]
+    checks = {"log": writer.check, "views": views_are_there} | {each.topic.name: each.check for each in projectors}
     try:
-        async with served(settings, valkey, store):
+        async with served(settings, valkey, store, checks):
             await _when_there(lambda: check_topics(settings, topics))
             await _when_there(lambda: load_functions(valkey))
             await writer.start()
             logger.info("folding %s", ", ".join(topic.name for topic in topics))
             async with asyncio.TaskGroup() as group:
-                for projecting in (votes_projector, catalogue_projector, test_projector, purchases_projector):
+                for projecting in projectors:
                     group.create_task(projecting.run())
                 for looking_after in (fencer, closing):
                     group.create_task(looking_after.run())

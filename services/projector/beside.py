@@ -1,24 +1,26 @@
 """What the projector serves over HTTP, beside its work."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from libs.standing.gauges import open_gauges
 from libs.storage.store import Store
 from libs.views.client import Valkey
 from libs.web.beside import served_beside
+from libs.web.health import Check, health_routes
 from libs.web.metrics import metrics_route
 from services.projector.settings import Settings
 
 
 @asynccontextmanager
-async def served(settings: Settings, valkey: Valkey, store: Store) -> AsyncIterator[None]:
-    """`/metrics`, for as long as the context is open; nothing where the settings name no port."""
+async def served(
+    settings: Settings, valkey: Valkey, store: Store, checks: Mapping[str, Check]
+) -> AsyncIterator[None]:
+    """`/metrics`, `/livez` and `/readyz`, for as long as the context is open; nothing where no port is set."""
     if settings.metrics_port == 0:
         yield
         return
-    async with (
-        open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges,
-        served_beside([metrics_route([refresh_gauges])], settings.host, settings.metrics_port),
-    ):
-        yield
+    async with open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges:
+        routes = [metrics_route([refresh_gauges]), *health_routes(checks, {})]
+        async with served_beside(routes, settings.host, settings.metrics_port):
+            yield

@@ -80,7 +80,7 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
                     public_stream_route(PublicStream(public, streams), streams.end),
                 ],
                 routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
-                checks={"views": views_are_there},
+                checks={"views": views_are_there, "keys": rings[0].check},
                 completes={
                     "participants": ParticipantCounts(production.snapshots),
                     "/legacy/contests": production.complete,

@@ -17,7 +17,7 @@ from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
 from libs.projection.settings import CATALOGUE, VOTES, ProjectorSettings
-from libs.tally.errors import LogUnavailable
+from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from services.operations.stack.servers import Servers
 from tests.libs.projection.projector_subject import MemoryProjection, Views
 from tests.support.eventually import eventually
@@ -189,6 +189,8 @@ async def test_absent_views_are_waited_for(settings: KafkaSettings, topic: Topic
     async with running(projector):
         await feed.append(100)
         await eventually(lambda: len(projector.folds) == 4 and all(fold.stalled_since for fold in projector.folds))
+        with pytest.raises(ViewsUnavailable, match="none of 4 partitions"):
+            await projector.check()
         views.away = False
         await eventually(lambda: feed.is_folded_into(views))
         views.away = True
@@ -210,6 +212,7 @@ async def test_a_bug_in_one_partitions_fold_skips_nothing_and_holds_back_no_othe
         await feed.append(4_000)
         await eventually(lambda: [len(views.values[p]) for p in range(4)] == [1_000, 1_000, 1_000, 0])
         (stalled,) = [fold for fold in projector.folds if fold.stalled_since]
+        await projector.check()
         assert stalled.partition == 3
         held = stalled.queued
         await feed.append(4_000)

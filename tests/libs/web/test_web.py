@@ -143,7 +143,7 @@ async def test_readiness_names_what_is_away_and_why() -> None:
     async def hangs() -> None:
         await asyncio.sleep(60)
 
-    routes = {route.path: route for route in health_routes({"log": fine, "views": away, "store": hangs})}
+    routes = {route.path: route for route in health_routes({"log": fine, "views": away, "store": hangs}, {})}
     response = await routes["/readyz"].endpoint(None)
     assert response.status_code == 503
     assert orjson.loads(response.body) == {
@@ -151,6 +151,51 @@ async def test_readiness_names_what_is_away_and_why() -> None:
         "dependencies": {"log": "ready", "views": "Valkey: refused", "store": "no answer within 2 s"},
     }
     assert (await routes["/livez"].endpoint(None)).status_code == 200
+
+
+async def test_what_most_requests_can_do_without_is_told_and_keeps_nobody_from_being_ready() -> None:
+    async def fine() -> None: ...
+
+    async def away() -> None:
+        raise ViewsUnavailable("object store: refused")
+
+    routes = {route.path: route for route in health_routes({"log": fine}, {"storage": away})}
+    response = await routes["/readyz"].endpoint(None)
+    assert response.status_code == 200
+    told = {"storage": "object store: refused", "log": "ready"}
+    assert orjson.loads(response.body) == {"ready": True, "dependencies": told}
+
+
+@pytest.mark.parametrize(
+    ("sent", "taken"),
+    [
+        ("order-7:abc_1", True),
+        ("a" * 128, True),
+        ("a" * 129, False),
+        ("two words", False),
+        ("<script>", False),
+        ("", False),
+    ],
+)
+async def test_every_answer_names_its_request_as_the_caller_did_where_that_can_be_written(
+    sent: str, taken: bool
+) -> None:
+    async def endpoint(_: Request) -> Response:
+        return Response(b"fine")
+
+    app = FastAPI()
+    handle_errors(app)
+    app.add_api_route("/got", endpoint)
+    async with served(app) as client:
+        for path in ("/got", "/nothing", "/legacy/nothing"):
+            answer = await client.get(path, headers={"X-Request-Id": sent})
+            (name,) = answer.headers.get_list("x-request-id")
+            assert (name == sent) is taken
+            assert name
+            assert path != "/nothing" or answer.json()["request_id"] == name
+            assert path != "/legacy/nothing" or "request_id" not in answer.text
+        unnamed = [await client.get("/got"), await client.get("/got")]
+        assert len({answer.headers["x-request-id"] for answer in unnamed}) == 2
 
 
 async def test_a_caller_who_hangs_up_is_no_bug(caplog: pytest.LogCaptureFixture) -> None:
@@ -183,6 +228,7 @@ async def test_head_answers_as_get_does_without_the_body() -> None:
     app.add_api_route("/got", endpoint, methods=["GET"])
     app.add_api_route("/posted", endpoint, methods=["POST"])
     async with served(app) as client:
+        client.headers["X-Request-Id"] = "the-same"
         got, head = await client.get("/got"), await client.head("/got/")
         assert (head.status_code, head.content, dict(head.headers)) == (200, b"", dict(got.headers))
         assert (await client.head("/nothing")).status_code == 404

@@ -16,7 +16,7 @@ from libs.media.gallery import Gallery
 from libs.storage.store import Store, open_store, world_files
 from libs.web.asgi import Front
 from libs.web.service import build_app
-from services.catalogue.app import TITLE, open_surface
+from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
 from services.operations.stack.servers import Servers
 from tests.support.catalogue import Catalogue, open_catalogue
@@ -86,7 +86,7 @@ async def place(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         test.folding(),
         open_surface(settings) as surface,
     ):
-        front = Front(build_app(TITLE, [surface]))
+        front = Front(build_app("Tallykeeper: catalogue", [surface]))
         yield Place(front, {"production": production, "test": test}, open_store(storage))
 
 

@@ -13,7 +13,7 @@ from libs.catalogue.keys import PERMISSIONS, issue_key
 from libs.contracts.topics import test_world as world_of_tests
 from libs.web.asgi import Front
 from libs.web.service import build_app
-from services.catalogue.app import TITLE, open_surface
+from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
 from services.operations.stack.servers import Servers
 from tests.support.catalogue import Catalogue, open_catalogue
@@ -41,7 +41,7 @@ async def client(worlds: dict[str, Catalogue], servers: Servers) -> AsyncIterato
         namespace=worlds["/legacy"].namespace,
     )
     async with open_surface(settings) as surface:
-        transport = httpx.ASGITransport(Front(build_app(TITLE, [surface])))
+        transport = httpx.ASGITransport(Front(build_app("Tallykeeper: catalogue", [surface])))
         async with httpx.AsyncClient(transport=transport, base_url="http://catalogue") as client:
             yield client
 

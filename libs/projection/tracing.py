@@ -1,0 +1,38 @@
+"""Which of the records that wait for their fold belong to a trace."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from aiokafka import ConsumerRecord
+
+from libs.contracts.log import LogRecord
+from libs.telemetry.tracing import TRACEPARENT, Tracing
+
+
+class FoldTraces:
+    """Of one partition, by offset; most records are in no trace."""
+
+    def __init__(self, tracing: Tracing, topic: str, partition: int) -> None:
+        self._tracing = tracing
+        self._topic = topic
+        self._partition = partition
+        self._waiting: dict[int, bytes] = {}
+
+    def note(self, records: Iterable[ConsumerRecord[bytes, bytes]]) -> None:
+        """Of records as they were fetched; what is fetched again is noted once."""
+        for record in records:
+            for name, value in record.headers:
+                if name == TRACEPARENT:
+                    self._waiting[record.offset] = value
+
+    @contextmanager
+    def fold(self, records: Sequence[LogRecord]) -> Iterator[None]:
+        """Around the fold of records that follow one another; when it succeeds, their traces are told so."""
+        if not self._waiting:
+            yield
+            return
+        first, end = records[0].offset, records[-1].offset + 1
+        found = {offset: value for offset, value in self._waiting.items() if first <= offset < end}
+        with self._tracing.fold(self._topic, self._partition, len(records), found):
+            yield
+        self._waiting = {offset: value for offset, value in self._waiting.items() if offset >= end}

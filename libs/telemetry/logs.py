@@ -1,0 +1,83 @@
+"""A process's own log: on standard error, a line an event, as JSON or, for a person at a terminal, as text."""
+
+import logging
+import sys
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Final
+
+from opentelemetry import trace
+from pythonjsonlogger.core import RESERVED_ATTRS
+from pythonjsonlogger.json import JsonFormatter
+
+from libs.tally.errors import timestamp
+from libs.telemetry.redaction import hidden
+from libs.telemetry.settings import TelemetrySettings
+
+REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
+"""Of the request that is worked on, for every line that is logged meanwhile."""
+QUIET: Final = ("aiokafka", "httpx", "httpcore")
+"""Libraries that tell much of what is ours to tell, or the addresses that callers have fetched."""
+
+_NAMES: Final = {"asctime": "time", "levelname": "level", "name": "logger", "exc_info": "exception"}
+
+logger = logging.getLogger(__name__)
+
+
+class _Line(logging.Formatter):
+    """Times in UTC as RFC 3339 has them, and no secrets."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002
+        return timestamp(int(record.created * 1_000_000)) or ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return hidden(super().format(record))
+
+
+class JsonLine(_Line, JsonFormatter):
+    """What a caller of the logger gave as `extra` are members of their own: `partition`, `offset`, ..."""
+
+    def __init__(self) -> None:
+        fields = ("asctime", "levelname", "name", "message")
+        super().__init__(fields, rename_fields=_NAMES, reserved_attrs=[*RESERVED_ATTRS, "color_message"])
+
+
+class TextLine(_Line):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        line = super().formatMessage(record)
+        request = getattr(record, "request_id", None)
+        return line if request is None else f"{line} (request {request})"
+
+
+def configure_logs(settings: TelemetrySettings) -> None:
+    """Everything that this process logs, its libraries' lines too, goes to standard error in one form."""
+    text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
+    handler = logging.StreamHandler()
+    handler.setFormatter(TextLine() if text else JsonLine())
+    handler.addFilter(add_context)
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+    sys.excepthook = _last_words
+
+
+def add_context(record: logging.LogRecord) -> bool:
+    """The request and the trace that a line belongs to, where it belongs to any."""
+    if (request := REQUEST_ID.get()) is not None:
+        record.request_id = request
+    span = trace.get_current_span().get_span_context()
+    if span.is_valid:
+        record.trace_id = trace.format_trace_id(span.trace_id)
+    return True
+
+
+def _last_words(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """What ends the process is a line of its log, too."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, traceback)
+    else:
+        logger.critical("the process ends: %s", kind.__name__, exc_info=(kind, error, traceback))

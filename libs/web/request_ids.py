@@ -1,0 +1,25 @@
+"""What a request is called in its answer and in the log."""
+
+import re
+import secrets
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+HEADER: Final = b"x-request-id"
+_TAKEN: Final = re.compile(rb"[A-Za-z0-9_.:/@=+-]{1,128}")
+
+
+def request_id(scope: MutableMapping[str, Any]) -> str:
+    """The caller's `X-Request-Id` where it is one to write into a log; else made when first asked for."""
+    state = scope.setdefault("state", {})
+    found: str | None = state.get("request_id")
+    if found is None:
+        found = state["request_id"] = _given(scope) or secrets.token_hex(8)
+    return found
+
+
+def _given(scope: MutableMapping[str, Any]) -> str | None:
+    for name, value in scope.get("headers", ()):
+        if name == HEADER:
+            return value.decode() if _TAKEN.fullmatch(value) else None
+    return None

@@ -1,0 +1,43 @@
+"""A span around every request that is sampled."""
+
+from typing import Any
+
+from opentelemetry.trace import StatusCode
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from libs.telemetry.tracing import Tracing
+from libs.web.request_ids import request_id
+
+
+class Traced:
+    """Put around a `Front`. The span is named by the route: addresses hold keys, and more."""
+
+    def __init__(self, app: ASGIApp, tracing: Tracing) -> None:
+        self.app = app
+        self.tracing = tracing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        parent = self.tracing.sampled(scope["headers"]) if scope["type"] == "http" else None
+        if parent is None:
+            await self.app(scope, receive, send)
+            return
+        status = 0
+
+        async def watched(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        with self.tracing.request(parent) as span:
+            await self.app(scope, receive, watched)
+            route = getattr(scope.get("route"), "path_format", None)
+            span.update_name(f"{scope['method']} {route}" if route else scope["method"])
+            span.set_attribute("http.request.method", scope["method"])
+            span.set_attribute("http.response.status_code", status)
+            span.set_attribute("tally.request_id", request_id(scope))
+            if route:
+                span.set_attribute("http.route", route)
+            if status >= 500:
+                span.set_attribute("error.type", str(status))
+                span.set_status(StatusCode.ERROR)

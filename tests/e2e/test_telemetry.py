@@ -1,0 +1,181 @@
+"""What the processes of a stack tell of themselves: traces from the POST to the fold, and their logs."""
+
+import json
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from libs.contracts.tokens import decode_positions, encode_positions
+from libs.contracts.topics import topics_of, votes_topic
+from libs.kafka.log import LogReader
+from libs.kafka.settings import KafkaSettings
+from services.operations import prepare
+from services.operations.stack.servers import Servers
+from services.operations.stack.settings import StackSettings
+from services.operations.stack.supervisor import Supervisor
+from tests.support.collector import Collector, Span, open_collector
+from tests.support.eventually import eventually
+from tests.support.voting import Api
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with open_collector() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="module")
+async def traced(
+    servers: Servers, collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Supervisor]:
+    """A stack that traces what its callers trace, and no more."""
+    settings = StackSettings(
+        kafka_bootstrap_servers=servers.addresses.kafka,
+        valkey_url=servers.addresses.valkey,
+        namespace=f"traced{uuid.uuid4().hex[:8]}",
+        partitions=2,
+        data_dir=Path(tmp_path_factory.mktemp("traced")),
+    )
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TALLY_TRACES_URL", collector.url)
+        environment.setenv("TALLY_TRACES_RATIO", "0")
+        environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+        async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+            yield supervisor
+
+
+@pytest.fixture
+async def client(traced: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"Authorization": f"Bearer {traced.stack['api_key']}"}
+    async with httpx.AsyncClient(base_url=traced.base_url, headers=headers, timeout=30) as client:
+        yield client
+
+
+def traceparent(*, sampled: bool = True) -> tuple[str, dict[str, str]]:
+    """A trace's id, and the header that a caller in it sends."""
+    trace = uuid.uuid4().hex
+    return trace, {"traceparent": f"00-{trace}-{'1' * 16}-{'01' if sampled else '00'}"}
+
+
+async def test_a_vote_s_trace_begins_with_its_caller_s_and_ends_with_its_fold(
+    traced: Supervisor, client: httpx.AsyncClient, collector: Collector
+) -> None:
+    contest = await Api(client).contest()
+    trace, header = traceparent()
+    vote = await contest.vote(voter="somebody", headers=header | {"X-Request-Id": "order-7"})
+    assert vote.status_code == 201
+    topic = votes_topic(traced.stack["namespace"], 2).name
+
+    def whole() -> dict[str, Span]:
+        spans = collector.of_trace(trace)
+        assert len(spans) == 5
+        return spans
+
+    spans = await eventually(whole)
+    post = spans["POST /contests/{contest_key}/votes"]
+    append, fold = spans[f"append {topic}"], spans["fold"]
+    assert (post.service, post.kind, post.parent) == ("tallykeeper-gateway", "server", "1" * 16)
+    assert post.attributes["http.response.status_code"] == "201"
+    assert post.attributes["tally.request_id"] == "order-7"
+    assert {spans[name].parent for name in ("reserve", f"append {topic}", "confirm")} == {post.id}
+    assert post.began <= spans["reserve"].began <= append.began <= spans["confirm"].began <= post.ended
+    assert (append.kind, append.attributes["messaging.operation.type"]) == ("producer", "send")
+    assert (fold.service, fold.kind, fold.parent) == ("tallykeeper-projector", "consumer", append.id)
+    assert fold.attributes["messaging.operation.type"] == "process"
+    [(batch_trace, batch_id)] = fold.links
+    [batch] = [span for span in collector.spans if (span.trace, span.id) == (batch_trace, batch_id)]
+    assert (batch.name, batch.parent, batch.links) == (f"fold {topic}", "", [(trace, append.id)])
+    assert batch.began <= fold.began <= fold.ended <= batch.ended
+    assert not any(span.failed for span in spans.values())
+    told = repr(collector.spans)
+    assert "somebody" not in told
+    assert vote.json()["vote_id"] not in told
+
+
+async def test_a_batch_s_votes_share_a_trace_and_a_write_of_the_catalogue_has_one(
+    client: httpx.AsyncClient, collector: Collector
+) -> None:
+    contest = await Api(client).contest()
+    trace, header = traceparent()
+    items = [{"participant_key": contest.participants[0], "voter_id": f"v{n}"} for n in range(20)]
+    assert (await client.post(f"{contest.path}/votes/batch", json={"votes": items}, headers=header)).is_success
+    written, header = traceparent()
+    assert (await client.patch(contest.path, json={"title": "Other"}, headers=header)).is_success
+    post, patch = "POST /contests/{contest_key}/votes/batch", "PATCH /contests/{contest_key}"
+    assert await eventually(lambda: {"fold", post} <= collector.of_trace(trace).keys())
+    assert await eventually(lambda: {"fold", patch} <= collector.of_trace(written).keys())
+
+
+async def test_what_is_not_sampled_leaves_no_trace_and_its_record_no_header(
+    traced: Supervisor, client: httpx.AsyncClient, collector: Collector
+) -> None:
+    contest = await Api(client).contest()
+    (unwanted, no), (wanted, yes) = traceparent(sampled=False), traceparent()
+    votes = [
+        await contest.vote(voter=f"v{number}", headers=header)
+        for number, header in enumerate(({}, no, {"traceparent": "garbage"}, yes))
+    ]
+    await eventually(lambda: "fold" in collector.of_trace(wanted))
+    assert not collector.of_trace(unwanted)
+    assert [await headers_of(traced, vote) for vote in votes] == [[], [], [], ["traceparent"]]
+    assert (await contest.counts(votes[-1].headers["tally-position"]))["count"] == 4
+
+
+async def headers_of(stack: Supervisor, vote: httpx.Response) -> list[str]:
+    """The names of those that the vote's record has in the log."""
+    topic = votes_topic(stack.stack["namespace"], 2).name
+    [(partition, end)] = decode_positions(vote.headers["tally-position"]).items()
+    async with LogReader(KafkaSettings(kafka_bootstrap_servers=stack.stack["kafka"])) as reader:
+        record = await reader.whole_record(topic, partition, end - 1)
+    return [name for name, _ in record.headers]
+
+
+async def test_a_request_that_fails_is_marked_so(
+    traced: Supervisor, client: httpx.AsyncClient, collector: Collector
+) -> None:
+    contest = await Api(client).contest()
+    trace, header = traceparent()
+    await traced.kill("projector", restart=False)
+    try:
+        path = f"{contest.path}/vote_updates"
+        query = {"min_position": encode_positions({0: 1_000_000})}
+        assert (await client.get(path, params=query, headers=header)).status_code == 503
+    finally:
+        await traced.restart("projector")
+    name = "GET /contests/{contest_key}/vote_updates"
+    found = await eventually(lambda: collector.of_trace(trace).get(name))
+    assert found.failed
+    assert found.attributes["error.type"] == "503"
+
+
+async def test_the_projector_says_what_it_needs_and_that_it_has_it(traced: Supervisor) -> None:
+    origin = traced.stack["metrics_urls"]["projector"].removesuffix("/metrics")
+    names = [topic.name for topic in topics_of(traced.stack["namespace"], 2)]
+    async with httpx.AsyncClient(base_url=origin) as client:
+
+        async def ready() -> httpx.Response | None:
+            try:
+                answer = await client.get("/readyz")
+            except httpx.TransportError:
+                return None  # it was killed a moment ago
+            return answer if answer.status_code == 200 else None
+
+        answer = await eventually(ready, deadline_s=30)
+        assert answer.json()["dependencies"] == dict.fromkeys(["log", "views", *names], "ready")
+        assert (await client.get("/livez")).json() == {"status": "alive"}
+
+
+async def test_off_a_terminal_a_part_s_log_is_json_and_says_when_where_and_how_bad(traced: Supervisor) -> None:
+    for part in ("gateway", "projector"):
+        text = (traced.data_dir / "logs" / f"{part}.log").read_text()
+        lines = [json.loads(line) for line in text.splitlines()]
+        assert lines
+        assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+        assert traced.stack["api_key"] not in text
+        assert any(line["logger"].startswith(("uvicorn", "services.", "libs.")) for line in lines)
+    fenced = [line for line in lines if "fenced with" in line["message"]]
+    assert {line["partition"] for line in fenced} == {0, 1}
+    assert all(line["offset"] > 0 for line in fenced)
