@@ -38,7 +38,7 @@ class Channel:
         self._snapshot: Snapshot | None = None
         self._told = self._spread = NOTHING
         self._audience: Sequence[Listener] = ()
-        self._has_new = False
+        self._has_new = self._is_missing = False
         self._looked_at = self._spoke_at = now()
         self._changes_at: int | None = None
 
@@ -53,8 +53,8 @@ class Channel:
 
     def is_due(self, moment: int) -> bool:
         """Whether to look though nothing moved."""
-        is_blind = self._snapshot is None
-        return is_blind or self._has_new or self._has_changed(moment) or moment >= self._looked_at + ANYWAY_US
+        is_open = self._snapshot is None or self._is_missing
+        return is_open or self._has_new or self._has_changed(moment) or moment >= self._looked_at + ANYWAY_US
 
     async def look(self) -> None:
         """Raises nothing: what goes wrong is told."""
@@ -63,7 +63,9 @@ class Channel:
         try:
             self._take(await self._snapshots.newest(self.account, self._contest), now())
         except NotFound:
-            self._told = GONE
+            # the next look comes after one at where the views stand: if they were emptied, it is not gone
+            self._told = GONE if self._is_missing else self._told
+            self._is_missing = True
         except ViewsUnavailable:
             self.lose_sight()
         except Exception:
@@ -73,6 +75,7 @@ class Channel:
 
     def lose_sight(self) -> None:
         """The views are away: what was told last may not hold any more."""
+        self._is_missing = False
         if self._told.heard.status != STALE:
             self._snapshot = None
             self._told = stale(self._looked_at)
@@ -104,7 +107,10 @@ class Channel:
         said = 0
         for number, listener in enumerate(listeners, 1):
             if listener in self.listeners:
-                said += say(listener)
+                try:
+                    said += say(listener)
+                except Exception:
+                    logger.exception("a listener of contest %s could not be told", self._contest)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
         return said
@@ -116,7 +122,7 @@ class Channel:
             contest = snapshot.contest
             ahead = [at for at in (contest.publish, contest.start, contest.end) if at is not None and at > moment]
             self._changes_at = min(ahead, default=None)
-        self._looked_at = moment
+        self._looked_at, self._is_missing = moment, False
 
     def _has_changed(self, moment: int) -> bool:
         """Whether a phase has begun since the last look."""

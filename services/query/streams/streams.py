@@ -1,11 +1,12 @@
 """All streams of a process: one loop looks for what is new, and tells it.
 
-Everything goes at the loop's pace: news are told ten times a second at most, and looking and telling take half of
-the process's time at most, however many listen.
+Everything goes at the loop's pace: news are told ten times a second at most, and looking and telling take half a
+core at most, however many listen.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -117,13 +118,13 @@ class Streams:
         loop = asyncio.get_running_loop()
         while True:
             await self._wanted.wait()
-            began, spoke = loop.time(), False
+            began, used, spoke = loop.time(), time.thread_time(), False
             try:
                 spoke = await self._round()
             except Exception:
                 logger.exception("a round of the streams failed")
-            took = loop.time() - began
-            await asyncio.sleep(max(took, (NEWS_APART_S if spoke else LOOKS_APART_S) - took))
+            whole = max(NEWS_APART_S if spoke else LOOKS_APART_S, 2 * (time.thread_time() - used))
+            await asyncio.sleep(max(0.0, began + whole - loop.time()))
 
     async def _round(self) -> bool:
         """Whether anybody was told anything."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
+from libs.storage.secrets import session_secret
+from libs.storage.store import open_store
+from libs.web.sessions import COOKIE, Sessions
 from services.query.streams import channel
 from tests.services.query.streams.listening import COUNTS, PUBLIC, EndOfStream, Event, Service, Stream
 from tests.services.query.test_public_results import given_receipt
@@ -30,6 +34,13 @@ async def song(world: World, participants: str = "ab", **config: Any) -> str:
 
 async def reader_of(world: World) -> str:
     return await world.production.key(permissions=("results:read",))
+
+
+async def session_of(world: World, key: str) -> str:
+    """The cookie of a browser that logged in with the key."""
+    sessions = Sessions(partial(session_secret, open_store(world.settings.storage_url)))
+    await sessions.load()
+    return f"{COOKIE}={sessions.issue(key.split('_')[1])}"
 
 
 async def change(world: World, **config: Any) -> None:
@@ -212,16 +223,21 @@ async def test_a_contest_that_is_gone_ends_its_streams(service: Service, is_dele
         assert public.response.status_code == 404
 
 
-async def test_a_revoked_key_hears_nothing_more_within_seconds(service: Service) -> None:
+async def test_a_revoked_key_hears_nothing_more_within_seconds_nor_do_its_sessions(service: Service) -> None:
     world = service.world
     key = await song(world)
     other = await world.production.key()
-    async with service.listen(STREAM, key) as stream, service.listen(STREAM, other) as kept:
-        await stream.next("counts")
-        await kept.next("counts")
+    async with (
+        service.listen(STREAM, key) as stream,
+        service.listen(STREAM, cookie=await session_of(world, key)) as session,
+        service.listen(STREAM, other) as kept,
+    ):
+        for each in (stream, session, kept):
+            await each.next("counts")
         await world.production.revoke(key)
-        with pytest.raises(EndOfStream):
-            await stream.next()
+        for each in (stream, session):
+            with pytest.raises(EndOfStream):
+                await each.next()
         await world.vote("a")
         assert (await kept.next()).data["count"] == 1
     async with service.listen(STREAM, key) as stream:
