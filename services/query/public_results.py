@@ -45,6 +45,7 @@ class PublicResults:
         contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
         snapshot = await self.published(contest)
         moment = now()
+        snapshot = snapshot.at(moment)
         has_voted = receipt is not None and snapshot.hides(moment) and await self.admits(contest, receipt)
         answer = public_answer(snapshot, snapshot.hides_from_public(moment, has_voted))
         unchanged = not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
@@ -97,7 +98,11 @@ def _not_found(contest: str) -> NotFound:
 
 
 def for_all(contest: Contest, now: int) -> bytes:
-    """`Cache-Control`: caches answer for everybody, but never past the contest's next change of phase."""
+    """`Cache-Control`: caches answer for everybody, but never past the contest's next change of phase.
+
+    Caches that know whole seconds alone keep an answer for up to one more, so one is left out. What a browser gets
+    of a shared cache may be up to a second older than its `Age` says, so it keeps it for a second less than that.
+    """
     ahead = [at - now for at in (contest.start, contest.end) if at is not None and at > now]
-    shared_s = min([SHARED_S, *(us // MILLION for us in ahead)])
-    return b"public, max-age=%d, s-maxage=%d" % (min(1, shared_s), shared_s)
+    shared_s = max(0, min([SHARED_S, *(us // MILLION - 1 for us in ahead)]))
+    return b"public, max-age=%d, s-maxage=%d" % (max(0, shared_s - 1), shared_s)

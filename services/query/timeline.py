@@ -18,7 +18,7 @@ from services.query.answers import Answer
 from services.query.errors import ResultsHidden
 from services.query.snapshot import Snapshot
 from services.query.snapshots import Snapshots, now
-from services.query.timeline_record import Span, timeline, width
+from services.query.timeline_record import Page, Span, width
 from services.query.timelines import Timelines
 
 MINUTE_S: Final = 60
@@ -48,6 +48,7 @@ class Made(NamedTuple):
     """An answer, made of a snapshot; by the loop's clock it is given until then, though votes came in."""
 
     snapshot: Snapshot
+    page: Page
     answer: Answer
     until: float
 
@@ -94,9 +95,13 @@ class ContestTimeline:
             minutes = span.interval // MINUTE_S
             begin, end = span.steps.start * minutes, span.steps.stop * minutes
             series = await self._timelines.series(present, begin, end, minutes)
-            answer = await asyncio.to_thread(timeline, present, series, span, only)
+            if made is None or not made.page.holds(present, series):
+                page = await asyncio.to_thread(Page, present, series, span, only)
+            else:
+                page = made.page
+            answer = await asyncio.to_thread(page.answer, present)
             ended = loop.time()
-            made = Made(present, answer, ended + min(LOAD * (ended - began), MOST_HELD_S))
+            made = Made(present, page, answer, ended + min(LOAD * (ended - began), MOST_HELD_S))
         self._made[name] = made
         while sum(len(each.answer.body) for each in self._made.values()) > MOST_BYTES and len(self._made) > 1:
             self._made.popitem(last=False)

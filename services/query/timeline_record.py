@@ -1,6 +1,7 @@
 """The timeline of a contest, as it is served."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from libs.results.results import INTERNAL_SOURCES, Results
@@ -9,8 +10,11 @@ from libs.tally.errors import timestamp
 from services.query.answers import Answer
 from services.query.record import answer_of, updated
 from services.query.snapshot import Snapshot
-from services.query.timelines import ANONYMOUS, BOTH_ANONYMOUS, BOTH_UNIQUE, COUNT, PAID, UNIQUE, Series
+from services.query.timelines import ANONYMOUS, BOTH_UNIQUE, COUNT, PAID, UNIQUE, Cells, Series, Subject
 
+INTERNAL: Final = dict(zip(INTERNAL_SOURCES, (COUNT, PAID), strict=True))
+"""The first of a row's cells for each internal source."""
+Column = list[int]
 NUMBERS: Final = ("count", "unique_voter_count", "anonymous_voter_count")
 
 
@@ -27,57 +31,97 @@ def width(results: Results) -> int:
     return sum(entries) + len(NUMBERS) * (1 + len(results.sources))
 
 
-def timeline(snapshot: Snapshot, series: Series, span: Span, only: Collection[str] | None) -> Answer:
-    """What changed in each step, by the records as of now; of every participant, or `only` these."""
-    results, steps = snapshot.results, span.steps
-    zeros = [0] * len(steps)
-    totals = {total.source: [zeros] * 3 for total in results.sources}
-    for source, cell in zip(INTERNAL_SOURCES, (COUNT, PAID), strict=True):
-        totals[source][1:] = series.of(("", ""), (cell + UNIQUE, cell + ANONYMOUS), steps)
-    counting = [total.source for total in results.sources if total.is_in_total]
-    participants = []
-    for key, shown in results.participants.items():
-        given = dict(zip(INTERNAL_SOURCES, series.of(("", key), (COUNT, PAID), steps), strict=True))
-        for source, column in given.items():
-            totals[source][COUNT] = _plus(totals[source][COUNT], column)
-        for source, _, mapped_id in shown:
-            if mapped_id is not None:
-                more = series.of((source, mapped_id), (COUNT, UNIQUE, ANONYMOUS), steps)
-                given[source] = _plus(given.get(source, zeros), more[COUNT])
-                totals[source] = [_plus(*each) for each in zip(totals[source], more, strict=True)]
-        if only is None or key in only:
-            count = _plus(*(column for source, column in given.items() if source in counting))
-            by_source = [{"source": source, "count": column} for source, column in given.items()]
-            participants.append({"participant_key": key, "count": count, "sources": by_source})
-    external = [totals[source] for source in counting if source not in INTERNAL_SOURCES]
-    unique, anonymous = series.of(("", ""), (BOTH_UNIQUE, BOTH_ANONYMOUS), steps)
-    made: dict[str, Any] = {
-        "contest_key": snapshot.contest.key,
-        "interval": span.interval,
-        "from": _time(span, steps.start),
-        "to": _time(span, steps.stop),
-        "updated": updated(snapshot),
-        "participants": participants,
-        "count": _plus(*(totals[source][COUNT] for source in counting)),
-        "unique_voter_count": _plus(unique, *(columns[UNIQUE] for columns in external)),
-        "anonymous_voter_count": _plus(anonymous, *(columns[ANONYMOUS] for columns in external)),
-        "sources": [
-            {
-                "source": total.source,
-                "title": total.title,
-                "is_in_total": total.is_in_total,
-                "is_internal": total.source in INTERNAL_SOURCES,
-                **dict(zip(NUMBERS, totals[total.source], strict=True)),
-            }
-            for total in results.sources
-        ],
-    }
-    return answer_of(snapshot, made)
+class Page:
+    """The record of one span, with all that is settled in it: only what is not has to be added for an answer.
 
+    By the records as of now; of every participant, or `only` these.
+    """
 
-def _plus(*columns: list[int]) -> list[int]:
-    return list(map(sum, zip(*columns, strict=True)))
+    def __init__(self, snapshot: Snapshot, series: Series, span: Span, only: Collection[str] | None) -> None:
+        self._snapshot = snapshot
+        self._series = series
+        self._version = series.version
+        self._steps = span.steps
+        self._columns: defaultdict[Subject, list[tuple[Column, int]]] = defaultdict(list)
+        self._record = self._made(snapshot.results, span, only)
+        for subject, changes in series.settled.items():
+            for step, cells in changes.items():
+                self._add(subject, step, cells)
 
+    def holds(self, snapshot: Snapshot, series: Series) -> bool:
+        """Whether the same is settled, and shown."""
+        return (
+            self._series is series
+            and self._version == series.version
+            and self._snapshot.config is snapshot.config
+            and len(self._snapshot.results.sources) == len(snapshot.results.sources)
+        )
 
-def _time(span: Span, step: int) -> str | None:
-    return timestamp(step * span.interval * MILLION)
+    def answer(self, snapshot: Snapshot) -> Answer:
+        """`snapshot` is what the series was brought to."""
+        latest = [*self._series.latest()]
+        for subject, step, cells in latest:
+            self._add(subject, step, cells)
+        made = answer_of(snapshot, self._record | {"updated": updated(snapshot)})
+        for subject, step, cells in latest:
+            self._add(subject, step, [-cell for cell in cells])
+        return made
+
+    def _add(self, subject: Subject, step: int, cells: Cells) -> None:
+        if step in self._steps:
+            at = step - self._steps.start
+            for column, cell in self._columns.get(subject, ()):
+                column[at] += cells[cell]
+
+    def _made(self, results: Results, span: Span, only: Collection[str] | None) -> dict[str, Any]:
+        """Zeros, and in `_columns` to which of them each cell of a subject adds."""
+        total = self._numbers()
+        sources = {each.source: self._numbers() for each in results.sources}
+        self._fill(("", ""), total, (UNIQUE, ANONYMOUS), BOTH_UNIQUE - UNIQUE)
+        for source, first in INTERNAL.items():
+            self._fill(("", ""), sources[source], (UNIQUE, ANONYMOUS), first)
+        counting = {each.source for each in results.sources if each.is_in_total}
+        participants = []
+        for key, shown in results.participants.items():
+            count: Column = self._zeros()
+            given: dict[str, Column] = {}
+            for source, _, mapped_id in shown:
+                column = given.setdefault(source, self._zeros())
+                subject, first = (("", key), INTERNAL[source]) if mapped_id is None else ((source, mapped_id), 0)
+                numbers = (COUNT,) if mapped_id is None else (COUNT, UNIQUE, ANONYMOUS)
+                self._fill(subject, sources[source], numbers, first)
+                self._columns[subject].append((column, first))
+                if source in counting:
+                    self._fill(subject, total, numbers, first)
+                    self._columns[subject].append((count, first))
+            if only is None or key in only:
+                by_source = [{"source": source, "count": column} for source, column in given.items()]
+                participants.append({"participant_key": key, "count": count, "sources": by_source})
+        return {
+            "contest_key": self._snapshot.contest.key,
+            "interval": span.interval,
+            "from": timestamp(span.steps.start * span.interval * MILLION),
+            "to": timestamp(span.steps.stop * span.interval * MILLION),
+            "updated": None,
+            "participants": participants,
+            **total,
+            "sources": [
+                {
+                    "source": each.source,
+                    "title": each.title,
+                    "is_in_total": each.is_in_total,
+                    "is_internal": each.source in INTERNAL,
+                    **sources[each.source],
+                }
+                for each in results.sources
+            ],
+        }
+
+    def _zeros(self) -> Column:
+        return [0] * len(self._steps)
+
+    def _numbers(self) -> dict[str, Column]:
+        return {name: self._zeros() for name in NUMBERS}
+
+    def _fill(self, subject: Subject, columns: dict[str, Column], numbers: Iterable[int], first: int) -> None:
+        self._columns[subject] += [(columns[NUMBERS[number]], first + number) for number in numbers]

@@ -25,7 +25,7 @@ Subject = tuple[str, str]
 Cells = Sequence[int]
 """Votes, distinct voters, and those of them who are anonymous: of an external source's id. Of a row these three of
 c-free, then of c-paid, and the two numbers of voters over both."""
-COUNT, UNIQUE, ANONYMOUS, PAID, BOTH_UNIQUE, BOTH_ANONYMOUS = 0, 1, 2, 3, 6, 7
+COUNT, UNIQUE, ANONYMOUS, PAID, BOTH_UNIQUE = 0, 1, 2, 3, 6
 NONE_YET: Final = (0,) * 8
 
 
@@ -59,7 +59,8 @@ class Series:
     """What changed in a contest from the minute `begin` (since 1970) on, in steps of so many minutes.
 
     Once a contest changed in a partition in a later minute, what changed before stays so until the view is
-    exchanged for another: it is fetched once, and settled. The latest minute is what is there now, less that.
+    exchanged for another: it is fetched once, and `settled`. The latest minute is what is there now, less that.
+    `version` tells apart what was settled.
     """
 
     def __init__(self, views: TimelineViews, contest: str, begin: int, minutes: int) -> None:
@@ -68,7 +69,8 @@ class Series:
         self._contest = contest
         self._begin = begin
         self._minutes = minutes
-        self._settled: defaultdict[Subject, dict[int, Cells]] = defaultdict(dict)
+        self.settled: defaultdict[Subject, dict[int, Cells]] = defaultdict(dict)
+        self.version = 0
         self._parts: list[Part] = []
 
     def serves(self, present: Snapshot, begin: int, until: int) -> bool:
@@ -108,6 +110,7 @@ class Series:
                 for change in page.changes:
                     self._add(part.state, change)
             part.until = until
+            self.version += 1
         if part.present is not found and _minute(found) <= part.until:
             part.present, part.latest = found, _since(part.state, found)
             part.step = _minute(found) // self._minutes
@@ -118,23 +121,18 @@ class Series:
         for subject, cells in _cells(change):
             more = map(sub, cells, state.get(subject, NONE_YET))
             state[subject] = cells
-            steps = self._settled[subject]
+            steps = self.settled[subject]
             if step in steps:
                 steps[step] = tuple(map(add, steps[step], more))
             else:
                 steps[step] = tuple(more)
                 self.size += 1
 
-    def of(self, subject: Subject, wanted: Sequence[int], steps: range) -> list[list[int]]:
-        """A list for each wanted cell: what it changed by in each of `steps` (since 1970)."""
-        columns = [[0] * len(steps) for _ in wanted]
-        changes = [*self._settled.get(subject, {}).items()]
-        changes += [(part.step, part.latest[subject]) for part in self._parts if subject in part.latest]
-        for step, cells in changes:
-            if step in steps:
-                for column, cell in zip(columns, wanted, strict=True):
-                    column[step - steps.start] += cells[cell]
-        return columns
+    def latest(self) -> Iterator[tuple[Subject, int, Cells]]:
+        """What is not settled: subject, step, by how much it changed."""
+        for part in self._parts:
+            for subject, cells in part.latest.items():
+                yield subject, part.step, cells
 
 
 class Timelines:

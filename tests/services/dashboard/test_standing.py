@@ -116,15 +116,15 @@ async def test_sealed_contests_are_those_of_the_caller_s_account(log: FoldedLog,
     assert [sealed["contest"] for sealed in found["sealed"]] == ["of-acme"]
 
 
-async def test_all_who_ask_within_a_second_are_told_of_one_look(log: FoldedLog, catalogue: Catalogue) -> None:
+async def test_looks_are_shared_by_all_who_ask_and_begin_apart(
+    log: FoldedLog, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "APART_S", 60.0)
     async with served(log, catalogue) as client:
         looks = {found["at"] for found in await asyncio.gather(*(status(client) for _ in range(20)))}
-        assert len(looks) == 1
-
-        async def looked_again() -> bool:
-            return (await status(client))["at"] not in looks
-
-        await eventually(looked_again)
+        assert {(await status(client))["at"]} == looks
+        monkeypatch.setattr(standing, "APART_S", 0.0)
+        assert (await status(client))["at"] not in looks
 
 
 async def test_while_valkey_is_away_it_says_so_beside_what_was_read_before(

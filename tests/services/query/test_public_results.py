@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 
 from libs.contracts.pseudonyms import receipt
 from libs.storage.secrets import server_secret
 from libs.storage.store import open_store
 from services.query.public_results import for_all
+from tests.services.query.test_visibility import HIDDEN, TIMES
 from tests.services.query.world import World, contest
 from tests.support.builders import NOW, a_contest
 
@@ -195,8 +197,10 @@ async def test_an_unchanged_answer_is_304_and_a_vote_a_name_and_a_phase_change_i
         (-60, None, b"public, max-age=1, s-maxage=2"),
         (-60, 3600, b"public, max-age=1, s-maxage=2"),
         (-60, -1, b"public, max-age=1, s-maxage=2"),
-        (1.9, 3600, b"public, max-age=1, s-maxage=1"),
-        (-60, 1.5, b"public, max-age=1, s-maxage=1"),
+        (3.0, 3600, b"public, max-age=1, s-maxage=2"),
+        (2.9, 3600, b"public, max-age=0, s-maxage=1"),
+        (-60, 2.0, b"public, max-age=0, s-maxage=1"),
+        (-60, 1.9, b"public, max-age=0, s-maxage=0"),
         (-60, 0.9, b"public, max-age=0, s-maxage=0"),
     ],
 )
@@ -209,6 +213,48 @@ async def test_an_answer_without_a_receipt_may_be_cached_by_all(world: World) ->
     await song(world)
     answer = await world.client.get(PATH)
     assert answer.headers["cache-control"] == "public, max-age=1, s-maxage=2"
+
+
+def lasting(answer: httpx.Response) -> dict[str, str]:
+    """The headers, but for what names the request."""
+    return {name: value for name, value in answer.headers.items() if name != "x-request-id"}
+
+
+async def test_what_caches_may_keep_is_the_same_for_all_and_says_nothing_that_is_hidden(world: World) -> None:
+    """In every phase, under every visibility, in the order of votes and cut off."""
+    for visibility, hiding in HIDDEN.items():
+        for phase, times in TIMES.items():
+            name = f"{visibility}-{phase}"
+            rules = {"participant_order": "vote_count", "limit_result_amount": 1}
+            config = contest(vote_visibility=visibility, **rules, **times)
+            await world.production.create("contests", name, config)
+            for participant in "ab":
+                await world.production.enter(name, f"{name}-{participant}")
+            await world.vote(f"{name}-b", 3, contest=name)
+            path = f"/public/contests/{name}/results"
+            kept = await world.client.get(path)
+            [shown] = kept.json()["participants"]
+            hides = phase in hiding
+            assert (shown["participant_key"], shown["count"]) == (
+                (f"{name}-a", None) if hides else (f"{name}-b", 3)
+            )
+            key = await world.production.key()
+            for headers in (
+                {"authorization": f"Bearer {key}"},
+                {"cookie": "tally_session=x"},
+                {"origin": "https://a"},
+            ):
+                same = await world.client.get(path, headers=headers)
+                assert (same.content, lasting(same)) == (kept.content, lasting(kept))
+            head = await world.client.head(path)
+            assert (head.content, lasting(head)) == (b"", lasting(kept))
+            assert kept.headers["cache-control"] == "public, max-age=1, s-maxage=2"
+            assert not {"vary", "set-cookie"} & kept.headers.keys()
+            good = await given_receipt(world, name)
+            for text, opens in ((good, visibility == "hidden_until_vote"), ("bad", False), ("", False)):
+                answer = await world.client.get(path, params={"receipt": text})
+                assert answer.headers["cache-control"] == "private, no-store"
+                assert (answer.json()["count"] is None) is (hides and not opens)
 
 
 async def test_the_end_opens_what_was_hidden_until_then(world: World) -> None:

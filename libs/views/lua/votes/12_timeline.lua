@@ -51,7 +51,7 @@ read('votes_first_minute', function(keys, args)
   return top and top[ROW_OFFSET] >= 0 and minute_of(top[ROW_TIME]) or UNLIMITED
 end)
 
-local PAGE_MEMBERS = 500
+local PAGE_MEMBERS, PAGE_BYTES = 200, 16384
 
 -- ARGV: contest, generation, first minute, minute behind the last, minutes in an interval, minute from which on the first
 -- subject is asked for, subjects: 'r' and a participant ('' contest), 's' and an external source. {log, offset, minute
@@ -60,7 +60,7 @@ local PAGE_MEMBERS = 500
 read('votes_changes', function(keys, args)
   local views, contest = view(keys[1], args[2]), args[1]
   local from, to, per, since = tonumber(args[3]), tonumber(args[4]), tonumber(args[5]), tonumber(args[6])
-  local key, room = views .. ':minutes:' .. contest, PAGE_MEMBERS
+  local key, members, bytes = views .. ':minutes:' .. contest, 0, 0
   local log, offset = position(views)
   local reply = { log, offset, UNLIMITED }
   for i = 7, #args do
@@ -76,18 +76,18 @@ read('votes_changes', function(keys, args)
     reply[#reply + 1] = list
     if subject then
       local low, high = subject .. struct.pack('>I4', since), subject .. struct.pack('>I4', to)
-      local kept = call('ZRANGEBYLEX', key, '[' .. low, '(' .. high, 'LIMIT', 0, room)
+      local kept = call('ZRANGEBYLEX', key, '[' .. low, '(' .. high, 'LIMIT', 0, PAGE_MEMBERS - members)
       local minute
       for k = 1, #kept do
         local its = struct.unpack('>I4', kept[k], #subject + 1)
         if minute and math.floor(its / per) == math.floor(minute / per) then list[#list], list[#list - 1] = nil, nil end
         minute = its
         list[#list + 1], list[#list + 2] = minute, string.sub(kept[k], #subject + 5)
-      end
-      room = room - #kept
-      if room == 0 then
-        reply[3] = minute + 1
-        break
+        members, bytes = members + 1, bytes + #kept[k]
+        if members == PAGE_MEMBERS or bytes > PAGE_BYTES then
+          reply[3] = minute + 1
+          return pack(reply)
+        end
       end
       if since <= latest and latest < to then list[#list + 1], list[#list + 2] = latest, packed end
     end
