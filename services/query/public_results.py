@@ -48,8 +48,10 @@ class PublicResults:
         snapshot = snapshot.at(moment)
         has_voted = receipt is not None and snapshot.hides(moment) and await self.admits(contest, receipt)
         answer = public_answer(snapshot, snapshot.hides_from_public(moment, has_voted))
-        unchanged = not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
-        caching = b"private, no-store" if receipt is not None else for_all(snapshot.contest, moment)
+        shared_s = shared_for(snapshot.contest, moment)
+        # caches take a 304 that may not be kept for one that leaves them what they were told before
+        unchanged = shared_s > 0 and not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
+        caching = b"private, no-store" if receipt is not None else for_all(shared_s)
         sent = [*(answer.not_modified if unchanged else answer.headers), (b"cache-control", caching), ANY_ORIGIN]
         await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
@@ -97,12 +99,17 @@ def _not_found(contest: str) -> NotFound:
     return NotFound(f"There is no published contest {contest}.")
 
 
-def for_all(contest: Contest, now: int) -> bytes:
-    """`Cache-Control`: caches answer for everybody, but never past the contest's next change of phase.
+def shared_for(contest: Contest, now: int) -> int:
+    """How long (s) shared caches may answer for everybody: never past the contest's next change of phase.
 
-    Caches that know whole seconds alone keep an answer for up to one more, so one is left out. What a browser gets
-    of a shared cache may be up to a second older than its `Age` says, so it keeps it for a second less than that.
+    Those that know whole seconds alone keep an answer for up to one more, so one is left out.
     """
     ahead = [at - now for at in (contest.start, contest.end) if at is not None and at > now]
-    shared_s = max(0, min([SHARED_S, *(us // MILLION - 1 for us in ahead)]))
+    return max(0, min([SHARED_S, *(us // MILLION - 1 for us in ahead)]))
+
+
+def for_all(shared_s: int) -> bytes:
+    """`Cache-Control`. What a browser gets of a shared cache may be up to a second older than its `Age` says, so
+    it keeps it for a second less.
+    """
     return b"public, max-age=%d, s-maxage=%d" % (max(0, shared_s - 1), shared_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import httpx
@@ -10,7 +11,8 @@ import pytest
 from libs.contracts.pseudonyms import receipt
 from libs.storage.secrets import server_secret
 from libs.storage.store import open_store
-from services.query.public_results import for_all
+from libs.tally.errors import timestamp
+from services.query.public_results import for_all, shared_for
 from tests.services.query.test_visibility import HIDDEN, TIMES
 from tests.services.query.world import World, contest
 from tests.support.builders import NOW, a_contest
@@ -206,7 +208,17 @@ async def test_an_unchanged_answer_is_304_and_a_vote_a_name_and_a_phase_change_i
 )
 def test_caches_never_answer_past_a_change_of_phase(start_s: float, end_s: float | None, expected: bytes) -> None:
     start, end = (None if at is None else NOW + int(at * 1_000_000) for at in (start_s, end_s))
-    assert for_all(a_contest(start=start, end=end), NOW) == expected
+    assert for_all(shared_for(a_contest(start=start, end=end), NOW)) == expected
+
+
+async def test_right_before_a_change_of_phase_even_what_did_not_change_is_sent_whole(world: World) -> None:
+    """nginx, told by a 304 to keep nothing, keeps what it has for as long as it was told at first."""
+    end = timestamp(time.time_ns() // 1_000 + 1_500_000)
+    await song(world, end=end)
+    first = await world.client.get(PATH)
+    assert first.headers["cache-control"] == "public, max-age=0, s-maxage=0"
+    again = await world.client.get(PATH, headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (200, first.content)
 
 
 async def test_an_answer_without_a_receipt_may_be_cached_by_all(world: World) -> None:
