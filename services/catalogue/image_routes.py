@@ -99,6 +99,7 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
 
     @router.delete(
         "/images/{image_key}",
+        operation_id="delete_image",
         status_code=204,
         response_class=Response,
         responses=answers(

@@ -74,6 +74,20 @@ def record_answer(row: Resource, description: str) -> Schema:
         "description": description,
         "headers": ETAG,
         "content": {"application/json": {"schema": read(row)}},
+        "links": links(row),
+    }
+
+
+def links(row: Resource) -> Schema:
+    """What can be done next with the record that was answered."""
+    served = [name for name in ("get", "patch", "delete") if name in row.operations or name == "delete"]
+    return {
+        f"{name}_{row.singular}": {
+            COMPONENT: f"links/{name}_{row.singular}",
+            "operationId": f"{name}_{row.singular}",
+            "parameters": {f"{row.singular}_key": "$response.body#/key"},
+        }
+        for name in served
     }
 
 

@@ -126,3 +126,18 @@ async def test_a_schema_or_answer_that_many_share_is_written_once(api: Api) -> N
             bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
             for content in (content for each in bodies for content in each.get("content", {}).values()):
                 assert "properties" not in content["schema"], f"{method.upper()} {path}"
+
+
+async def test_every_link_leads_to_an_operation_with_the_parameters_that_it_gives(api: Api) -> None:
+    document: dict[str, Any] = (await api.client.get("/openapi.json")).json()
+    operations = {
+        operation["operationId"]: operation
+        for methods in document["paths"].values()
+        for operation in methods.values()
+    }
+    for link in document["components"]["links"].values():
+        parameters = operations[link["operationId"]]["parameters"]
+        assert link["parameters"].keys() == {each["name"] for each in parameters if each.get("in") == "path"}
+    for name in ("shop", "timeslot", "contest", "participant", "file"):
+        linked = operations[f"create_{name}"]["responses"]["201"]["links"]
+        assert linked.keys() == {f"get_{name}", f"patch_{name}", f"delete_{name}"}
