@@ -25,6 +25,8 @@ PATIENCE_S: Final = 1.5
 REST: Final = 20
 """The next look comes after as many times what the last one took: it costs the servers 5 % at most."""
 SOONEST_S: Final = 0.5
+"""Also after a look that failed: once the servers are back, that is to be seen."""
+LATEST_S: Final = 30.0
 
 OF_TOPICS: Final = (
     table.LOG_END,
@@ -103,10 +105,12 @@ class _Look:
             logger.log(level, "%s cannot be looked at: %r", self._topic, error)
             up.set(0)
             self._forget()
+            rest = SOONEST_S
         else:
             up.set(1)
             table.STANDING_TIMESTAMP_SECONDS.labels(self._topic).set(at)
-        self._next = clock() + max(SOONEST_S, REST * (clock() - began))
+            rest = min(max(SOONEST_S, REST * (clock() - began)), LATEST_S)
+        self._next = clock() + rest
 
     async def _show(self, rows: Sequence[Row]) -> None:
         for row in rows:

@@ -44,6 +44,8 @@ HEADERS: Final[list[Header]] = [
 ]
 PUBLIC_HEADERS: Final = [*HEADERS, ANY_ORIGIN]
 
+OPEN_TO_KEYS, OPEN_TO_ALL = STREAMS_OPEN.labels("counts"), STREAMS_OPEN.labels("results")
+
 Name = tuple[str, str, View]
 """Of a channel: account, contest, and what is seen of it."""
 
@@ -97,7 +99,7 @@ class Streams:
         listener = Listener(send, told.heard, _credentials(scope["headers"]) if is_keyed else ())
         channel = self._join(listener, (snapshot.account, snapshot.contest.key, view))
         try:
-            with STREAMS_OPEN.labels("counts" if is_keyed else "results").track_inprogress():
+            with (OPEN_TO_KEYS if is_keyed else OPEN_TO_ALL).track_inprogress():
                 while (await receive())["type"] != "http.disconnect":
                     pass
         finally:

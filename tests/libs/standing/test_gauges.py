@@ -16,10 +16,12 @@ from libs.standing.gauges import open_gauges
 from libs.standing.lookout import Lookout
 from libs.standing.status import Row
 from libs.storage.store import open_store
+from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
 from libs.views.functions import open_valkey
 from services.operations.connect import Stack
 from tests.support.builders import a_cast, a_removal, a_void
+from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 
 EVERYTHING: list[Event | bytes] = [
@@ -173,3 +175,29 @@ async def test_scrapes_that_come_at_once_or_soon_share_a_look(
         await asyncio.gather(refresh(), refresh(), refresh())
         await refresh()
     assert sorted(looked) == sorted(Fold)
+
+
+async def test_after_a_look_that_failed_the_next_one_comes_soon_however_long_it_took(
+    log: FoldedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gauges, "REST", 1_000)
+    rows = Lookout.rows
+
+    async def away(*_: object) -> list[Row]:
+        await asyncio.sleep(0.05)
+        raise ViewsUnavailable("Valkey is away")
+
+    settings = KafkaSettings(kafka_bootstrap_servers=log.stack.kafka)
+    where = log.stack.namespace, log.stack.partitions
+    up = {"topic": f"{log.stack.namespace}.votes"}
+    async with open_gauges(settings, log.valkey, open_store("memory://"), *where) as refresh:
+        monkeypatch.setattr(Lookout, "rows", away)
+        await refresh()
+        assert REGISTRY.get_sample_value("tally_standing_up", up) == 0
+        monkeypatch.setattr(Lookout, "rows", rows)
+
+        async def is_up() -> bool:
+            await refresh()
+            return REGISTRY.get_sample_value("tally_standing_up", up) == 1
+
+        await eventually(is_up, deadline_s=20)
