@@ -156,9 +156,10 @@ export class Chart {
     const rows = this.#lines.map((line) => {
       const item = document.createElement("li");
       item.style.setProperty("--colour", `var(${line.colour})`);
-      const value = document.createElement("b");
+      const [name, value] = [document.createElement("span"), document.createElement("b")];
+      name.textContent = line.name;
       value.textContent = number(line.values[index] ?? 0);
-      item.append(line.name, " ", value);
+      item.append(name, " ", value);
       return item;
     });
     if (at !== null) {

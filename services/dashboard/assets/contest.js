@@ -114,16 +114,11 @@ function showTime() {
   if (standing?.phase === "running" && !standing.end) text.push("no end set");
   if (standing?.phase === "finished") text.push(`ended ${words.date(Date.parse(standing.end))}`);
   element("countdown").textContent = text.join("");
-  if (link !== "live" && state.seen) element("age").textContent = `As of ${words.time(state.seen)}, ${ago(state.seen)}`;
-  else if (counts) element("age").textContent = `Last change ${ago(Date.parse(counts.updated))}`;
+  if (link !== "live" && state.seen) element("age").textContent = `As of ${words.time(state.seen)}, ${words.ago(now() - state.seen)}`;
+  else if (counts) element("age").textContent = `Last change ${words.ago(now() - Date.parse(counts.updated))}`;
   else element("age").textContent = "";
   const votes = counts === null ? null : rate();
   write("rate", votes === null ? "–" : words.decimal(votes));
-}
-
-function ago(ms) {
-  const passed = Math.max(0, now() - ms);
-  return passed < 1_500 ? "just now" : `${words.span(passed)} ago`;
 }
 
 function showLink() {
@@ -251,12 +246,13 @@ function showSources() {
   const body = element("sources");
   if (!counts) return body.replaceChildren();
   const of = element("sources-of");
-  const known = places().map(({ key }) => key);
-  if (of.length !== known.length + 1) {
+  const names = Object.keys(counts.participants).map((key) => [people.of(key).name, key]).sort();
+  const shown = JSON.stringify(names);
+  if (of.dataset.shown !== shown) {
     const chosen = of.value;
-    const options = known.map((key) => new Option(people.of(key).name, key));
-    of.replaceChildren(of.firstElementChild, ...options.toSorted((a, b) => a.text.localeCompare(b.text)));
-    of.value = known.includes(chosen) ? chosen : "";
+    of.dataset.shown = shown;
+    of.replaceChildren(of.firstElementChild, ...names.map(([name, key]) => new Option(name, key)));
+    of.value = chosen in counts.participants ? chosen : "";
   }
   const one = of.value ? (counts.participants[of.value]?.vote_sources ?? []) : null;
   const rows = (counts.total_vote_sources ?? []).map((source) => {

@@ -24,6 +24,15 @@ export function span(ms) {
   return `${minutes}:${two(seconds % 60)}`;
 }
 
+/** How long ago, roughly. */
+export function ago(ms) {
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 2) return "just now";
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  return `${span(ms)} ago`;
+}
+
 /** Two letters for who has no picture. */
 export function initials(name) {
   const words = name.split(/[\s-]+/u).filter((word) => /^[\p{L}\p{N}]/u.test(word));

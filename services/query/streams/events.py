@@ -21,6 +21,7 @@ class Standing(NamedTuple):
     start: int | None
     end: int | None
     final: bool
+    sealed: bool
     hidden: bool
 
 

@@ -17,11 +17,11 @@ LAST_EVENT_ID: Final = parameter(
 )
 EVENTS: Final = """
 Server-sent events. First `phase`, and again whenever any of it changes: `{"phase", "start", "end", "final",
-"hidden", "server_time"}`, where `hidden` says that the counts are not shown to this caller now. Then `%s`: its
-data is what the plain read answers, its `id` the version (the ETag without quotes); again whenever it changes,
-ten times a second at most, the latest wins. `stale` says since when nobody can tell whether that still holds;
-once somebody can, all is said anew. `gone` ends the stream of a contest that was deleted. A stream that just
-ends may be opened again.
+"sealed", "hidden", "server_time"}`, where `hidden` says that the counts are not shown to this caller now. Then
+`%s`: its data is what the plain read answers, its `id` the version (the ETag without quotes); again whenever it
+changes, ten times a second at most, the latest wins. `stale` says since when nobody can tell whether that still
+holds; once somebody can, all is said anew. `gone` ends the stream of a contest that was deleted. A stream that
+just ends may be opened again.
 """
 
 
@@ -71,7 +71,7 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
 def _stream(name: str) -> Schema:
     example = (
         'retry: 2000\n\nevent: phase\ndata: {"phase":"running","start":"2026-09-01T18:00:00.000000Z","end":null,'
-        '"final":false,"hidden":false,"server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
+        '"final":false,"sealed":false,"hidden":false,"server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
         f'event: {name}\ndata: {{"contest_key":"...","count":42}}\nid: 5d41402abc4b2a76\n\n'
     )
     content = {"text/event-stream": {"schema": {"type": "string"}, "example": example}}

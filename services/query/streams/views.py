@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from libs.catalogue.closing import is_sealed
 from libs.tally.contest import Phase
 from services.query.answers import Answer
 from services.query.public_results import public_answer
@@ -44,7 +45,8 @@ class PublicView:
 
 def _told(snapshot: Snapshot, now: int, hidden: bool, name: str, answer: Answer | None) -> Told:
     contest = snapshot.contest
-    standing = Standing(snapshot.phase, contest.start, contest.end, snapshot.results.final, hidden)
+    final, sealed = snapshot.results.final, is_sealed(snapshot.stored.document)
+    standing = Standing(snapshot.phase, contest.start, contest.end, final, sealed, hidden)
     status = events.phase(standing, now)
     if answer is None:
         return Told(Heard(standing, None), status)

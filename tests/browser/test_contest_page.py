@@ -1,0 +1,276 @@
+"""The page of a contest, in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from libs.catalogue.keys import revoke_key
+from services.operations.stack.supervisor import Supervisor
+from tests.support.browsing import Issue, Visit
+from tests.support.catalogue import Catalogue
+from tests.support.voting import Api, Contest, hours_from_now
+
+SOON_MS = 20_000
+"""For what needs servers to come back."""
+
+
+def page_of(contest: Contest) -> str:
+    return f"/dashboard{contest.path}"
+
+
+async def is_live(page: Page, within_ms: float = SOON_MS) -> None:
+    await expect(page.locator("#live")).to_have_text("Live", timeout=within_ms)
+
+
+def row(page: Page, name: str) -> Any:
+    return page.locator("#ranking li").filter(has_text=name)
+
+
+async def names(page: Page) -> list[str]:
+    return await page.locator("#ranking .name").all_inner_texts()
+
+
+async def test_a_vote_shows_within_a_second_of_its_answer(api: Api, visit: Visit) -> None:
+    contest = await api.contest()
+    page = await visit(page_of(contest))
+    await is_live(page)
+    await expect(row(page, "Participant 1").locator(".count")).to_have_text("0")
+    for votes in (1, 2, 3):
+        assert (await contest.vote(1, f"v{votes}")).status_code == 201
+        answered = time.monotonic()
+        await expect(row(page, "Participant 1").locator(".count")).to_have_text(str(votes), timeout=1_000)
+        assert time.monotonic() - answered < 1
+    await expect(page.locator("#count")).to_have_text("3")
+    await expect(page.locator("#lead")).to_have_text("3")
+    await expect(page.locator("#unique")).to_have_text("3")
+    await expect(page.locator("#legend")).to_contain_text("Participant 1 3")
+    assert await names(page) == ["Participant 1", "Participant 0"]
+
+
+async def test_it_says_at_once_that_the_connection_is_lost_and_goes_on_by_itself(
+    api: Api, visit: Visit, stack: Supervisor
+) -> None:
+    contest = await api.contest()
+    await contest.vote(0, "before")
+    page = await visit(page_of(contest))
+    count = row(page, "Participant 0").locator(".count")
+    await expect(count).to_have_text("1")
+    for server in ("gateway", "valkey"):
+        await stack.kill(server, restart=False)
+        await expect(page.locator("#trouble")).to_be_visible(timeout=5_000)
+        await expect(page.locator("body")).to_have_class("lost")
+        await expect(page.locator("#age")).to_contain_text("As of")
+        await expect(count).not_to_have_text("–")
+        await stack.restart(server)
+        await is_live(page)
+        await expect(page.locator("#trouble")).to_be_hidden()
+        before = int(await count.inner_text())
+        await insist(contest, f"after {server}")
+        await expect(count).to_have_text(str(before + 1), timeout=SOON_MS)
+
+
+async def insist(contest: Contest, voter: str) -> None:
+    """The same vote until it is taken: servers come back one by one."""
+    for _ in range(100):
+        if (await contest.vote(0, voter, vote_id=voter.replace(" ", "-"))).status_code in (200, 201):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("no vote is taken")
+
+
+async def test_hidden_counts_show_nothing_until_they_may_be_seen(api: Api, visit: Visit, issue: Issue) -> None:
+    contest = await api.contest(3, vote_visibility="hidden")
+    assert (await contest.vote(2, source="c-paid", count=4_321)).status_code == 201
+    key = await issue("results:read", "content:read")
+    page = await visit(page_of(contest), key.api_key)
+    await expect(page.locator("#trouble")).to_contain_text("results:read_hidden")
+    await expect(page.locator("#ranking li")).to_have_count(3)
+    assert await names(page) == [f"Participant {number}" for number in range(3)]
+    tells = re.compile(r"4,?321|100\.0")
+    assert not tells.search(await page.content())
+    for part in ("#figures", "#chart", "#legend", "#sources", ".track", ".rank", "#said"):
+        for each in await page.locator(part).all():
+            assert not await each.is_visible() or not await each.inner_text(), part
+    bars = await page.locator("#ranking li").evaluate_all("items => items.map(i => i.style.cssText)")
+    assert len(set(bars)) == 1
+
+    everything = await visit(page_of(contest))
+    await expect(row(everything, "Participant 2").locator(".count")).to_have_text("4,321")
+    await contest.change(vote_visibility="shown")
+    await expect(row(page, "Participant 2").locator(".count")).to_have_text("4,321")
+    await contest.change(vote_visibility="hidden")
+    await expect(page.locator("#figures")).to_be_hidden()
+    assert (await names(page))[0] == "Participant 0"
+    assert not tells.search(await page.locator("main").inner_text())
+
+
+async def test_when_the_session_ends_it_asks_to_log_in_and_goes_on(
+    api: Api, visit: Visit, issue: Issue, catalogue: Catalogue
+) -> None:
+    contest = await api.contest()
+    old, new = await issue("results:read", "content:read"), await issue("results:read", "content:read")
+    page = await visit(page_of(contest), old.api_key)
+    await is_live(page)
+    await revoke_key(catalogue.writer, catalogue.views, old.key_id)
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_be_visible(timeout=SOON_MS)
+    await dialog.get_by_label("API key").fill(old.api_key)
+    await dialog.get_by_role("button", name="Log in").click()
+    await expect(page.locator("#log-in-error")).to_contain_text("not known")
+    await dialog.get_by_label("API key").fill(new.api_key)
+    await page.keyboard.press("Enter")
+    await expect(dialog).to_be_hidden()
+    await is_live(page)
+    await contest.vote(0)
+    await expect(page.locator("#count")).to_have_text("1")
+
+
+async def test_it_says_when_voting_ends_and_when_the_result_is_final(api: Api, visit: Visit) -> None:
+    contest = await api.contest()
+    page = await visit(page_of(contest))
+    await expect(page.locator("#phase")).to_have_text("Running")
+    await expect(page.locator("#finality")).to_have_text("Provisional")
+    await expect(page.locator("#countdown")).to_contain_text("ends in")
+    await contest.change(end=soon(2))
+    await expect(page.locator("#phase")).to_have_text("Finished")
+    await expect(page.locator("#finality")).to_have_text("Final", timeout=SOON_MS)
+
+
+async def test_the_countdown_goes_by_the_service_s_clock(api: Api, visit: Visit) -> None:
+    contest = await api.contest()
+    page = await visit("/dashboard")
+    await page.clock.install(time=0)
+    await page.goto(page_of(contest))
+    await page.clock.run_for(3_000)
+    await expect(page.locator("#countdown")).to_contain_text("ends in 59:")
+
+
+async def test_a_deleted_contest_says_so(api: Api, visit: Visit) -> None:
+    contest = await api.contest()
+    page = await visit(page_of(contest))
+    await is_live(page)
+    assert (await api.client.delete(contest.path)).status_code == 204
+    await expect(page.locator("#live")).to_have_text("Deleted")
+    await page.reload()
+    await expect(page.locator("#trouble")).to_contain_text("There is no contest")
+
+
+async def test_titles_are_text(api: Api, visit: Visit) -> None:
+    contest = await api.contest(0)
+    title = "<img src=x onerror=alert(1)><b>Ada</b> & co"
+    await api.participant(contest, title=title)
+    await contest.client.patch(contest.path, json={"title": title})
+    page = await visit(page_of(contest))
+    await expect(page.locator("#ranking .name")).to_have_text(title)
+    await expect(page.locator("h1")).to_have_text(title)
+    assert await page.locator(".name *, h1 *, #legend span *, main [onerror]").count() == 0
+
+
+async def test_of_many_participants_the_first_are_shown_and_all_can_be_found(api: Api, visit: Visit) -> None:
+    contest = await api.contest(0)
+    for start in range(0, 120, 30):
+        await asyncio.gather(
+            *(api.participant(contest, title=f"Singer {number:03}") for number in range(start, start + 30))
+        )
+    page = await visit(page_of(contest))
+    await expect(page.locator("#ranking li")).to_have_count(10)
+    await expect(page.locator("#ranking-note")).to_have_text("and 110 more")
+    await page.get_by_label("Find a participant").fill("singer 077")
+    await expect(page.locator("#ranking .name")).to_have_text(["Singer 077"])
+    await page.get_by_label("Find a participant").fill("")
+    await page.get_by_label("How many are shown").select_option("All")
+    await expect(page.locator("#ranking li")).to_have_count(120)
+
+
+async def test_sources_are_told_apart_for_all_and_for_one(api: Api, visit: Visit) -> None:
+    contest = await api.contest()
+    await contest.vote(0, "a")
+    await contest.vote(1, "b", source="c-paid", count=3)
+    mapping = {"A": contest.participants[0]}
+    await api.client.put(
+        f"{contest.path}/vote_sources/tv", json={"title": "TV show", "is_in_total": False, "mapping": mapping}
+    )
+    counts = [{"mapped_id": "A", "count": 50, "anonymous_voter_count": 0, "unique_voter_count": 40}]
+    report = {"report_id": "1", "reported_at": soon(0), "counts": counts}
+    assert (await api.client.post(f"{contest.path}/vote_sources/tv/counts", json=report)).status_code == 202
+    page = await visit(page_of(contest))
+    tv = page.locator("#sources tr").filter(has_text="TV show")
+    await expect(tv).to_contain_text("external")
+    await expect(tv.locator("td")).to_have_text(["no", "50", "–", "40", "0"])
+    await expect(page.locator("#count")).to_have_text("4")
+    paid = page.locator("#sources tr").nth(1)
+    await expect(paid.locator("td").nth(1)).to_have_text("3")
+    await page.get_by_label("Of whom").select_option("Participant 0")
+    await expect(paid.locator("td").nth(1)).to_have_text("0")
+    await expect(tv.locator("td").nth(1)).to_have_text("50")
+
+
+async def test_everything_can_be_done_with_the_keyboard(api: Api, visit: Visit) -> None:
+    contest = await api.contest(7)
+    await contest.vote(3)
+    page = await visit(page_of(contest))
+    first = page.locator("#ranking button").first
+    await expect(first).to_contain_text("Participant 3")
+    await page.keyboard.press("Tab")
+    await expect(page.locator(".skip")).to_be_focused()
+    await page.get_by_label("Find a participant").focus()
+    await page.keyboard.type("f")
+    assert await page.locator("html").get_attribute("data-view") is None
+    await page.keyboard.press("Backspace")
+    await first.focus()
+    await page.keyboard.press("ArrowDown")
+    second = page.locator("#ranking button").nth(1)
+    await expect(second).to_be_focused()
+    await expect(second).to_have_attribute("aria-pressed", "true")
+    await page.keyboard.press("Space")
+    await expect(second).to_have_attribute("aria-pressed", "false")
+    await expect(page.locator("#legend li")).to_have_count(4)
+    await page.get_by_role("button", name="Leaders").press("Enter")
+    await expect(page.locator("#legend li")).to_have_count(5)
+    await second.focus()
+    focused = await second.inner_text()
+    await contest.vote(focused_number(focused), "other", count=1)
+    await contest.vote(focused_number(focused), "third", count=1)
+    await expect(page.locator("#ranking .name").first).to_have_text(f"Participant {focused_number(focused)}")
+    await expect(page.locator("#ranking button").first).to_be_focused()
+    await page.keyboard.press("f")
+    await expect(page.locator("html")).to_have_attribute("data-view", "wall")
+    assert "view=wall" in page.url
+    await page.keyboard.press("f")
+    assert await page.locator("html").get_attribute("data-view") is None
+
+
+async def test_the_chart_zooms_and_is_a_table_too(api: Api, visit: Visit) -> None:
+    contest = await api.contest()
+    await contest.vote(0)
+    page = await visit(page_of(contest))
+    await expect(page.locator("#chart canvas")).to_be_visible()
+    await page.get_by_text("As a table", exact=True).click()
+    await expect(page.locator("#chart-table thead th").nth(1)).to_have_text("Participant 0")
+    await expect(page.locator("#chart-table tbody tr").first.locator("td").first).to_have_text("1")
+    box = await page.locator("#chart .u-over").bounding_box()
+    assert box
+    await page.mouse.move(box["x"] + 50, box["y"] + 50)
+    await page.mouse.down()
+    await page.mouse.move(box["x"] + 150, box["y"] + 50)
+    await page.mouse.up()
+    await page.get_by_role("button", name="All", exact=True).click()
+    for name in ("Zoom in", "Zoom out", "Earlier", "Later"):
+        await page.get_by_role("button", name=name).click()
+    await page.get_by_role("button", name="Per step").click()
+    await expect(page.locator("#legend")).to_contain_text("Participant 0 1")
+    await page.locator("#chart .u-over").hover()
+    await expect(page.locator("#legend .when")).to_be_visible()
+
+
+def focused_number(text: str) -> int:
+    return int(text.split("Participant ")[1].split(maxsplit=1)[0])
+
+
+def soon(seconds: float) -> str:
+    return hours_from_now(seconds / 3600)

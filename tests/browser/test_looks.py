@@ -1,0 +1,63 @@
+"""Every page at every size, in light and dark: axe finds no serious fault, nothing hangs out, and all is in sight.
+
+The pictures lie in `TALLY_SCREENSHOTS`, where that names a directory: look at them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page, expect
+
+from tests.support.browsing import Visit
+from tests.support.voting import Api, running
+
+SIZES: Final = {"phone": (390, 844), "laptop": (1366, 768), "wall": (3840, 2160)}
+THEMES: Final = ("light", "dark")
+GRAVE: Final = ("serious", "critical")
+NAMES: Final = ("Aurora Vale", "The Copper Lanterns", "Nine Rivers", "Marlow & Finch", "Ünïcødé " + "long " * 12)
+
+
+async def is_sound(page: Page, name: str) -> None:
+    """In both themes."""
+    for theme in THEMES:
+        await page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        if directory := os.environ.get("TALLY_SCREENSHOTS"):
+            await page.screenshot(path=Path(directory) / f"{name}-{theme}.png", full_page="wall" not in name)
+        found = await Axe().run(page)
+        faults = [fault for fault in found.response["violations"] if fault["impact"] in GRAVE]
+        assert not faults, (theme, found.generate_report())
+
+
+async def test_a_contest_at_every_size(api: Api, visit: Visit) -> None:
+    contest = await api.contest(0, running() | {"title": "Song of the Year"})
+    for number, name in enumerate(NAMES):
+        participant = await api.participant(contest, title=name)
+        for voter in range(1 + 2 * number % 5):
+            assert (await contest.vote(participant, f"{number}.{voter}")).status_code == 201
+    for size, (width, height) in SIZES.items():
+        view = "?view=wall" if size == "wall" else ""
+        page = await visit(f"/dashboard{contest.path}{view}", size=(width, height))
+        await expect(page.locator("#live")).to_have_text("Live")
+        await expect(page.locator("#chart canvas")).to_be_visible()
+        await expect(page.locator("#ranking li")).to_have_count(len(NAMES))
+        await is_sound(page, f"contest-{size}")
+    assert await page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+    await expect(page.locator(".controls").first).to_be_hidden()
+    smallest = await visit(f"/dashboard{contest.path}", size=(320, 600))
+    await expect(smallest.locator("#ranking li")).to_have_count(len(NAMES))
+    assert await smallest.evaluate("document.documentElement.scrollWidth") == 320
+
+
+async def test_log_in_and_the_list(api: Api, visit: Visit) -> None:
+    await api.contest()
+    page = await visit("/dashboard", key="", size=SIZES["phone"])
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await is_sound(page, "log-in")
+    page = await visit("/dashboard", size=SIZES["phone"])
+    await expect(page.locator("#contests li").first).to_contain_text("vote")
+    await is_sound(page, "contests")

@@ -1,0 +1,23 @@
+"""What tests in a browser ask for, and which browser that is."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from playwright.async_api import Page
+
+from libs.catalogue.keys import IssuedKey
+
+CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS: Final = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+LAPTOP: Final = (1366, 768)
+Issue = Callable[..., Awaitable[IssuedKey]]
+Visit = Callable[..., Awaitable[Page]]
