@@ -9,6 +9,7 @@ import typer
 
 from services.operations.config import app as config
 from services.operations.count import count
+from services.operations.dashboard import dashboard
 from services.operations.demo import demo
 from services.operations.doctor import doctor
 from services.operations.erase_secret import erase_secret
@@ -36,7 +37,7 @@ app = typer.Typer(
     help="Tallykeeper: event-sourced vote tallying.",
 )
 
-for command in (up, demo, status, count, log, verify, reopen, seal, unseal, wipe, doctor):
+for command in (up, demo, dashboard, status, count, log, verify, reopen, seal, unseal, wipe, doctor):
     app.command()(command)
 app.command()(export)
 app.command("import")(import_export)

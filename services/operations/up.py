@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from services.operations import prepare
+from services.operations.dashboard import open_dashboard
 from services.operations.stack import foreground
 from services.operations.stack.report import Report
 from services.operations.stack.settings import StackSettings
@@ -29,16 +31,16 @@ def up(
         bool, typer.Option("--any-port", help="Take a free port where the wished one is in use.")
     ] = False,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Open no browser. Nothing opens one today; kept for scripts.")
+        bool, typer.Option("--no-browser", help="Open none; a terminal with a display gets one, logged in.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print stack.json's contents, on one line, when ready.")
     ] = False,
 ) -> None:
     """Start everything on this machine and stay in the foreground; Ctrl-C stops it cleanly."""
-    del no_browser
     report = Report()
+    ready = open_dashboard if not no_browser and sys.stdout.isatty() else None
     supervisor = Supervisor(
         StackSettings(data_dir=data_dir), prepare, port=port, any_port=any_port, fresh=fresh, report=report
     )
-    raise typer.Exit(asyncio.run(foreground.run(supervisor, report, as_json=as_json)))
+    raise typer.Exit(asyncio.run(foreground.run(supervisor, report, as_json=as_json, ready=ready)))

@@ -29,7 +29,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Stay up when the voting is over, until Ctrl-C.")] = False,
     seed: Annotated[int, typer.Option(help="Of the voters' whims: the same again for the same seed.")] = 1,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Open no browser. Nothing opens one today; kept for scripts.")
+        bool, typer.Option("--no-browser", help="Open none; a terminal with a display gets one, logged in.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result on one line; progress on stderr.")
@@ -39,5 +39,4 @@ def demo(
 
     Ctrl-C goes straight to the check, a second one stops at once. Exit code 0: counts equal the fold of the log.
     """
-    del no_browser
-    run(play(Options(data_dir, port, any_port, fresh, seconds, rate, voters, keep, seed, as_json)))
+    run(play(Options(data_dir, port, any_port, fresh, seconds, rate, voters, keep, seed, as_json, not no_browser)))

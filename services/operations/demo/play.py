@@ -13,6 +13,7 @@ from libs.kafka.log import LogReader
 from libs.views.functions import open_valkey
 from services.operations import prepare
 from services.operations.connect import Stack
+from services.operations.dashboard import open_dashboard
 from services.operations.demo.books import Books
 from services.operations.demo.crowd import MOST_IN_FLIGHT, Crowd
 from services.operations.demo.electorate import Electorate
@@ -47,6 +48,7 @@ class Options:
     keep: bool
     seed: int
     as_json: bool
+    browser: bool
 
 
 async def play(options: Options) -> Ending:
@@ -86,8 +88,9 @@ async def _perform(options: Options, console: Console, interrupts: Interrupts, s
     try:
         async with _client(stack.description) as client, LogReader(stack.kafka_settings) as reader:
             sample = await create_sample(client)
-            dashboard = await _dashboard(client, stack.description)
-            introduce(console, stack.description, sample, options.data_dir, dashboard)
+            introduce(console, stack.description, sample, options.data_dir)
+            if options.browser and console.is_terminal:
+                await open_dashboard(stack.description, sample.key)
             books, gauge = Books(), Gauge(client, sample.key, stack, reader, valkey)
             electorate = Electorate(list(sample.titles), options.voters, options.seed)
             crowd = Crowd(client, sample.key, electorate, books, options.rate)
@@ -150,15 +153,6 @@ def _client(stack: dict[str, Any]) -> httpx.AsyncClient:
         limits=httpx.Limits(max_connections=MOST_IN_FLIGHT + 20, max_keepalive_connections=50),
         trust_env=False,
     )
-
-
-async def _dashboard(client: httpx.AsyncClient, stack: dict[str, Any]) -> str | None:
-    """Its address, where there is one."""
-    address: str = stack["dashboard_url"]
-    with suppress(httpx.HTTPError):
-        if not (await client.get(address)).is_error:
-            return address
-    return None
 
 
 def _result(stack: Stack, sample: Sample, books: Books, verdict: Verdict) -> dict[str, Any]:

@@ -16,9 +16,7 @@ from services.operations.verify import show_differences, show_figures
 MOST_SHOWN = 10
 
 
-def introduce(
-    console: Console, stack: dict[str, Any], sample: Sample, data_dir: Path, dashboard: str | None
-) -> None:
+def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir: Path) -> None:
     """The address, the key, and lines to paste into another terminal; no line is wrapped."""
     base, contest = stack["base_url"], f"{stack['base_url']}/contests/{sample.key}"
     where = "" if data_dir == DATA_DIR else f" --data-dir {shlex.quote(str(data_dir))}"
@@ -26,7 +24,8 @@ def introduce(
     bearer = '-H "Authorization: Bearer $TALLY_API_KEY"'
     lines = [
         f"[bold]Tallykeeper[/] runs at [bold]{escape(base)}[/]",
-        *([f"Dashboard: {escape(dashboard)}"] if dashboard else []),
+        f"Dashboard: [bold]{escape(stack['dashboard_url'])}/contests/{sample.key}[/]",
+        f"  [dim]log in with the key below, or by[/] tally dashboard {sample.key}{escape(where)}",
         "",
         "[dim]In another terminal, cast a vote and read the count:[/]",
         f"  export TALLY_API_KEY={escape(stack['api_key'])}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from services.operations.stack.supervisor import Supervisor
 
 SHOWN = (
     ("API", "base_url"),
+    ("dashboard", "dashboard_url"),
     ("legacy API", "legacy_base_url"),
     ("legacy test API", "legacy_test_base_url"),
     ("Kafka", "kafka"),
@@ -24,8 +26,14 @@ SHOWN = (
 )
 
 
-async def run(supervisor: Supervisor, report: Report, *, as_json: bool = False) -> int:
-    """Runs a stack until SIGINT or SIGTERM, also while it starts; returns the exit code.
+async def run(
+    supervisor: Supervisor,
+    report: Report,
+    *,
+    as_json: bool = False,
+    ready: Callable[[dict[str, Any]], Awaitable[object]] | None = None,
+) -> int:
+    """Runs a stack until SIGINT or SIGTERM, also while it starts; returns the exit code. `ready` is told of it.
 
     What it says goes to standard error, but the addresses go to standard output.
     """
@@ -43,6 +51,8 @@ async def run(supervisor: Supervisor, report: Report, *, as_json: bool = False) 
             await asyncio.wait((starting,))
             return 0
         show(starting.result(), supervisor.data_dir, as_json=as_json)
+        if ready is not None:
+            await ready(starting.result())
         await asked_to_stop.wait()
         report.line("Stopping ...")
         await supervisor.stop()
