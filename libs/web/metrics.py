@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from fastapi import APIRouter
 from prometheus_client import Histogram
 from prometheus_client.exposition import choose_encoder
 from starlette.requests import Request
@@ -30,6 +31,21 @@ def metrics_route(looks: Iterable[Look] = ()) -> Route:
         return Response(body, headers={"Cache-Control": "no-store"}, media_type=media_type)
 
     return Route("/metrics", metrics)
+
+
+def metrics_router(looks: Iterable[Look] = ()) -> APIRouter:
+    """`metrics_route`, described."""
+    router, text = APIRouter(tags=["operations"]), {"schema": {"type": "string"}}
+    told = {"text/plain": text, "application/openmetrics-text": text}
+    router.add_api_route(
+        "/metrics",
+        metrics_route(looks).endpoint,
+        name="read_metrics",
+        description="What was measured since the process began, in Prometheus's text format or as OpenMetrics.",
+        response_class=Response,
+        responses={200: {"description": "All metrics.", "content": told}},
+    )
+    return router
 
 
 class RequestTimes:

@@ -22,7 +22,7 @@ from libs.web.document import DocumentedApp
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_router
 from libs.web.hot import HotRoute, StreamRoute
-from libs.web.metrics import Look, metrics_route
+from libs.web.metrics import Look, metrics_router
 from libs.web.pages import page_routes
 from libs.web.settings import HttpSettings
 from libs.web.tracing import Traced
@@ -72,7 +72,7 @@ def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAP
             app.include_router(router)
         app.router.routes.extend(surface.routes)
     app.include_router(health_router(checks, remarks))
-    app.router.routes.append(metrics_route(look for surface in surfaces for look in surface.looks))
+    app.include_router(metrics_router(look for surface in surfaces for look in surface.looks))
     app.router.routes.extend(page_routes(title))
     return app
 

@@ -38,9 +38,10 @@ PUBLIC = {
     "/livez",
     "/readyz",
     "/asyncapi",
+    "/metrics",
 }
 """What is there for everybody, without a key, but for private images; and log-in, to which the key is sent."""
-ALWAYS_THERE = {"/livez", "/asyncapi"}
+ALWAYS_THERE = {"/livez", "/asyncapi", "/metrics"}
 """What needs nothing but the process itself."""
 
 

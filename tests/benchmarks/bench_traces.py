@@ -1,0 +1,85 @@
+"""What traces cost the single-vote POST: off, at the ratio that is the default, and of every request.
+
+`python -m tests.benchmarks.bench_traces [rounds]`: three gateways over the same servers, loaded in turn.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import httpx
+
+from services.operations.stack.ports import free_ports
+from services.operations.stack.supervisor import Supervisor
+from tests.benchmarks.bench_votes import SCRIPT, SECONDS
+from tests.benchmarks.stack import median, whole_service, wrk
+from tests.support.collector import open_collector
+from tests.support.eventually import eventually
+from tests.support.voting import running
+
+RATIOS = {"off": None, "1 in 100": 0.01, "all": 1.0}
+CONNECTIONS = 64
+
+
+@asynccontextmanager
+async def gateway(stack: Supervisor, collector: str, ratio: float | None) -> AsyncIterator[str]:
+    described, [port] = stack.stack, free_ports(1)
+    environment = {
+        **os.environ,
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS": described["kafka"],
+        "TALLY_VALKEY_URL": described["valkey"],
+        "TALLY_NAMESPACE": described["namespace"],
+        "TALLY_PARTITIONS": str(described["partitions"]),
+        "TALLY_STORAGE_URL": described["storage_url"],
+        "TALLY_PORT": str(port),
+        "TALLY_LOG_LEVEL": "error",  # with every request traced, spans are dropped
+    }
+    if ratio is not None:
+        environment |= {"TALLY_TRACES_URL": collector, "TALLY_TRACES_RATIO": str(ratio)}
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "services.gateway", env=environment)
+    url = f"http://127.0.0.1:{port}"
+
+    async def ready() -> bool:
+        async with httpx.AsyncClient() as client:
+            try:
+                return (await client.get(f"{url}/readyz")).status_code == 200
+            except httpx.TransportError:
+                return False
+
+    try:
+        await eventually(ready, deadline_s=60)
+        yield url
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def main(rounds: int) -> None:
+    with open_collector() as collector:
+        async with whole_service() as (stack, api), AsyncExitStack() as gateways:
+            contest = await api.contest(participants=100, body=running(free={"max_participant": 3}))
+            script = SCRIPT.format(
+                participants=", ".join(f'"{key}"' for key in contest.participants),
+                contest=contest.key,
+                authorization=api.client.headers["authorization"],
+            )
+            urls = {
+                name: await gateways.enter_async_context(gateway(stack, collector.url, ratio))
+                for name, ratio in RATIOS.items()
+            }
+            for url in urls.values():
+                await wrk(url, script, CONNECTIONS, 2)
+            rates: dict[str, list[float]] = {name: [] for name in urls}
+            for _ in range(rounds):
+                for name, url in urls.items():
+                    rates[name].append((await wrk(url, script, CONNECTIONS, SECONDS)).per_s)
+            print(f"{CONNECTIONS} clients, medians of {rounds} rounds of {SECONDS} s")
+            for name, each in rates.items():
+                ratio = median([traced / off for traced, off in zip(each, rates["off"], strict=True)])
+                print(f"  traced: {name:9} {median(each):8.0f}/s   {ratio:.2f} of off")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 3))
