@@ -60,18 +60,16 @@ class Tracing:
     def step(
         self, name: str, kind: SpanKind = SpanKind.INTERNAL, attributes: Attributes | None = None
     ) -> Iterator[None]:
-        """A part of what is traced now, if anything is."""
-        if not trace.get_current_span().is_recording():
-            yield
-            return
+        """A part of what is traced now."""
         with self._current(self._tracer.start_span(name, kind=kind, attributes=attributes)):
             yield
 
     def headers(self) -> Headers:
         """What a record carries that is appended now."""
+        if not _traced():
+            return NO_HEADERS
         carrier: dict[str, str] = {}
-        if trace.get_current_span().is_recording():
-            _PROPAGATOR.inject(carrier)
+        _PROPAGATOR.inject(carrier)
         return [(name, value.encode()) for name, value in carrier.items()]
 
     @contextmanager
@@ -126,13 +124,13 @@ class Tracing:
 
 
 def step(tracing: Tracing | None, name: str) -> AbstractContextManager[None]:
-    """As `Tracing.step`."""
-    return _NOTHING if tracing is None else tracing.step(name)
+    """A part of what is traced now, if anything is."""
+    return _NOTHING if tracing is None or not _traced() else tracing.step(name)
 
 
 def appending(tracing: Tracing | None, topic: str, records: int) -> AbstractContextManager[None]:
     """A `step` that appends to the log; the records' headers name it."""
-    if tracing is None:
+    if tracing is None or not _traced():
         return _NOTHING
     attributes = _place(topic, "append", "send") | {"messaging.batch.message_count": records}
     return tracing.step(f"append {topic}", SpanKind.PRODUCER, attributes)
@@ -167,6 +165,10 @@ def open_tracing(settings: TelemetrySettings, service: str) -> Iterator[Tracing 
         stopping = Thread(target=provider.shutdown, daemon=True)
         stopping.start()
         stopping.join(STOP_S)
+
+
+def _traced() -> bool:
+    return trace.get_current_span().is_recording()
 
 
 def _context(traceparent: bytes) -> Context | None:

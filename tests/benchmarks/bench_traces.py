@@ -1,6 +1,7 @@
 """What traces cost the single-vote POST: off, at the ratio that is the default, and of every request.
 
-`python -m tests.benchmarks.bench_traces [rounds]`: three gateways over the same servers, loaded in turn.
+`python -m tests.benchmarks.bench_traces [rounds]`: three gateways over the same servers, loaded in turn. The
+processor's time that a gateway takes for a request says more than its rate, which others on the machine disturb.
 """
 
 import asyncio
@@ -8,8 +9,10 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 import httpx
+import psutil
 
 from services.operations.stack.ports import free_ports
 from services.operations.stack.supervisor import Supervisor
@@ -23,8 +26,22 @@ RATIOS = {"off": None, "1 in 100": 0.01, "all": 1.0}
 CONNECTIONS = 64
 
 
+@dataclass(frozen=True)
+class Gateway:
+    url: str
+    process: psutil.Process
+
+    async def load(self, script: str) -> tuple[float, float]:
+        """Requests a second, and the processor's microseconds for each."""
+        before = self.process.cpu_times()
+        per_s = (await wrk(self.url, script, CONNECTIONS, SECONDS)).per_s
+        after = self.process.cpu_times()
+        busy_s = after.user + after.system - before.user - before.system
+        return per_s, busy_s * 1_000_000 / (per_s * SECONDS)
+
+
 @asynccontextmanager
-async def gateway(stack: Supervisor, collector: str, ratio: float | None) -> AsyncIterator[str]:
+async def gateway(stack: Supervisor, collector: str, ratio: float | None) -> AsyncIterator[Gateway]:
     described, [port] = stack.stack, free_ports(1)
     environment = {
         **os.environ,
@@ -50,7 +67,7 @@ async def gateway(stack: Supervisor, collector: str, ratio: float | None) -> Asy
 
     try:
         await eventually(ready, deadline_s=60)
-        yield url
+        yield Gateway(url, psutil.Process(process.pid))
     finally:
         process.terminate()
         await process.wait()
@@ -65,20 +82,21 @@ async def main(rounds: int) -> None:
                 contest=contest.key,
                 authorization=api.client.headers["authorization"],
             )
-            urls = {
+            served = {
                 name: await gateways.enter_async_context(gateway(stack, collector.url, ratio))
                 for name, ratio in RATIOS.items()
             }
-            for url in urls.values():
-                await wrk(url, script, CONNECTIONS, 2)
-            rates: dict[str, list[float]] = {name: [] for name in urls}
+            for each in served.values():
+                await wrk(each.url, script, CONNECTIONS, 2)
+            runs: dict[str, list[tuple[float, float]]] = {name: [] for name in served}
             for _ in range(rounds):
-                for name, url in urls.items():
-                    rates[name].append((await wrk(url, script, CONNECTIONS, SECONDS)).per_s)
+                for name, each in served.items():
+                    runs[name].append(await each.load(script))
             print(f"{CONNECTIONS} clients, medians of {rounds} rounds of {SECONDS} s")
-            for name, each in rates.items():
-                ratio = median([traced / off for traced, off in zip(each, rates["off"], strict=True)])
-                print(f"  traced: {name:9} {median(each):8.0f}/s   {ratio:.2f} of off")
+            for name, loads in runs.items():
+                per_s, cpu_us = (median(list(figures)) for figures in zip(*loads, strict=True))
+                ratio = median([its[1] / off[1] for its, off in zip(loads, runs["off"], strict=True)])
+                print(f"  traced: {name:9} {per_s:8.0f}/s   {cpu_us:6.0f} us a request, {ratio:.2f} of off")
 
 
 if __name__ == "__main__":
