@@ -1,10 +1,11 @@
 """Serving HTTP: one service alone, or several behind one front."""
 
 import gc
+import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +81,7 @@ def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAP
 async def serve(app: FastAPI, host: str, port: int, tracing: Tracing | None = None) -> None:
     """Serve until SIGINT or SIGTERM, then let what is under way finish. The caller closes what the app uses."""
     spare_the_collector()
+    take_all_files()
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises the signal again once it has drained; by then it has been obeyed
         signal.signal(number, signal.SIG_IGN)
@@ -128,6 +130,13 @@ def spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(500_000, 10, 10)
+
+
+def take_all_files() -> None:
+    """A connection is an open file, and a shell allows 1,024 unless asked for more: what may be had, is taken."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS has a limit beyond the one that it names
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def run_process(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import resource
 import signal
 import socket
 import sys
@@ -25,6 +26,7 @@ from tests.support.eventually import eventually
 
 PARTICIPANTS = 100
 """So many that a few events fill a connection that nobody reads."""
+LISTENERS = 100
 
 
 async def crowd(world: World) -> str:
@@ -122,7 +124,13 @@ async def test_views_that_lost_their_data_are_no_contest_that_is_gone(service: S
         assert (await stream.next()).name == "stale"
 
 
-async def test_a_process_that_is_told_to_stop_ends_its_streams(
+def allow_few_files() -> None:
+    """As shells do."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+
+
+async def test_a_process_takes_many_listeners_and_lets_them_go_when_it_is_told_to_stop(
     world: World, valkey_address: str, namespace: str, tmp_path: Path
 ) -> None:
     key = await song(world)
@@ -135,9 +143,13 @@ async def test_a_process_that_is_told_to_stop_ends_its_streams(
         "TALLY_PORT": str(port),
     }
     command = sys.executable, "-m", "services.query"
-    process = await asyncio.create_subprocess_exec(*command, env=os.environ | environment)
+    process = await asyncio.create_subprocess_exec(
+        *command, env=os.environ | environment, preexec_fn=allow_few_files
+    )
     headers = {"authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=10) as client:
+    limits = httpx.Limits(max_connections=None)
+    url = f"http://127.0.0.1:{port}"
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=10, limits=limits) as client:
 
         async def is_there() -> bool:
             try:
@@ -155,9 +167,10 @@ async def test_a_process_that_is_told_to_stop_ends_its_streams(
 
         await eventually(is_there, deadline_s=30)
         ready = asyncio.Semaphore(0)
-        listening = asyncio.gather(*(listen() for _ in range(20)))
-        for _ in range(20):
-            await ready.acquire()
+        listening = asyncio.gather(*(listen() for _ in range(LISTENERS)))
+        async with asyncio.timeout(30):
+            for _ in range(LISTENERS):
+                await ready.acquire()
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         await listening
