@@ -50,7 +50,7 @@ def catalogue(log: FoldedLog) -> Catalogue:
 async def served(log: FoldedLog, catalogue: Catalogue, **changes: Any) -> AsyncIterator[httpx.AsyncClient]:
     """The dashboard over this log, for a caller with the permission."""
     stack = log.stack
-    wanted = {
+    wanted: dict[str, Any] = {
         "kafka_bootstrap_servers": stack.kafka,
         "valkey_url": stack.valkey,
         "namespace": stack.namespace,
@@ -148,7 +148,7 @@ async def test_while_valkey_is_away_it_says_so_beside_what_was_read_before(
 
         async def is_back() -> bool:
             found = await status(client)
-            return found["at"] > before["at"] and found["problems"] == before["problems"]
+            return bool(found["at"] > before["at"] and found["problems"] == before["problems"])
 
         await eventually(is_back)
 

@@ -1,0 +1,132 @@
+"""The operator's page: problems first, each with the command that helps; how far everything is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page, expect
+
+from libs.contracts.topics import votes_topic
+from libs.standing.folds import Fold, folds_of
+from libs.views.functions import open_valkey
+from services.operations.stack.supervisor import Supervisor
+from tests.support.browsing import Issue, Visit
+
+PATH = "/dashboard/operations"
+SIZES = {"phone": (390, 844), "laptop": (1366, 768), "wall": (3840, 2160)}
+GRAVE = ("serious", "critical")
+
+
+async def is_sound(page: Page, name: str) -> None:
+    """Nothing hangs out, and axe finds no serious fault; TALLY_SCREENSHOTS names a directory for the picture."""
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if directory := os.environ.get("TALLY_SCREENSHOTS"):
+        await page.screenshot(path=Path(directory) / f"{name}.png", full_page=True)
+    found = await Axe().run(page)
+    assert not [fault for fault in found.response["violations"] if fault["impact"] in GRAVE], (
+        found.generate_report()
+    )
+
+
+async def test_where_all_is_well_one_line_says_so(visit: Visit, stack: Supervisor, issue: Issue) -> None:
+    page = await visit(PATH, (await issue("operations")).api_key)
+    await expect(page.locator("#fine")).to_contain_text("Everything is fine", timeout=15_000)
+    await expect(page.locator("#problems li")).to_have_count(0)
+    await expect(page.locator("#dependencies")).to_contain_text("log: ready")
+    await expect(page.locator("#dependencies .bad")).to_have_count(0)
+    await expect(page.locator("#freshness")).to_contain_text("Read ")
+    await expect(page.locator("#rows tr")).to_have_count(len(Fold))
+    await page.get_by_role("button", name="All partitions").press("Enter")
+    partitions = 2 * stack.stack["partitions"] + 8
+    await expect(page.locator("#rows tr")).to_have_count(len(Fold) + partitions)
+    await is_sound(page, "operations-fine")
+
+
+async def test_who_lacks_the_permission_is_told_so(visit: Visit, issue: Issue) -> None:
+    page = await visit(PATH, (await issue("results:read")).api_key)
+    await expect(page.get_by_role("alert").first).to_contain_text("operations")
+    await expect(page.locator("#shown")).to_be_hidden()
+
+
+async def test_a_lost_connection_is_said_and_the_last_picture_stays_until_it_is_back(visit: Visit) -> None:
+    page = await visit(PATH)
+    await expect(page.locator("#freshness")).to_contain_text("Read ")
+    await page.context.set_offline(True)
+    await expect(page.locator("#trouble")).to_contain_text("does not answer")
+    await expect(page.locator("#freshness")).to_contain_text("Not up to date")
+    await expect(page.locator("#folds article")).to_have_count(len(Fold))
+    await page.context.set_offline(False)
+    await expect(page.locator("#trouble")).to_be_hidden()
+    await expect(page.locator("#freshness")).to_contain_text("Read ")
+
+
+async def test_nobody_is_asked_while_the_page_is_out_of_sight(visit: Visit) -> None:
+    page = await visit("/dashboard")
+    await page.clock.install()
+    await page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.away === true })")
+    await page.goto(PATH)
+    await expect(page.locator("#freshness")).to_contain_text("Read ")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.evaluate("window.away = true")
+    await page.clock.run_for(20_000)
+    await expect(page.locator("#freshness")).to_contain_text("Not up to date")
+    assert not asked
+    await page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
+    await expect(page.locator("#freshness")).to_contain_text("Read ")
+
+
+@pytest.fixture(scope="module")
+async def trouble(stack: Supervisor) -> None:
+    """A record that nobody can fold, and a replay that was left half way."""
+    described = stack.stack
+    topic = votes_topic(described["namespace"], described["partitions"])
+    producer = AIOKafkaProducer(bootstrap_servers=described["kafka"], acks="all")
+    await producer.start()
+    await producer.send_and_wait(topic.name, b"<script>alert(1)</script>", partition=3)
+    await producer.stop()
+    valkey = open_valkey(described["valkey"])
+    generations = folds_of(valkey, described["namespace"], described["partitions"])[Fold.VOTES]
+    for partition in range(described["partitions"]):
+        await generations.open(partition, 2, "")
+        await valkey.call("HSET", f"{generations.base(partition)}:g2:position", "log", "x", "offset", 1)
+    await valkey.close()
+
+
+async def test_a_problem_comes_first_with_a_command_that_can_be_copied(visit: Visit, trouble: None) -> None:
+    page = await visit(PATH, permissions=["clipboard-read", "clipboard-write"])
+    problem = page.locator("#problems li")
+    await expect(problem).to_have_count(1)
+    await expect(problem).to_contain_text("votes 3: records that could not be folded: 1")
+    await expect(page.locator("#fine")).to_be_hidden()
+    await expect(page.locator("#spoken")).to_contain_text("votes 3: quarantine")
+    await expect(page.locator("#rows tr").filter(has_text="Votes 3")).to_be_visible()
+    copy = problem.get_by_role("button", name="Copy tally quarantine list")
+    await copy.focus()
+    await page.keyboard.press("Enter")
+    assert await page.evaluate("navigator.clipboard.readText()") == "tally quarantine list"
+    await expect(copy).to_be_focused()
+
+
+async def test_how_far_a_replay_is_has_a_bar_and_one_that_stands_says_how_to_go_on(
+    visit: Visit, stack: Supervisor, trouble: None
+) -> None:
+    page = await visit(PATH)
+    replay = page.locator("#generations li")
+    await expect(replay).to_have_count(1)
+    await expect(replay).to_contain_text("Votes, generation 2: building")
+    await expect(replay.get_by_role("progressbar")).to_have_attribute("value", str(stack.stack["partitions"]))
+    await expect(replay).to_contain_text("tally replay run --projection votes --execute")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_is_sound_at_every_size(visit: Visit, trouble: None, size: str, theme: str) -> None:
+    page = await visit(PATH, size=SIZES[size], color_scheme=theme, reduced_motion="reduce")
+    await expect(page.locator("#problems li")).to_have_count(1)
+    await expect(page.locator("#generations li")).to_contain_text("does not move")
+    await is_sound(page, f"operations-{size}-{theme}")
