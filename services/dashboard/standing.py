@@ -40,7 +40,7 @@ class Standing:
         reasons, _ = await asyncio.gather(reasons_of(self._checks), asyncio.wait({looking}, timeout=PATIENCE_S))
         away = {name: reason for name, reason in reasons.items() if reason}
         error = looking.result() if looking.done() else f"could not be read within {PATIENCE_S:g} s"
-        if error and not away:
+        if error:
             away["status"] = error
         shown = self._shown(account)
         problems = [asdict(Problem("away", name, reason, WAY_OUT)) for name, reason in away.items()]

@@ -21,6 +21,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from libs.standing import lookout as looking
+from libs.standing import problems as judging
 from libs.standing.folds import Fold, folds_of
 from libs.standing.problems import problems_of
 from libs.standing.status import Row, Status
@@ -210,6 +211,7 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
 ) -> None:
     for name, value in environment(log.stack).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(judging, "BEHIND_S", 60.0)  # nobody folds the purchases here
 
     async def status(*arguments: str) -> Any:
         return await asyncio.to_thread(CliRunner().invoke, app, ["status", "--data-dir", "none", *arguments])
