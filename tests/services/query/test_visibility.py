@@ -195,6 +195,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/legacy/dev/v2/articlefeeds/{feed_key}": "the same",
     "/legacy/v2/feedpages/{page_key}": "the same",
     "/livez": "nothing of any account",
+    "/metrics": "figures of a process, never of a contest",
     "/readyz": "dependencies",
     "/asyncapi": "a description",
     "/timeslots/{timeslot_key}": "a record",
