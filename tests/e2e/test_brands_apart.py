@@ -36,6 +36,7 @@ BODIES: Final = {
         "reported_at": "2026-01-01T00:00:00Z",
         "counts": [{"mapped_id": "A", "count": 1, "anonymous_voter_count": 0, "unique_voter_count": 1}],
     },
+    "/files/{file_key}": {"description": "Mine"},
     "/contests/{contest_key}/vote_sources/{source}": {"title": "Mine"},
     "/operations/contests/{contest_key}/reopen": {"end": "2099-01-01T00:00:00Z"},
     "/v2/conventions/{convention_key}/timeslots": {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T01:00:00Z"},
