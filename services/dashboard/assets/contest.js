@@ -4,19 +4,20 @@ import { Chart } from "./chart.js";
 import { History } from "./history.js";
 import { Participants } from "./participants.js";
 import { ranked, Ranking } from "./ranking.js";
+import { Rate } from "./rate.js";
 import { get, Refused } from "./session.js";
 import { element, start } from "./shell.js";
+import { Sources } from "./sources.js";
 import { listen } from "./stream.js";
+import { isWall, startWall } from "./wall.js";
 import * as words from "./words.js";
 
 const KEY = decodeURIComponent(location.pathname.split("/")[3]);
 const PATH = `/contests/${encodeURIComponent(KEY)}`;
 const RENDER_MS = 200;
 const SAY_MS = 15_000;
-const RATE_MS = 10_000;
 const LEADERS = 5;
 const COLOURS = 8;
-const PHASES = { setup: "In setup", announced: "Announced", running: "Running", finished: "Finished" };
 
 const root = document.documentElement;
 const state = {
@@ -29,7 +30,7 @@ const state = {
   seen: 0, // when the service last said something, by its clock
   ahead: 0, // of the service's clock before this one's, in ms
 };
-const samples = []; // [ms, votes], for the rate
+const rate = new Rate();
 const picks = new Set();
 const colours = new Map(); // key -> slot
 let followsLeaders = true;
@@ -41,6 +42,7 @@ let said = "";
 const people = new Participants(KEY, render);
 const past = new History(KEY, drawChart);
 const ranking = new Ranking(element("ranking"), pick);
+const sources = new Sources(element("sources"), element("sources-of"), (key) => people.of(key).name);
 const chart = new Chart(element("chart"), element("legend"), element("chart-table"));
 
 /** The service's time, whatever the device's clock says. */
@@ -54,7 +56,7 @@ function render() {
     showLink();
     showFigures();
     showRanking();
-    showSources();
+    sources.show(state.counts);
     drawChart();
     say();
   }, RENDER_MS);
@@ -65,31 +67,19 @@ function told(event, data) {
     state.ahead = Date.parse(data.server_time) - Date.now();
     if (data.hidden) {
       state.counts = null;
-      samples.length = 0;
+      rate.forget();
       past.forget();
     } else if (state.standing?.hidden !== false) past.refresh();
     if (state.standing) readContest();
     state.standing = data;
   } else if (event === "counts") {
     state.counts = data;
-    sample();
+    rate.add(data.count);
   } else if (event === "gone") state.link = "gone";
   if (event === "stale") state.link = "stale";
   else if (event !== "gone") state.link = "live";
   if (state.link === "live") state.seen = now();
   render();
-}
-
-function sample() {
-  const at = performance.now();
-  if (state.counts) samples.push([at, state.counts.count]);
-  while (samples.length > 2 && samples[1][0] < at - RATE_MS) samples.shift();
-}
-
-function rate() {
-  const [first, last] = [samples[0], samples.at(-1)];
-  const passed = performance.now() - (first?.[0] ?? Infinity);
-  return passed < 1_500 ? null : Math.max(0, (1000 * (last[1] - first[1])) / passed);
 }
 
 function showTitle() {
@@ -100,7 +90,7 @@ function showTitle() {
   image.hidden = !state.image;
   if (state.image && image.getAttribute("src") !== state.image) image.src = state.image;
   if (standing === null) return;
-  chip("phase", PHASES[standing.phase] ?? standing.phase, standing.phase === "running" ? "good" : "");
+  chip("phase", words.PHASES[standing.phase] ?? standing.phase, standing.phase === "running" ? "good" : "");
   const [text, kind] = standing.sealed ? ["Sealed", "good"] : standing.final ? ["Final", "good"] : ["Provisional", "warn"];
   chip("finality", text, kind);
   element("finality").hidden = standing.phase === "setup" || standing.phase === "announced";
@@ -117,8 +107,7 @@ function showTime() {
   if (link !== "live" && state.seen) element("age").textContent = `As of ${words.time(state.seen)}, ${words.ago(now() - state.seen)}`;
   else if (counts) element("age").textContent = `Last change ${words.ago(now() - Date.parse(counts.updated))}`;
   else element("age").textContent = "";
-  const votes = counts === null ? null : rate();
-  write("rate", votes === null ? "–" : words.decimal(votes));
+  write("rate", rate.value === null ? "–" : words.decimal(rate.value));
 }
 
 function showLink() {
@@ -241,53 +230,6 @@ function drawChart() {
   return undefined;
 }
 
-function showSources() {
-  const { counts } = state;
-  const body = element("sources");
-  if (!counts) return body.replaceChildren();
-  const of = element("sources-of");
-  const names = Object.keys(counts.participants).map((key) => [people.of(key).name, key]).sort();
-  const shown = JSON.stringify(names);
-  if (of.dataset.shown !== shown) {
-    const chosen = of.value;
-    of.dataset.shown = shown;
-    of.replaceChildren(of.firstElementChild, ...names.map(([name, key]) => new Option(name, key)));
-    of.value = chosen in counts.participants ? chosen : "";
-  }
-  const one = of.value ? (counts.participants[of.value]?.vote_sources ?? []) : null;
-  const rows = (counts.total_vote_sources ?? []).map((source) => {
-    const parts = one ? one.filter((part) => part.source === source.source) : [source];
-    const sum = (name) => parts.reduce((all, part) => all + part[name], 0);
-    return { ...source, count: sum("count"), unique: sum("unique_voter_count"), anonymous: sum("anonymous_voter_count") };
-  });
-  const total = rows.reduce((all, row) => all + (row.is_in_total ? row.count : 0), 0);
-  return body.replaceChildren(...rows.map((row) => sourceRow(row, total)));
-}
-
-function sourceRow(row, total) {
-  const line = document.createElement("tr");
-  const name = document.createElement("th");
-  name.scope = "row";
-  const kind = document.createElement("span");
-  kind.className = "chip";
-  kind.textContent = row.is_internal ? "internal" : "external";
-  name.append(row.title || row.source, " ", kind);
-  line.append(name);
-  const cells = [
-    row.is_in_total ? "yes" : "no",
-    words.number(row.count),
-    row.is_in_total ? words.share(row.count, total) : "–",
-    words.number(row.unique),
-    words.number(row.anonymous),
-  ];
-  for (const [at, text] of cells.entries()) {
-    const cell = line.insertCell();
-    cell.textContent = text;
-    if (at > 0) cell.className = "number";
-  }
-  return line;
-}
-
 /** For those who listen: the standing, not more often than every quarter of a minute. */
 function say() {
   const [first, second] = places();
@@ -324,33 +266,6 @@ async function readContest() {
   }
 }
 
-const isWall = () => root.dataset.view === "wall";
-
-function showWall(on) {
-  if (on) root.dataset.view = "wall";
-  else delete root.dataset.view;
-  const address = new URL(location.href);
-  if (on) address.searchParams.set("view", "wall");
-  else address.searchParams.delete("view");
-  history.replaceState(null, "", address);
-  chart.repaint();
-  render();
-}
-
-function switchWall() {
-  const on = !isWall();
-  showWall(on);
-  if (on) root.requestFullscreen?.().catch(() => {}); // a browser that will not: the view is the same
-  else if (document.fullscreenElement) document.exitFullscreen();
-}
-
-element("wall").addEventListener("click", switchWall);
-addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input, select, textarea, dialog");
-  if (event.key === "f" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) switchWall();
-  if (event.key === "Escape" && isWall() && !document.fullscreenElement) showWall(false);
-});
-document.addEventListener("fullscreenchange", () => document.fullscreenElement || !isWall() || showWall(false));
 element("search").addEventListener("input", render);
 for (const id of ["top", "sources-of"]) element(id).addEventListener("change", render);
 for (const button of document.querySelectorAll("[data-mode]"))
@@ -371,11 +286,11 @@ element("chart-table").closest("details").addEventListener("toggle", drawChart);
 for (const source of [root, matchMedia("(prefers-color-scheme: dark)")])
   source.addEventListener(source === root ? "theme" : "change", () => (chart.repaint(), drawChart()));
 setInterval(() => {
-  sample();
+  if (state.counts) rate.add(state.counts.count);
   showTime();
 }, 500);
 
-if (new URLSearchParams(location.search).get("view") === "wall") root.dataset.view = "wall";
+startWall(element("wall"), () => (chart.repaint(), render()));
 await start();
 readContest();
 people.start();
@@ -383,7 +298,7 @@ past.start();
 try {
   await listen(`${PATH}/vote_updates/stream?sources=true`, {
     told,
-    connected: () => samples.splice(0),
+    connected: () => rate.forget(),
     lost(why) {
       Object.assign(state, { link: "lost", why });
       showLink();

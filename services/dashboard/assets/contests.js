@@ -5,7 +5,6 @@ import { element, start } from "./shell.js";
 import * as words from "./words.js";
 
 const REFRESH_MS = 10_000;
-const PHASES = { setup: "In setup", announced: "Announced", running: "Running", finished: "Finished" };
 const shown = new Map(); // key -> its item
 let next = null;
 
@@ -40,7 +39,7 @@ function add(contest) {
   const phase = document.createElement("span");
   const now = phaseOf(contest, Date.now());
   phase.className = now === "running" ? "chip good" : "chip";
-  phase.textContent = PHASES[now];
+  phase.textContent = words.PHASES[now];
   const votes = document.createElement("span");
   votes.className = "votes";
   votes.textContent = "…";

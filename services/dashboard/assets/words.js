@@ -6,6 +6,8 @@ const short = new Intl.NumberFormat("en", { notation: "compact", maximumFraction
 const clock = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" });
 
+export const PHASES = { setup: "In setup", announced: "Announced", running: "Running", finished: "Finished" };
+
 export const number = (value) => whole.format(value);
 export const compact = (value) => short.format(value);
 export const decimal = (value) => tenths.format(value);

@@ -1,0 +1,61 @@
+// Where the votes came from: of all participants, or of one.
+
+import { number, share } from "./words.js";
+
+/** The table's `body`, and `of`, which chooses of whom; `nameOf(key)` is a participant's name. */
+export class Sources {
+  #body;
+  #of;
+  #nameOf;
+  #names = "";
+
+  constructor(body, of, nameOf) {
+    this.#body = body;
+    this.#of = of;
+    this.#nameOf = nameOf;
+  }
+
+  /** Of the vote count record; of nothing while there is none. */
+  show(counts) {
+    if (!counts) return this.#body.replaceChildren();
+    this.#choices(counts.participants);
+    const one = this.#of.value ? counts.participants[this.#of.value].vote_sources : null;
+    const rows = counts.total_vote_sources.map((source) => {
+      const parts = one ? one.filter((part) => part.source === source.source) : [source];
+      const sum = (name) => parts.reduce((all, part) => all + part[name], 0);
+      const [count, unique, anonymous] = ["count", "unique_voter_count", "anonymous_voter_count"].map(sum);
+      return { ...source, count, unique, anonymous };
+    });
+    const total = rows.reduce((all, row) => all + (row.is_in_total ? row.count : 0), 0);
+    return this.#body.replaceChildren(...rows.map((row) => line(row, total)));
+  }
+
+  #choices(participants) {
+    const names = Object.keys(participants).map((key) => [this.#nameOf(key), key]).sort();
+    if (JSON.stringify(names) === this.#names) return;
+    this.#names = JSON.stringify(names);
+    const chosen = this.#of.value;
+    const all = this.#of.firstElementChild;
+    this.#of.replaceChildren(all, ...names.map(([name, key]) => new Option(name, key)));
+    this.#of.value = chosen in participants ? chosen : "";
+  }
+}
+
+function line(row, total) {
+  const made = document.createElement("tr");
+  const name = document.createElement("th");
+  name.scope = "row";
+  const kind = document.createElement("span");
+  kind.className = "chip";
+  kind.textContent = row.is_internal ? "internal" : "external";
+  name.append(row.title || row.source, " ", kind);
+  made.append(name);
+  const part = row.is_in_total ? share(row.count, total) : "–";
+  const figures = [row.is_in_total ? "yes" : "no", number(row.count), part, number(row.unique), number(row.anonymous)];
+  for (const [at, text] of figures.entries()) {
+    const cell = made.insertCell();
+    cell.textContent = text;
+    if (at > 0) cell.className = "number";
+  }
+  return made;
+}
