@@ -25,14 +25,20 @@ NO_STORE: Final = {"Cache-Control": "no-store"}
 class LogIn(BaseModel):
     """One of the two."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"api_key": "tk_..."}]})
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"api_key": "tk_..."}],
+            "oneOf": [{"required": ["api_key"]}, {"required": ["ticket"]}],
+        },
+    )
 
-    api_key: str | None = Field(None, description="An API key with `results:read` or `operations`.")
-    ticket: str | None = Field(None, description="Made by `POST /dashboard/tickets`; good once.")
+    api_key: str = Field("", description="An API key with `results:read` or `operations`.")
+    ticket: str = Field("", description="Made by `POST /dashboard/tickets`; good once.")
 
     @model_validator(mode="after")
     def _one(self) -> "LogIn":
-        if (self.api_key is None) == (self.ticket is None):
+        if len(self.model_fields_set) != 1:
             raise ValueError("send either api_key or ticket")
         return self
 
@@ -58,12 +64,12 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
 
     async def holder(given: LogIn) -> ApiKey:
         """Whose session is asked for."""
-        if given.api_key is not None:
+        if given.api_key:
             key = keys.get(given.api_key) or await keys.find(given.api_key)
             if key is None:
                 raise Unauthorized("This API key is not known here.")
             return key
-        ticket = sessions.ticket(given.ticket or "")
+        ticket = sessions.ticket(given.ticket)
         if ticket is None or await used.claim(f"ticket:{ticket.nonce}", ticket.key_id) is not None:
             raise Unauthorized(f"This link has been used, or is older than {TICKET_S} s. Log in with an API key.")
         key = await keys.find_id(ticket.key_id)
