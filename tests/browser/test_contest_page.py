@@ -265,7 +265,11 @@ async def test_the_chart_zooms_and_is_a_table_too(api: Api, visit: Visit) -> Non
     await page.get_by_role("button", name="Per step").click()
     await expect(page.locator("#legend")).to_contain_text("Participant 0 1")
     await page.locator("#chart .u-over").hover()
-    await expect(page.locator("#legend .when")).to_be_visible()
+    when = page.locator("#legend .when")
+    await expect(when).to_be_visible()
+    await contest.vote(1, "v2")
+    await expect(page.locator("#count")).to_have_text("2")
+    await expect(when).to_be_visible()
 
 
 def focused_number(text: str) -> int:

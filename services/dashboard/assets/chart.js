@@ -34,7 +34,7 @@ export class Chart {
     const window = this.#window;
     this.#plot.setData([times, ...lines.map((line) => line.values)], window === null);
     if (window !== null) this.#plot.setScale("x", window);
-    this.#tell(null);
+    this.#tell();
   }
 
   /** Nothing is to be seen. */
@@ -134,7 +134,7 @@ export class Chart {
           })),
         ],
         hooks: {
-          setCursor: [(plot) => this.#tell(plot.cursor.idx ?? null)],
+          setCursor: [() => this.#tell()],
           setSelect: [
             (plot) => {
               const { left, width: wide } = plot.select;
@@ -150,10 +150,12 @@ export class Chart {
     );
   }
 
-  /** The values at a point of time, or the latest ones. */
-  #tell(at) {
+  /** The values where the mouse is, or the latest ones. */
+  #tell() {
+    const at = this.#plot?.cursor.idx ?? null;
     const index = at ?? this.#times.length - 1;
-    const rows = this.#lines.map((line) => {
+    const ordered = this.#lines.toSorted((a, b) => (b.values[index] ?? 0) - (a.values[index] ?? 0));
+    const rows = ordered.map((line) => {
       const item = document.createElement("li");
       item.style.setProperty("--colour", `var(${line.colour})`);
       const [name, value] = [document.createElement("span"), document.createElement("b")];

@@ -213,9 +213,9 @@ function drawChart() {
   const series = counts && past.series((key) => (key ? counts.participants[key]?.count : counts.count), now());
   if (!series) return state.standing?.hidden ? chart.clear() : undefined;
   const isStepped = mode === "step";
-  const lines = places()
-    .filter((place) => colours.has(place.key) && series.total.has(place.key))
-    .map(({ key }) => ({
+  const lines = [...colours.keys()]
+    .filter((key) => series.total.has(key))
+    .map((key) => ({
       key,
       name: people.of(key).name,
       colour: colourOf(key),
