@@ -20,6 +20,14 @@ THEMES: Final = ("light", "dark")
 GRAVE: Final = ("serious", "critical")
 NAMES: Final = ("Aurora Vale", "The Copper Lanterns", "Nine Rivers", "Marlow & Finch", "Ünïcødé " + "long " * 12)
 
+APART: Final = """items => items.every((item) => {
+  const { top, bottom } = item.getBoundingClientRect();
+  const parts = [...item.querySelectorAll(".face, .name, .track, .count, .share")];
+  const places = parts.map((part) => part.getBoundingClientRect());
+  return places.every((place) => place.top >= top && place.bottom <= bottom);
+})"""
+"""Whether all parts of every place lie within it."""
+
 
 async def is_sound(page: Page, name: str) -> None:
     """In both themes."""
@@ -48,8 +56,14 @@ async def test_a_contest_at_every_size(api: Api, visit: Visit) -> None:
         await is_sound(page, f"contest-{size}")
     assert await page.evaluate("document.documentElement.scrollHeight <= innerHeight")
     await expect(page.locator(".controls").first).to_be_hidden()
+    for number in range(10 - len(NAMES)):
+        await api.participant(contest, title=f"Another {number}")
+    await expect(page.locator("#ranking li")).to_have_count(10)
+    assert await page.locator("#ranking li").evaluate_all(APART)
+    if directory := os.environ.get("TALLY_SCREENSHOTS"):
+        await page.screenshot(path=Path(directory) / "contest-wall-full.png")
     smallest = await visit(f"/dashboard{contest.path}", size=(320, 600))
-    await expect(smallest.locator("#ranking li")).to_have_count(len(NAMES))
+    await expect(smallest.locator("#ranking li")).to_have_count(10)
     assert await smallest.evaluate("document.documentElement.scrollWidth") == 320
 
 

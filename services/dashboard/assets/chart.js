@@ -116,7 +116,7 @@ export class Chart {
       {
         ...this.#size(),
         legend: { show: false },
-        padding: [size / 2, size / 2, 0, 0],
+        padding: [size / 2, 1.5 * size, 0, 0],
         cursor: { drag: { x: true, y: false, setScale: false }, points: { size: size / 2 }, bind: { dblclick: () => () => this.zoom("all") } },
         scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.05, 1)] } },
         axes: [
