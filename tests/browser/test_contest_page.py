@@ -60,11 +60,13 @@ async def test_it_says_at_once_that_the_connection_is_lost_and_goes_on_by_itself
     page = await visit(page_of(contest))
     count = row(page, "Participant 0").locator(".count")
     await expect(count).to_have_text("1")
+    await expect(page.locator("#rate")).not_to_have_text("–")
     for server in ("gateway", "valkey"):
         await stack.kill(server, restart=False)
         await expect(page.locator("#trouble")).to_be_visible(timeout=5_000)
         await expect(page.locator("body")).to_have_class("lost")
         await expect(page.locator("#age")).to_contain_text("As of")
+        await expect(page.locator("#rate")).to_have_text("–")
         await expect(count).not_to_have_text("–")
         await stack.restart(server)
         await is_live(page)
@@ -103,10 +105,19 @@ async def test_hidden_counts_show_nothing_until_they_may_be_seen(api: Api, visit
     await expect(row(everything, "Participant 2").locator(".count")).to_have_text("4,321")
     await contest.change(vote_visibility="shown")
     await expect(row(page, "Participant 2").locator(".count")).to_have_text("4,321")
+    await expect(page.locator("#chart-says")).to_contain_text("Participant 2, Participant 0")
     await contest.change(vote_visibility="hidden")
     await expect(page.locator("#figures")).to_be_hidden()
     assert (await names(page))[0] == "Participant 0"
+    await expect(page.locator("#chart-says")).to_be_empty()
     assert not tells.search(await page.locator("main").inner_text())
+    bars = await page.locator("#ranking li").evaluate_all("items => items.map(i => i.style.cssText)")
+    assert len(set(bars)) == 1
+
+    await page.context.set_offline(True)
+    await contest.change(vote_visibility="shown")
+    await page.context.set_offline(False)
+    await expect(row(page, "Participant 2").locator(".count")).to_have_text("4,321")
 
 
 async def test_when_the_session_ends_it_asks_to_log_in_and_goes_on(
@@ -148,6 +159,22 @@ async def test_the_countdown_goes_by_the_service_s_clock(api: Api, visit: Visit)
     await page.goto(page_of(contest))
     await page.clock.run_for(3_000)
     await expect(page.locator("#countdown")).to_contain_text("ends in 59:")
+
+
+async def test_who_listens_is_told_who_leads_and_nothing_once_that_is_hidden(
+    api: Api, visit: Visit, issue: Issue
+) -> None:
+    contest = await api.contest()
+    assert (await contest.vote(1, source="c-paid", count=7)).status_code == 201
+    first, second = contest.participants[::-1]
+    page = await visit("/dashboard", (await issue("results:read")).api_key)
+    await page.clock.install()
+    await page.goto(page_of(contest))
+    await expect(row(page, first).locator(".count")).to_have_text("7")
+    await page.clock.run_for(20_000)
+    await expect(page.locator("#said")).to_have_text(f"{first} leads with 7 votes, 7 ahead of {second}.")
+    await contest.change(vote_visibility="hidden")
+    await expect(page.locator("#said")).to_be_empty()
 
 
 async def test_a_deleted_contest_says_so(api: Api, visit: Visit) -> None:

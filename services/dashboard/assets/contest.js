@@ -27,7 +27,7 @@ const state = {
   counts: null, // the last `counts` event
   link: "connecting", // or "live", "stale", "lost", "gone", "refused"
   why: "",
-  seen: 0, // when the service last said something, by its clock
+  seen: 0, // when what is shown last held for sure, by the service's clock
   ahead: 0, // of the service's clock before this one's, in ms
 };
 const rate = new Rate();
@@ -65,21 +65,29 @@ function render() {
 function told(event, data) {
   if (event === "phase") {
     state.ahead = Date.parse(data.server_time) - Date.now();
-    if (data.hidden) {
-      state.counts = null;
-      rate.forget();
-      past.forget();
-    } else if (state.standing?.hidden !== false) past.refresh();
+    if (data.hidden) forget();
+    else if (state.standing?.hidden !== false) past.refresh();
     if (state.standing) readContest();
     state.standing = data;
   } else if (event === "counts") {
     state.counts = data;
     rate.add(data.count);
   } else if (event === "gone") state.link = "gone";
-  if (event === "stale") state.link = "stale";
+  if (event === "stale") Object.assign(state, { link: "stale", seen: Date.parse(data.since) });
   else if (event !== "gone") state.link = "live";
   if (state.link === "live") state.seen = now();
   render();
+}
+
+/** What was shown may not be seen any more. */
+function forget() {
+  state.counts = null;
+  rate.forget();
+  past.forget();
+  colours.clear();
+  said = "";
+  write("said", said);
+  write("chart-says", "");
 }
 
 function showTitle() {
@@ -107,7 +115,8 @@ function showTime() {
   if (link !== "live" && state.seen) element("age").textContent = `As of ${words.time(state.seen)}, ${words.ago(now() - state.seen)}`;
   else if (counts) element("age").textContent = `Last change ${words.ago(now() - Date.parse(counts.updated))}`;
   else element("age").textContent = "";
-  write("rate", rate.value === null ? "–" : words.decimal(rate.value));
+  const votes = link === "live" ? rate.value : null;
+  write("rate", votes === null ? "–" : words.decimal(votes));
 }
 
 function showLink() {
@@ -172,7 +181,7 @@ function showRanking() {
   const note =
     !state.counts && !state.standing?.hidden
       ? "Loading …"
-      : all.length === 0
+      : all.length === 0 && state.counts
         ? "Nobody takes part yet."
         : search && found.length === 0
           ? "Nobody is called that."
@@ -298,6 +307,9 @@ past.start();
 try {
   await listen(`${PATH}/vote_updates/stream?sources=true`, {
     told,
+    heard() {
+      if (state.link === "live") state.seen = now();
+    },
     connected: () => rate.forget(),
     lost(why) {
       Object.assign(state, { link: "lost", why });

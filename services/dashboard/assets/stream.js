@@ -9,10 +9,11 @@ const LONGEST_WAIT_MS = 5_000;
 /**
  * Listen until the stream says that it is over.
  *
- * `told(event, data)` is called with what comes, data parsed; `connected()` when a connection stands, `lost(why)` as
- * soon as it does not. It connects again by itself, and says which version it has.
+ * `told(event, data)` is called with what comes, data parsed; `heard()` whenever anything does, if only a ping;
+ * `connected()` when a connection stands, `lost(why)` as soon as it does not. It connects again by itself, and says
+ * which version it has.
  */
-export async function listen(path, { told, connected, lost }) {
+export async function listen(path, { told, heard, connected, lost }) {
   let version = null;
   let retry = 2_000;
   for (let failures = 0; ; failures += 1) {
@@ -27,8 +28,11 @@ export async function listen(path, { told, connected, lost }) {
         failures = 0;
         if (event.retry) retry = event.retry;
         if (event.id) version = event.id;
+        heard();
         if (event.name === "gone") return told("gone", null);
-        if (event.data) told(event.name, JSON.parse(event.data));
+        const data = event.data ? JSON.parse(event.data) : null;
+        if (data?.hidden) version = null; // what was shown is not shown any more
+        if (data) told(event.name, data);
       }
       lost("The service has ended the connection.");
     } catch (error) {
