@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 
@@ -16,10 +16,13 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+NOT_SHARED: Final = (b"cache-control", b"private, no-cache")
+
 
 class Front:
     """Answers every path with and without a trailing slash, directly, and HEAD wherever there is a GET; a bug is a
-    500 problem, never a stack trace; every answer names its request.
+    500 problem, never a stack trace; every answer names its request. What says nothing of caches is kept by no
+    shared one: those hold back what was asked for with a key, but not what was asked for with a session's cookie.
 
     Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`. Hot routes are
     answered here, without the layers that the app puts around its own.
@@ -48,7 +51,9 @@ class Front:
             if not started:
                 started = True
                 self._times.observe(scope, message["status"], time.perf_counter() - began)
-                message["headers"] = [*message.get("headers", ()), (HEADER, name.encode())]
+                headers = message["headers"] = [*message.get("headers", ()), (HEADER, name.encode())]
+                if scope["method"] == "GET" and all(header != b"cache-control" for header, _ in headers):
+                    headers.append(NOT_SHARED)
             await send(message)
 
         try:

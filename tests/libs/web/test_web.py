@@ -198,6 +198,22 @@ async def test_every_answer_names_its_request_as_the_caller_did_where_that_can_b
         assert len({answer.headers["x-request-id"] for answer in unnamed}) == 2
 
 
+async def test_no_shared_cache_keeps_what_says_nothing_of_caches() -> None:
+    async def silent(_: Request) -> Response:
+        return Response("mine")
+
+    async def public(_: Request) -> Response:
+        return Response("all's", headers={"Cache-Control": "public, max-age=1"})
+
+    app = Starlette(routes=[Route("/silent", silent, methods=["GET", "POST"]), Route("/public", public)])
+    async with served(app) as client:
+        for method in ("GET", "HEAD"):
+            assert (await client.request(method, "/silent")).headers["cache-control"] == "private, no-cache"
+            answer = await client.request(method, "/public")
+            assert answer.headers.get_list("cache-control") == ["public, max-age=1"]
+        assert "cache-control" not in (await client.post("/silent")).headers
+
+
 async def test_a_caller_who_hangs_up_is_no_bug(caplog: pytest.LogCaptureFixture) -> None:
     async def endpoint(request: Request) -> Response:
         return Response(await read_body(request.scope["headers"], request.receive))
