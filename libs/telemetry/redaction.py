@@ -10,8 +10,8 @@ _RULES: Final = (
     (re.compile(r"(://[^:/@\s\"]*:)[^/@\s\"]+@"), r"\1***@"),
     # query strings: signatures of upload addresses and of the object store's, voters' ids
     (re.compile(r"\?[\w.~%\[\]-]+=[^\s\"'<>\\)]*"), "?***"),
-    # pydantic quotes what it was given
-    (re.compile(r"input_value=.*?(?=, input_type=)", re.DOTALL), "input_value=***"),
+    # pydantic quotes what it was given: 50 characters, of which JSON may make some more
+    (re.compile(r"input_value=.{0,1000}?(?=, input_type=)", re.DOTALL), "input_value=***"),
 )
 
 
