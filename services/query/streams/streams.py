@@ -154,8 +154,10 @@ class Streams:
     async def _end_revoked(self) -> None:
         """Who holds a key that is not known any more, or a log-in that has run out, hears nothing more."""
         listening = [listener for channel in self._channels.values() for listener in channel.listeners]
-        given = {listener.credentials for listener in listening if listener.credentials}
-        revoked = {each for each in given if not await self._lets_in(each)}
+        given = [*{listener.credentials for listener in listening if listener.credentials}]
+        # all at once: who holds a key that is not known is looked for, and those looks are one then
+        holds = await asyncio.gather(*map(self._lets_in, given))
+        revoked = {each for each, lets_in in zip(given, holds, strict=True) if not lets_in}
         for listener in listening:
             if listener.credentials in revoked:
                 listener.tell(ENDED)

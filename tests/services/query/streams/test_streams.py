@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -242,6 +244,24 @@ async def test_a_revoked_key_hears_nothing_more_within_seconds_nor_do_its_sessio
         assert (await kept.next()).data["count"] == 1
     async with service.listen(STREAM, key) as stream:
         assert stream.response.status_code == 401
+
+
+async def test_many_sessions_that_end_at_once_hold_up_no_stream(service: Service) -> None:
+    world = service.world
+    key, other = await song(world), await world.production.key()
+    cookie = await session_of(world, key)
+    async with AsyncExitStack() as stack:
+        for number in range(50):
+            await stack.enter_async_context(service.listen(STREAM, cookie=f"browser={number}; {cookie}"))
+        kept = await stack.enter_async_context(service.listen(STREAM, other))
+        await world.production.revoke(key)
+        ends = asyncio.get_running_loop().time() + 3
+        assert (await kept.next("counts")).data["count"] == 0
+        for votes in count(1):
+            await world.vote("a")
+            assert (await kept.next("counts", within_s=1.5)).data["count"] == votes
+            if asyncio.get_running_loop().time() > ends:
+                break
 
 
 async def test_a_stream_is_refused_as_the_plain_read_is(service: Service) -> None:
