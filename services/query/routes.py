@@ -46,7 +46,7 @@ From = Annotated[
     Query(
         alias="from",
         description="An RFC 3339 time in the first interval. By default the first change of the counts, or the "
-        "start while there is none.",
+        "start while there is none; of what is too long for an answer the last days.",
         json_schema_extra={"format": "date-time"},
     ),
 ]

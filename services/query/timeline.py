@@ -31,8 +31,11 @@ MOST_NUMBERS: Final = 1_000_000
 LOAD: Final = 20
 """An answer that took t is given for LOAD * t: the timelines of one contest take 5 % of a process."""
 MOST_HELD_S: Final = 1.0
+MOST_KEPT: Final = 100
 MOST_BYTES: Final = 50_000_000
-"""Of answers kept in a process."""
+"""Of answers kept in a process, with the columns that they are made of."""
+YEARS: Final = range(2, 9999)
+"""Whole intervals around any time in them are in the calendar."""
 
 
 class Asked(NamedTuple):
@@ -51,6 +54,11 @@ class Made(NamedTuple):
     page: Page
     answer: Answer
     until: float
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.page.size + len(self.answer.body)
 
 
 class ContestTimeline:
@@ -99,11 +107,13 @@ class ContestTimeline:
                 page = await asyncio.to_thread(Page, present, series, span, only)
             else:
                 page = made.page
-            answer = await asyncio.to_thread(page.answer, present)
+            answer = await asyncio.to_thread(page.answer, present, series)
             ended = loop.time()
             made = Made(present, page, answer, ended + min(LOAD * (ended - began), MOST_HELD_S))
         self._made[name] = made
-        while sum(len(each.answer.body) for each in self._made.values()) > MOST_BYTES and len(self._made) > 1:
+        while len(self._made) > 1 and (
+            len(self._made) > MOST_KEPT or sum(each.size for each in self._made.values()) > MOST_BYTES
+        ):
             self._made.popitem(last=False)
         return made.answer
 
@@ -132,7 +142,8 @@ def parse(query: bytes) -> Asked:
 
 
 def span_of(asked: Asked, present: Snapshot, first_minute: int | None) -> Span:
-    """What is asked for, or shown where nothing is: from the first change on, until now or the end.
+    """What is asked for, or shown where nothing is: from the first change on, as far as it fits, until now or the
+    end.
 
     Changes behind the end are shown, too. Raises `ValidationFailed` where an answer would be too large.
     """
@@ -151,6 +162,8 @@ def span_of(asked: Asked, present: Snapshot, first_minute: int | None) -> Span:
         span = Span(interval, range(begin // interval, -(-end // interval)))
         if len(span.steps) <= most:
             return span
+    if asked.begin is None and asked.interval is None and most:
+        return Span(DAY_S, span.steps[-most:])
     raise ValidationFailed(
         [
             Problem(
@@ -164,6 +177,9 @@ def span_of(asked: Asked, present: Snapshot, first_minute: int | None) -> Span:
 
 def _seconds(name: str, given: str) -> int:
     try:
-        return microseconds(parse_timestamp(given)) // MILLION
+        moment = parse_timestamp(given)
     except ValueError as error:
         raise ValidationFailed([Problem("", f"{name} {error}")]) from error
+    if moment.year not in YEARS:
+        raise ValidationFailed([Problem("", f"{name} must lie in the years from 0002 to 9998")])
+    return microseconds(moment) // MILLION

@@ -15,6 +15,8 @@ from services.query.timelines import ANONYMOUS, BOTH_UNIQUE, COUNT, PAID, UNIQUE
 INTERNAL: Final = dict(zip(INTERNAL_SOURCES, (COUNT, PAID), strict=True))
 """The first of a row's cells for each internal source."""
 Column = list[int]
+POINTER: Final = 8
+"""Bytes: small numbers are shared."""
 NUMBERS: Final = ("count", "unique_voter_count", "anonymous_voter_count")
 
 
@@ -34,12 +36,12 @@ def width(results: Results) -> int:
 class Page:
     """The record of one span, with all that is settled in it: only what is not has to be added for an answer.
 
-    By the records as of now; of every participant, or `only` these.
+    By the records as of now; of every participant, or `only` these. `size` is the bytes that it takes.
     """
 
     def __init__(self, snapshot: Snapshot, series: Series, span: Span, only: Collection[str] | None) -> None:
+        self.size = 0
         self._snapshot = snapshot
-        self._series = series
         self._version = series.version
         self._steps = span.steps
         self._columns: defaultdict[Subject, list[tuple[Column, int]]] = defaultdict(list)
@@ -51,15 +53,14 @@ class Page:
     def holds(self, snapshot: Snapshot, series: Series) -> bool:
         """Whether the same is settled, and shown."""
         return (
-            self._series is series
-            and self._version == series.version
+            self._version is series.version
             and self._snapshot.config is snapshot.config
             and len(self._snapshot.results.sources) == len(snapshot.results.sources)
         )
 
-    def answer(self, snapshot: Snapshot) -> Answer:
-        """`snapshot` is what the series was brought to."""
-        latest = [*self._series.latest()]
+    def answer(self, snapshot: Snapshot, series: Series) -> Answer:
+        """`snapshot` is what the series, for which it `holds`, was brought to."""
+        latest = [*series.latest()]
         for subject, step, cells in latest:
             self._add(subject, step, cells)
         made = answer_of(snapshot, self._record | {"updated": updated(snapshot)})
@@ -83,18 +84,18 @@ class Page:
         counting = {each.source for each in results.sources if each.is_in_total}
         participants = []
         for key, shown in results.participants.items():
-            count: Column = self._zeros()
-            given: dict[str, Column] = {}
+            listed = only is None or key in only
+            count, given = self._zeros() if listed else [], defaultdict[str, Column](self._zeros)
             for source, _, mapped_id in shown:
-                column = given.setdefault(source, self._zeros())
                 subject, first = (("", key), INTERNAL[source]) if mapped_id is None else ((source, mapped_id), 0)
                 numbers = (COUNT,) if mapped_id is None else (COUNT, UNIQUE, ANONYMOUS)
                 self._fill(subject, sources[source], numbers, first)
-                self._columns[subject].append((column, first))
                 if source in counting:
                     self._fill(subject, total, numbers, first)
-                    self._columns[subject].append((count, first))
-            if only is None or key in only:
+                if listed:
+                    columns = [given[source], count] if source in counting else [given[source]]
+                    self._columns[subject] += [(column, first) for column in columns]
+            if listed:
                 by_source = [{"source": source, "count": column} for source, column in given.items()]
                 participants.append({"participant_key": key, "count": count, "sources": by_source})
         return {
@@ -118,6 +119,7 @@ class Page:
         }
 
     def _zeros(self) -> Column:
+        self.size += POINTER * len(self._steps)
         return [0] * len(self._steps)
 
     def _numbers(self) -> dict[str, Column]:

@@ -17,6 +17,7 @@ from services.query.snapshot import Snapshot
 MOST_CHANGES: Final = 1_000_000
 """Kept in a process: some 250 bytes each."""
 MOST_CONTESTS: Final = 1_000
+"""Of which anything is kept."""
 MOST_STEPS: Final = 3_000
 """Kept of one contest; an answer has half as many at most."""
 
@@ -60,7 +61,7 @@ class Series:
 
     Once a contest changed in a partition in a later minute, what changed before stays so until the view is
     exchanged for another: it is fetched once, and `settled`. The latest minute is what is there now, less that.
-    `version` tells apart what was settled.
+    `version` is another object for whatever else was settled; `size` is how many changes and numbers are kept.
     """
 
     def __init__(self, views: TimelineViews, contest: str, begin: int, minutes: int) -> None:
@@ -70,7 +71,7 @@ class Series:
         self._begin = begin
         self._minutes = minutes
         self.settled: defaultdict[Subject, dict[int, Cells]] = defaultdict(dict)
-        self.version = 0
+        self.version = object()
         self._parts: list[Part] = []
 
     def serves(self, present: Snapshot, begin: int, until: int) -> bool:
@@ -89,6 +90,7 @@ class Series:
         """Bring it to the minute `until`, as far as `present` is. Spoilt where it raises (`ViewsUnavailable`)."""
         if not self._parts:
             self._parts = [await self._before(*each) for each in enumerate(present.parts)]
+            self.size = sum(len(part.state) for part in self._parts)
         for partition, found in enumerate(present.parts):
             await self._settle(partition, found, min(_minute(found), until))
 
@@ -110,7 +112,7 @@ class Series:
                 for change in page.changes:
                     self._add(part.state, change)
             part.until = until
-            self.version += 1
+            self.version = object()
         if part.present is not found and _minute(found) <= part.until:
             part.present, part.latest = found, _since(part.state, found)
             part.step = _minute(found) // self._minutes
@@ -168,7 +170,9 @@ class Timelines:
             series = Series(self._views, present.contest.key, begin, minutes)
         await series.reach(present, until)
         self._series[name] = series
-        while len(self._series) > 1 and sum(each.size for each in self._series.values()) > self._most:
+        while len(self._series) > 1 and (
+            len(self._series) > MOST_CONTESTS or sum(each.size for each in self._series.values()) > self._most
+        ):
             self._series.popitem(last=False)
         return series
 

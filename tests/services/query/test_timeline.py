@@ -221,9 +221,10 @@ class Shown:
         first, minutes = await self._timelines.first_minute(present) or 0, interval // 60
         span = Span(interval, range(first // minutes, latest_ms // 1000 // interval + 1))
         asked = present, span.steps.start * minutes, span.steps.stop * minutes, minutes
-        page = Page(present, await self._timelines.series(*asked), span, None)
-        record = orjson.loads(page.answer(present).body)
-        assert orjson.loads(page.answer(present).body) == record, "it can be asked again"
+        series = await self._timelines.series(*asked)
+        page = Page(present, series, span, None)
+        record = orjson.loads(page.answer(present, series).body)
+        assert orjson.loads(page.answer(present, series).body) == record, "it can be asked again"
         sums = added_up(record)
         for step in range(0, len(sums), max(1, len(sums) // 8)):
             then = await self._past.as_of(present, (span.steps[step] + 1) * minutes - 1)
@@ -245,9 +246,8 @@ async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(worl
         before = timeline.fetched
         present = await snapshots.get("acme", "song", decode_positions(world.head()))
         series = await timelines.series(present, START + begin, START + until, 1)
-        record = orjson.loads(
-            Page(present, series, Span(60, range(START + begin, START + until)), None).answer(present).body
-        )
+        page = Page(present, series, Span(60, range(START + begin, START + until)), None)
+        record = orjson.loads(page.answer(present, series).body)
         return record["participants"][0]["count"], timeline.fetched - before
 
     assert await asks(2, 9) == ([1] * 6 + [0], 10)
@@ -292,6 +292,44 @@ async def test_the_pages_of_a_timeline_hold_all_of_it(world: World) -> None:
     assert [sum(each["count"]) for each in record["participants"]] == [700, 0] + [1] * 150
 
 
+async def test_by_default_the_last_days_are_shown_of_what_is_too_long_for_an_answer(world: World) -> None:
+    key = await song(world)
+    await voted(world, 0, 1_500 * 1_440, 1_501 * 1_440)
+    record = await read(world, key, to=minute(1_501 * 1_440 + 1))
+    assert (record["interval"], len(record["count"])) == (86_400, 1_500)
+    assert (sum(record["count"]), record["count"][-2:]) == (2, [1, 1])
+
+
+@pytest.mark.parametrize("edge", [{"from": "9998-12-31T23:59:59Z"}, {"to": "0002-01-01T00:00:00Z"}])
+async def test_a_span_at_the_edge_of_the_calendar_is_shown(world: World, edge: dict[str, str]) -> None:
+    key = await song(world)
+    for interval in ("420", "86400"):
+        assert (await read(world, key, interval=interval, **edge))["count"] == [0]
+
+
+async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(world: World) -> None:
+    await song(world)
+    await voted(world, 0)
+    snapshots = Snapshots(
+        world.views,
+        PositionWatch(world.views),
+        world.production.views,
+        catalogue_topic(world.settings.namespace),
+        PARTITIONS,
+        interval_s=0.01,
+    )
+    present = await snapshots.get("acme", "song", decode_positions(world.head()))
+    series = await Timelines(Timeline(world.views._valkey, world.settings.namespace)).series(
+        present, START, START + 1_000, 1
+    )
+    span = Span(60, range(START, START + 1_000))
+    whole, one, none = (Page(present, series, span, only) for only in (None, {"a"}, {"nobody"}))
+    totals = 8 * 3 * (1 + 4) * 1_000  # in all, and of each source
+    assert none.size == totals
+    assert one.size == totals + 8 * (1 + 4) * 1_000
+    assert whole.size == one.size + 8 * (1 + 3) * 1_000
+
+
 async def test_by_default_all_is_shown_in_intervals_of_which_there_are_not_too_many(world: World) -> None:
     key = await song(world, start="2026-09-21T12:00:00Z", end="2026-09-21T16:00:00Z")
     empty = await read(world, key)
@@ -321,6 +359,8 @@ async def test_by_default_all_is_shown_in_intervals_of_which_there_are_not_too_m
         ("from=yesterday", "from must be an RFC 3339"),
         ("to=2026-13-01T00:00:00Z", "to is no date"),
         ("from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z", "from must lie before to"),
+        ("from=0001-12-31T23:59:59Z", "from must lie in the years"),
+        ("to=9999-01-01T00:00:00Z", "to must lie in the years"),
     ],
 )
 def test_a_bad_parameter_is_named(query: str, said: str) -> None:
@@ -332,7 +372,7 @@ async def test_what_would_be_too_much_is_refused_with_the_way_out(world: World) 
     key = await song(world)
     for query, many in (
         ("from=2026-01-01T00:00:00Z&to=2026-01-02T01:00:01Z&interval=60", "1501 intervals"),
-        ("from=0001-01-01T00:00:00Z", "intervals, of which an answer has 1500 at most"),
+        ("from=0002-01-01T00:00:00Z", "intervals, of which an answer has 1500 at most"),
     ):
         answer = await world.get(f"{PATH}?{query}", key)
         assert (answer.status_code, answer.json()["code"]) == (422, "validation_failed")
