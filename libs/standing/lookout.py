@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from libs.kafka.log import LogReader
 from libs.sealing.listing import Sealed, sealed_contests
 from libs.standing.folds import Fold, folds_of
-from libs.standing.quarantine import dropped, reasons_of
+from libs.standing.quarantine import count_among, count_of, dropped
 from libs.standing.status import Ledger, OtherGeneration, Part, Row, Status
 from libs.standing.times import AppendTimes, At
 from libs.storage.store import Store
@@ -148,12 +148,13 @@ class Lookout:
     ) -> tuple[int, int]:
         """How many records are open, and how many dropped; the object store is asked only where there are any."""
         live = generations.live
-        offsets = await reasons_of(self._valkey, views, partition, live.number)
-        if not offsets:
+        rows = self._valkey, views, partition, live.number
+        count = await count_of(*rows)
+        if not count:
             return 0, 0
         drops = await dropped(self._store, views.topic.name, partition, live.position)
-        held = len(drops.keys() & offsets.keys())
-        return len(offsets) - held, held
+        held = await count_among(*rows, drops)
+        return count - held, held
 
 
 def _ledger(state: PartitionState) -> Ledger:

@@ -4,6 +4,7 @@ Decisions are kept in the object store, so that they outlive every view. With th
 to what a backup takes.
 """
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -73,7 +74,27 @@ async def dropped(store: Store, topic: str, partition: int, position: Position |
     return found
 
 
+async def count_of(valkey: Valkey, views: Generations, partition: int, generation: int) -> int:
+    """How many records of a generation were not folded: however many those are, they are not read."""
+    found: int = await valkey.call("HLEN", _rows(views, partition, generation))
+    return found
+
+
+async def count_among(
+    valkey: Valkey, views: Generations, partition: int, generation: int, offsets: Collection[int]
+) -> int:
+    """How many of the records at these offsets were not folded."""
+    if not offsets:
+        return 0
+    found = await valkey.call("HMGET", _rows(views, partition, generation), *offsets)
+    return sum(reason is not None for reason in found)
+
+
 async def reasons_of(valkey: Valkey, views: Generations, partition: int, generation: int) -> dict[int, str]:
     """Why each record of a generation was not folded, by offset."""
-    found = await valkey.call("HGETALL", f"{views.base(partition)}:g{generation}:quarantine")
+    found = await valkey.call("HGETALL", _rows(views, partition, generation))
     return {int(offset): reason.decode(errors="replace") for offset, reason in found.items()}
+
+
+def _rows(views: Generations, partition: int, generation: int) -> str:
+    return f"{views.base(partition)}:g{generation}:quarantine"
