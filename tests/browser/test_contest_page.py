@@ -187,6 +187,12 @@ async def test_a_deleted_contest_says_so(api: Api, visit: Visit) -> None:
     await expect(page.locator("#trouble")).to_contain_text("There is no contest")
 
 
+async def test_a_contest_that_is_not_there_is_not_waited_for(visit: Visit) -> None:
+    page = await visit("/dashboard/contests/nothing")
+    await expect(page.locator("#trouble")).to_have_text("There is no contest nothing.")
+    await expect(page.locator("#main").get_by_role("heading")).to_have_count(0)
+
+
 async def test_titles_are_text(api: Api, visit: Visit) -> None:
     contest = await api.contest(0)
     title = "<img src=x onerror=alert(1)><b>Ada</b> & co"

@@ -142,6 +142,7 @@ function showLink() {
   element("trouble").hidden = !(trouble ?? hidden);
   element("trouble").classList.toggle("bad", trouble !== undefined && state.link !== "stale");
   document.body.classList.toggle("lost", trouble !== undefined);
+  document.body.classList.toggle("empty", state.link === "refused" && state.standing === null);
   document.body.classList.toggle("counts-hidden", Boolean(state.standing?.hidden));
 }
 
