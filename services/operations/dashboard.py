@@ -4,7 +4,9 @@ import asyncio
 import os
 import sys
 import webbrowser
+from contextlib import suppress
 from http import HTTPStatus
+from threading import Thread
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -46,14 +48,14 @@ def dashboard(
     run(work())
 
 
-async def open_dashboard(stack: dict[str, Any], contest: str = "") -> bool:
-    """A browser, where this machine has somebody to look at it; whether it opened. Raises nothing."""
-    if not has_display():
-        return False
-    try:
-        return await asyncio.to_thread(webbrowser.open, await ticketed(stack, contest))
-    except TallyError:
-        return False
+async def open_dashboard(stack: dict[str, Any], contest: str = "") -> None:
+    """A browser, where this machine has somebody to look at it. Raises nothing, and waits for no browser: some
+    are only there until they are closed.
+    """
+    if has_display():
+        with suppress(TallyError):
+            address = await ticketed(stack, contest)
+            Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 async def ticketed(stack: dict[str, Any], contest: str = "") -> str:
