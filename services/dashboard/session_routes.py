@@ -70,9 +70,10 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
                 raise Unauthorized("This API key is not known here.")
             return key
         ticket = sessions.ticket(given.ticket)
+        key = None if ticket is None else await keys.find_id(ticket.key_id)
+        # looked for first: a ticket is not used up where the views are away
         if ticket is None or await used.claim(f"ticket:{ticket.nonce}", ticket.key_id) is not None:
             raise Unauthorized(f"This link has been used, or is older than {TICKET_S} s. Log in with an API key.")
-        key = await keys.find_id(ticket.key_id)
         if key is None:
             raise Unauthorized("The API key of this link has been revoked.")
         return key
