@@ -13,7 +13,7 @@ export class Chart {
   #shown = "";
   #lines = [];
   #times = [];
-  #window = null; // seconds since 1970, while zoomed
+  #window = null; // seconds since 1970, while zoomed; `isLive` where it ends with the latest
 
   constructor(place, legend, table) {
     this.#place = place;
@@ -32,6 +32,11 @@ export class Chart {
       this.#make(isStepped);
     }
     const window = this.#window;
+    if (window?.isLive) {
+      const ahead = times.at(-1) - window.max;
+      window.min += ahead;
+      window.max += ahead;
+    }
     this.#plot.setData([times, ...lines.map((line) => line.values)], window === null);
     if (window !== null) this.#plot.setScale("x", window);
     this.#tell();
@@ -100,11 +105,13 @@ export class Chart {
   #zoomTo(from, to) {
     const [first, last] = [this.#times[0], this.#times.at(-1)];
     const isAll = from <= first && to >= last;
-    this.#window = isAll ? null : { min: from, max: Math.max(to, from + 1) };
+    this.#window = isAll ? null : { min: from, max: Math.max(to, from + 1), isLive: to >= last };
     this.#plot.setScale("x", this.#window ?? { min: first, max: last });
   }
 
+  /** Anew, with the mouse where it was. */
   #make(isStepped) {
+    const { left = -10, top = -10 } = this.#plot?.cursor ?? {};
     this.#plot?.destroy();
     const style = getComputedStyle(this.#place);
     const [ink, line] = [colour(this.#place, "--ink-soft"), colour(this.#place, "--line")];
@@ -148,6 +155,7 @@ export class Chart {
       [this.#times, ...this.#lines.map((each) => each.values)],
       this.#place,
     );
+    if (left >= 0) this.#plot.setCursor({ left, top });
   }
 
   /** The values where the mouse is, or the latest ones. */
