@@ -244,7 +244,7 @@ async def test_any_log_cut_anyhow_and_partly_folded_twice_gives_the_plain_fold(
 def test_several_writes_give_what_they_give_one_by_one_or_nothing_at_all(
     steps: list[dict[str, Any]], together: dict[str, Any]
 ) -> None:
-    """On the plain fold, which the other one equals. A parent has to be there before: none comes with its children."""
+    """On the plain fold, which the other one equals. A parent has to be there before its children are written."""
     model = Model()
     for offset, one in enumerate(steps):
         model.fold(offset, NOW_MS, event_of(one, model, offset, NOW_MS))
