@@ -33,11 +33,14 @@ async def catalogue(servers: Servers) -> AsyncIterator[Catalogue]:
 
 
 @pytest.fixture(scope="module")
-async def front(catalogue: Catalogue, servers: Servers) -> AsyncIterator[Front]:
+async def front(
+    catalogue: Catalogue, servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Front]:
     settings = Settings(
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=servers.addresses.valkey,
         namespace=catalogue.namespace,
+        storage_url=str(tmp_path_factory.mktemp("objects")),
     )
     async with open_surface(settings) as surface:
         app = build_app("Tallykeeper: catalogue", [surface])

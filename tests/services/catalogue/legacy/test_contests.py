@@ -34,11 +34,14 @@ async def worlds(servers: Servers) -> AsyncIterator[dict[str, Catalogue]]:
 
 
 @pytest.fixture(scope="module")
-async def client(worlds: dict[str, Catalogue], servers: Servers) -> AsyncIterator[httpx.AsyncClient]:
+async def client(
+    worlds: dict[str, Catalogue], servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=servers.addresses.valkey,
         namespace=worlds["/legacy"].namespace,
+        storage_url=str(tmp_path_factory.mktemp("objects")),
     )
     async with open_surface(settings) as surface:
         transport = httpx.ASGITransport(Front(build_app("Tallykeeper: catalogue", [surface])))
