@@ -1,8 +1,12 @@
 """Conditional requests (RFC 9110): strong validators only."""
 
 import re
+from typing import Final
 
-_TAG = re.compile(r'\s*(W/)?("[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')
+MAX_TAGS: Final = 100
+"""Entity tags of one header that are compared; those after them match nothing."""
+_TAG: Final = re.compile(r'[ \t,]*(W/)?("[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?:,|$)')
+"""Applied at the end of the previous match only: searching for it would be quadratic in runs of spaces."""
 
 
 def etag(version: int | str) -> str:
@@ -11,12 +15,23 @@ def etag(version: int | str) -> str:
 
 
 def matches(condition: str | None, tag: str, *, weak: bool = False) -> bool:
-    """Whether a list of entity tags, or `*`, names `tag`; `weak` comparison is for If-None-Match."""
+    """Whether a list of entity tags, or `*`, names `tag`; `weak` comparison is for If-None-Match.
+
+    The list ends where it is malformed.
+    """
     if condition is None:
         return False
     if condition.strip() == "*":
         return True
-    return any(found == tag and (weak or not mark) for mark, found in _TAG.findall(condition))
+    at = 0
+    for _ in range(MAX_TAGS):
+        found = _TAG.match(condition, at)
+        if found is None:
+            return False
+        if found[2] == tag and (weak or not found[1]):
+            return True
+        at = found.end()
+    return False
 
 
 def not_modified(if_none_match: str | None, tag: str) -> bool:
