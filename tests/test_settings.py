@@ -24,7 +24,7 @@ def rows(*classes: type[BaseSettings]) -> list[str]:
 
 
 def _default(value: object) -> str:
-    return "" if value in (None, "") else f"`{value}`"
+    return f"`{value}`" if value is not None and str(value) else ""
 
 
 def table() -> str:

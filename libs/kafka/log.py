@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaError
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
 from libs.kafka.errors import LogChanged
+from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
@@ -226,8 +227,7 @@ class LogReader:
 
     def _new_consumer(self, fetch_bytes: int) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
-            bootstrap_servers=self._settings.kafka_bootstrap_servers,
-            request_timeout_ms=self._settings.kafka_request_timeout_ms,
+            **connection(self._settings),
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="none",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aiokafka import AIOKafkaProducer
 
+from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 
 FIRST_BACKOFF_S = 0.1
@@ -99,8 +100,7 @@ class Producers:
     async def _start_one(self) -> Link:
         settings = self._settings
         producer = AIOKafkaProducer(
-            bootstrap_servers=settings.kafka_bootstrap_servers,
-            request_timeout_ms=settings.kafka_request_timeout_ms,
+            **connection(settings),
             acks="all",
             enable_idempotence=True,
             linger_ms=settings.produce_linger_ms,

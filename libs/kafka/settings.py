@@ -1,6 +1,9 @@
 """Settings of everything that talks to Kafka."""
 
-from pydantic import Field
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -8,7 +11,24 @@ class KafkaSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore")
 
     kafka_bootstrap_servers: str = Field(
-        "127.0.0.1:9092", description="Addresses of Kafka, host:port, several parted by commas."
+        "127.0.0.1:9092", description="Addresses of Kafka, host:port, comma-separated."
+    )
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="Encryption and authentication of connections to Kafka."
+    )
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        "SCRAM-SHA-512", description="Authentication mechanism where the security protocol is a SASL one."
+    )
+    kafka_username: str = Field("", description="User for SASL.")
+    kafka_password: SecretStr | None = Field(None, description="Password for SASL.")
+    kafka_ca_file: Path | None = Field(
+        None, description="PEM file of the authorities that sign Kafka's certificates; the system's by default."
+    )
+    kafka_certificate_file: Path | None = Field(
+        None, description="PEM file of this client's certificate, for mutual TLS."
+    )
+    kafka_key_file: Path | None = Field(
+        None, description="PEM file of that certificate's key; by default it is in the certificate's file."
     )
     kafka_replication_factor: int = Field(
         1, ge=1, description="Copies of each topic when it is created; with 3 or more, 2 must be in sync."
@@ -34,3 +54,27 @@ class KafkaSettings(BaseSettings):
     produce_max_retired_producers: int = Field(
         8, ge=1, description="Replaced producers that may still be delivering what they had taken on."
     )
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.kafka_security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.kafka_security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
+    @model_validator(mode="after")
+    def _security_is_complete(self) -> Self:
+        """Refuses settings that would connect with less protection than they name."""
+        protocol = self.kafka_security_protocol
+        if self.uses_sasl and not (self.kafka_username and self.kafka_password):
+            raise ValueError(f"TALLY_KAFKA_SECURITY_PROTOCOL={protocol} needs TALLY_KAFKA_USERNAME and _PASSWORD")
+        if not self.uses_sasl and self.kafka_username:
+            raise ValueError(
+                f"TALLY_KAFKA_USERNAME is set, but TALLY_KAFKA_SECURITY_PROTOCOL is {protocol}: use SASL_SSL"
+            )
+        if not self.uses_tls and (self.kafka_ca_file or self.kafka_certificate_file):
+            raise ValueError(
+                f"Kafka's certificates are set, but TALLY_KAFKA_SECURITY_PROTOCOL is {protocol}: use SSL, SASL_SSL"
+            )
+        return self

@@ -16,6 +16,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
 from libs.kafka.errors import LogChanged, WrongTopic
 from libs.kafka.log import LogReader
+from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
@@ -95,8 +96,7 @@ async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
     if not empty:
         return
     producer = AIOKafkaProducer(
-        bootstrap_servers=settings.kafka_bootstrap_servers,
-        request_timeout_ms=settings.kafka_request_timeout_ms,
+        **connection(settings),
         acks="all",
     )
     try:
@@ -209,9 +209,7 @@ async def _wait_until_known(admin: AIOKafkaAdminClient, topics: Sequence[Topic])
 
 @asynccontextmanager
 async def _admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(
-        bootstrap_servers=settings.kafka_bootstrap_servers, request_timeout_ms=settings.kafka_request_timeout_ms
-    )
+    admin = AIOKafkaAdminClient(**connection(settings))
     try:
         await admin.start()
         yield admin

@@ -20,6 +20,7 @@ from libs.contracts.log import Position
 from libs.kafka.errors import LogChanged
 from libs.kafka.log import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
+from libs.projection.broker_security import broker_security
 from libs.projection.origin import Origins, start_of
 from libs.projection.partition import PartitionFold
 from libs.projection.projection import Projection
@@ -142,6 +143,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         broker = KafkaBroker(
             membership.kafka.kafka_bootstrap_servers,
             request_timeout_ms=membership.kafka.kafka_request_timeout_ms,
+            security=broker_security(membership.kafka),
             metadata_max_age_ms=METADATA_MS,
             consumer_only=True,
             allow_auto_create_topics=False,

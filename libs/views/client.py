@@ -11,6 +11,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from libs.tally.errors import ViewsUnavailable
+from libs.views.settings import ValkeySettings
 
 logger = logging.getLogger(__name__)
 
@@ -27,14 +28,27 @@ class Valkey(Protocol):
         """The reply as bytes, int, list or None; `ViewsUnavailable` when the server refused, or may have."""
 
 
-def connect(url: str) -> Redis:
-    """A client that never repeats a command by itself: the callers know which of theirs may be repeated."""
+def connect(settings: ValkeySettings, timeout_s: float = TIMEOUT_S) -> Redis:
+    """A client that never repeats a command by itself: the callers know which of theirs may be repeated.
+
+    A user and password in the URL win over those in the other settings.
+    """
+    tls: dict[str, Any] = {}
+    if settings.uses_tls:
+        tls = {
+            "ssl_ca_certs": settings.valkey_ca_file,
+            "ssl_certfile": settings.valkey_certificate_file,
+            "ssl_keyfile": settings.valkey_key_file or settings.valkey_certificate_file,
+        }
     return Redis.from_url(
-        url,
+        settings.valkey_url,
+        username=settings.valkey_username or None,
+        password=settings.valkey_password and settings.valkey_password.get_secret_value(),
         retry=Retry(NoBackoff(), 0),
-        socket_timeout=TIMEOUT_S,
-        socket_connect_timeout=TIMEOUT_S,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
         decode_responses=False,
+        **tls,
     )
 
 

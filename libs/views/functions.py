@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from libs.views.client import Coalescer, Valkey, connect
+from libs.views.settings import ValkeySettings
 
 SOURCES = Path(__file__).with_name("lua")
 
@@ -30,5 +31,8 @@ async def load_functions(valkey: Valkey) -> None:
 
 
 def open_valkey(url: str) -> Coalescer:
-    """The connection that a service shares; it loads the functions again when an emptied server lacks them."""
-    return Coalescer(connect(url), repair=load_functions)
+    """The connection that a process shares; it loads the functions again when an emptied server lacks them.
+
+    User, password and certificates beside the `url` come from the process's `ValkeySettings`.
+    """
+    return Coalescer(connect(ValkeySettings(valkey_url=url)), repair=load_functions)

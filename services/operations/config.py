@@ -94,8 +94,16 @@ def _problems(settings: type[BaseSettings]) -> dict[str, str]:
     try:
         settings()
     except ValidationError as error:
-        return {str(one["loc"][0]): one["msg"] for one in error.errors()}
+        return {_setting_of(one["loc"], one["msg"]): one["msg"] for one in error.errors()}
     return {}
+
+
+def _setting_of(location: tuple[int | str, ...], message: str) -> str:
+    """The field that a problem is about; one between several settings names the first of them in its message."""
+    if location:
+        return str(location[0])
+    named = re.search(r"TALLY_([A-Z_]+)", message)
+    return named[1].lower() if named is not None else ""
 
 
 def _shown(value: Any) -> str | int | float | None:

@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError
 
 from libs.contracts.log import LogRecord
 from libs.contracts.topics import Topic
+from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
 from services.operations.exporting.errors import ImportRefused
@@ -59,8 +60,7 @@ class Appender:
 @asynccontextmanager
 async def open_appender(settings: KafkaSettings) -> AsyncIterator[Appender]:
     producer = AIOKafkaProducer(
-        bootstrap_servers=settings.kafka_bootstrap_servers,
-        request_timeout_ms=settings.kafka_request_timeout_ms,
+        **connection(settings),
         acks="all",
         enable_idempotence=True,
         max_batch_size=settings.produce_max_batch_bytes,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+from libs.kafka.settings import KafkaSettings
 from services.operations.stack import errors, java, kafka, ports, valkey
 from services.operations.stack.kafka import NativeKafka
+from services.operations.stack.private_file import remembered_secret
 from services.operations.stack.process import Reaper
 from services.operations.stack.report import Report
 from services.operations.stack.server import External, Server
@@ -24,6 +26,8 @@ def choose(settings: StackSettings, data_dir: Path, reaper: Reaper, report: Repo
         chosen["valkey"] = External("valkey", settings.valkey_url, "TALLY_VALKEY_URL", valkey.answers)
     if len(chosen) == 2:
         return chosen
+    if "kafka" not in chosen and KafkaSettings().kafka_security_protocol != "PLAINTEXT":
+        raise errors.secured_kafka_without_address()
     port = ports.remembered(data_dir / "ports.json", ("kafka", "kafka_controller", "valkey"))
     if settings.stack == "containers" or (settings.stack == "auto" and not _can_run_natively(chosen)):
         return _in_containers(settings, data_dir, port) | chosen
@@ -76,5 +80,11 @@ def _in_containers(settings: StackSettings, data_dir: Path, port: dict[str, int]
     volume, timeout_s = identity.read_text(), settings.stack_start_timeout_s
     return {
         "kafka": containers.container_kafka(port["kafka"], volume, timeout_s),
-        "valkey": containers.container_valkey(port["valkey"], volume, timeout_s, settings.valkey_fsync),
+        "valkey": containers.container_valkey(
+            port["valkey"],
+            volume,
+            timeout_s,
+            settings.valkey_fsync,
+            remembered_secret(data_dir / "valkey" / valkey.SECRET_FILE),
+        ),
     }

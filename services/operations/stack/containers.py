@@ -84,6 +84,12 @@ class ContainerServer:
             await asyncio.to_thread(container.stop)
 
 
+def _on_loopback(container: DockerContainer, port: int, host_port: int) -> DockerContainer:
+    """Publishes a port on the loopback interface alone; Docker's default is all interfaces."""
+    container.ports[str(port)] = (LOOPBACK, host_port)  # type: ignore[assignment]  # Docker takes pairs
+    return container
+
+
 def container_kafka(port: int, volume: str, timeout_s: float) -> ContainerServer:
     address = f"{LOOPBACK}:{port}"
     environment = {
@@ -104,7 +110,7 @@ def container_kafka(port: int, volume: str, timeout_s: float) -> ContainerServer
     }
 
     def make() -> DockerContainer:
-        container = DockerContainer(KAFKA_IMAGE).with_bind_ports(port, port)
+        container = _on_loopback(DockerContainer(KAFKA_IMAGE), port, port)
         for name, value in environment.items():
             container = container.with_env(name, value)
         return container.with_volume_mapping(f"{volume}-kafka", "/var/lib/kafka/data", "rw")
@@ -112,11 +118,16 @@ def container_kafka(port: int, volume: str, timeout_s: float) -> ContainerServer
     return ContainerServer("kafka", address, make, kafka.answers, timeout_s)
 
 
-def container_valkey(port: int, volume: str, timeout_s: float, fsync: str) -> ContainerServer:
-    command = f"valkey-server --appendonly yes --appendfsync {fsync} --save '' --maxmemory-policy noeviction"
+def container_valkey(port: int, volume: str, timeout_s: float, fsync: str, password: str) -> ContainerServer:
+    command = (
+        f"valkey-server --appendonly yes --appendfsync {fsync} --save '' --maxmemory-policy noeviction "
+        f"--requirepass {password}"
+    )
 
     def make() -> DockerContainer:
-        container = DockerContainer(VALKEY_IMAGE).with_command(command).with_bind_ports(6379, port)
+        container = _on_loopback(DockerContainer(VALKEY_IMAGE).with_command(command), 6379, port)
         return container.with_volume_mapping(f"{volume}-valkey", "/data", "rw")
 
-    return ContainerServer("valkey", f"redis://{LOOPBACK}:{port}/0", make, valkey.answers, timeout_s)
+    return ContainerServer(
+        "valkey", f"redis://default:{password}@{LOOPBACK}:{port}/0", make, valkey.answers, timeout_s
+    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from services.operations.stack.private_file import write_private
 
 FILE = "stack.json"
 UNSPECIFIED = ("0.0.0.0", "::", "")  # noqa: S104
@@ -48,14 +49,8 @@ def describe(
 
 
 def write(data_dir: Path, stack: Mapping[str, Any]) -> None:
-    """Replaces the file in one step; only its owner can read it, as it holds keys."""
-    new = data_dir / f"{FILE}.new"
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(stack, file, indent=2)
-        file.write("\n")
-    new.replace(data_dir / FILE)
+    """Replaces the file; it holds keys, so only its owner can read it."""
+    write_private(data_dir / FILE, json.dumps(stack, indent=2) + "\n")
 
 
 def remove(data_dir: Path) -> None:

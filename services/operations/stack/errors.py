@@ -45,6 +45,15 @@ def no_native_server(server: str, reason: str, setting: str) -> StackError:
     )
 
 
+def secured_kafka_without_address() -> StackError:
+    return StackError(
+        "secured_kafka_without_address",
+        "TALLY_KAFKA_SECURITY_PROTOCOL is set, but the Kafka that would be started here takes plain connections: "
+        "unset it, or name the secured Kafka in TALLY_KAFKA_BOOTSTRAP_SERVERS.",
+        Exit.BAD_USAGE,
+    )
+
+
 def disk_full(where: object, free_mb: int | None = None) -> StackError:
     left = "" if free_mb is None else f" ({free_mb} MB left)"
     return StackError(

@@ -16,6 +16,8 @@ from threading import Event
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from libs.kafka.security import connection
+from libs.kafka.settings import KafkaSettings
 from services.operations.stack import errors, jars, java, ports
 from services.operations.stack.ports import LOOPBACK
 from services.operations.stack.process import Process, Reaper
@@ -49,7 +51,10 @@ async def answers(bootstrap_servers: str, timeout_s: float = 5.0) -> bool:
 
 
 async def _has_broker(bootstrap_servers: str, timeout_s: float) -> bool:
-    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=int(timeout_s * 1000))
+    settings = KafkaSettings(
+        kafka_bootstrap_servers=bootstrap_servers, kafka_request_timeout_ms=int(timeout_s * 1000)
+    )
+    client = AIOKafkaAdminClient(**connection(settings))
     with _unheard("aiokafka", "aiokafka.conn"):
         try:
             await client.start()

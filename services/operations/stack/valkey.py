@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from libs.views.client import connect
+from libs.views.settings import ValkeySettings
 from services.operations.stack import errors
 from services.operations.stack.ports import LOOPBACK
+from services.operations.stack.private_file import remembered_secret, write_private
 from services.operations.stack.process import Process, Reaper
 from services.operations.stack.server import start_and_wait
+
+CONFIG = "valkey.conf"
+SECRET_FILE = "password"  # noqa: S105 (a file's name)
 
 
 def find() -> Path:
@@ -28,7 +35,7 @@ def find() -> Path:
 
 async def answers(url: str, timeout_s: float = 2.0) -> bool:
     """Whether a server takes commands there; False while it loads its data."""
-    client = Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+    client = connect(ValkeySettings(valkey_url=url), timeout_s)
     try:
         return bool(await client.ping())
     except (RedisError, OSError):
@@ -38,7 +45,11 @@ async def answers(url: str, timeout_s: float = 2.0) -> bool:
 
 
 class NativeValkey:
-    """Append-only file on, eviction off, so that what it has acknowledged is there after a restart."""
+    """Append-only file on, eviction off, so that what it has acknowledged is there after a restart.
+
+    Its password is a random one, in files that only their owner reads: another local user who could write to the
+    views could issue API keys.
+    """
 
     name = "valkey"
 
@@ -52,7 +63,8 @@ class NativeValkey:
         fsync: str = "everysec",
         timeout_s: float = 60.0,
     ) -> None:
-        self.address = f"redis://{LOOPBACK}:{port}/0"
+        password = remembered_secret(data_dir / SECRET_FILE)
+        self.address = f"redis://default:{password}@{LOOPBACK}:{port}/0"
         self._port = port
         self._data_dir = data_dir
         self._timeout_s = timeout_s
@@ -65,9 +77,11 @@ class NativeValkey:
             "appendfsync": fsync,
             "save": "",
             "maxmemory-policy": "noeviction",
+            "requirepass": password,
         }
-        arguments = [text for option, value in options.items() for text in (f"--{option}", str(value))]
-        self._process = Process(self.name, [str(find()), *arguments], reaper=reaper, log=log, cwd=data_dir)
+        self._config = "".join(f"{option} {json.dumps(str(value))}\n" for option, value in options.items())
+        command = [str(find()), str(data_dir / CONFIG)]
+        self._process = Process(self.name, command, reaper=reaper, log=log, cwd=data_dir)
 
     @property
     def pid(self) -> int | None:
@@ -76,6 +90,7 @@ class NativeValkey:
     async def start(self) -> None:
         """Returns when it answers, its data loaded."""
         self._data_dir.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(write_private, self._data_dir / CONFIG, self._config)
         await start_and_wait(self._process, self._port, lambda: answers(self.address), self._timeout_s)
 
     async def stop(self) -> None:

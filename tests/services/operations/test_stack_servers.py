@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import stat
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from psutil import Process
 from redis.asyncio import Redis
+from redis.exceptions import AuthenticationError
 
 from services.operations.stack import choice, errors, java, valkey
 from services.operations.stack.errors import Exit, StackError
@@ -48,6 +52,18 @@ async def test_both_answer(kafka: str, valkey_address: str, namespace: str) -> N
     async with Redis.from_url(valkey_address) as client:
         assert (await client.info("server"))["server_name"] == "valkey"
         assert (await client.config_get("maxmemory-policy"))["maxmemory-policy"] == "noeviction"
+
+
+async def test_only_the_owner_of_the_data_directory_reaches_the_local_valkey(tmp_path: Path) -> None:
+    async with native(tmp_path) as servers:
+        address = urlsplit(servers.addresses.valkey)
+        async with Redis(host=address.hostname or "", port=address.port or 0) as stranger:
+            with pytest.raises(AuthenticationError):
+                await stranger.set("key", "value")
+        secrets = [path for path in (tmp_path / "valkey").iterdir() if path.is_file()]
+        assert {path.name for path in secrets} == {"password", "valkey.conf"}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
+        assert not any(address.password in argument for argument in Process(servers.pids["valkey"]).cmdline())
 
 
 async def test_data_and_addresses_outlive_kills_and_stops(tmp_path: Path) -> None:

@@ -1,0 +1,36 @@
+"""Transport security of Kafka clients: every client of the log takes its connection arguments from here."""
+
+import ssl
+from typing import Any
+
+from libs.kafka.settings import KafkaSettings
+
+
+def connection(settings: KafkaSettings) -> dict[str, Any]:
+    """Arguments that every aiokafka client takes: addresses, request timeout, TLS and SASL.
+
+    Certificates are read from their files at each call, so a new client uses renewed ones. Raises `OSError` and
+    `ssl.SSLError` for files that cannot be used.
+    """
+    arguments: dict[str, Any] = {
+        "bootstrap_servers": settings.kafka_bootstrap_servers,
+        "request_timeout_ms": settings.kafka_request_timeout_ms,
+        "security_protocol": settings.kafka_security_protocol,
+        "ssl_context": _ssl_context(settings),
+    }
+    if settings.uses_sasl and settings.kafka_password is not None:
+        arguments |= {
+            "sasl_mechanism": settings.kafka_sasl_mechanism,
+            "sasl_plain_username": settings.kafka_username,
+            "sasl_plain_password": settings.kafka_password.get_secret_value(),
+        }
+    return arguments
+
+
+def _ssl_context(settings: KafkaSettings) -> ssl.SSLContext | None:
+    if not settings.uses_tls:
+        return None
+    context = ssl.create_default_context(cafile=settings.kafka_ca_file)
+    if settings.kafka_certificate_file is not None:
+        context.load_cert_chain(settings.kafka_certificate_file, settings.kafka_key_file)
+    return context
