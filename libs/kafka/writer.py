@@ -227,17 +227,25 @@ class LogWriter:
         producer = link.producer
         try:
             # The only wait before a batch is the producer's: all that time its records are in our own queue.
-            await producer.partitions_for(lane.topic)
-            if link is not self._producers.link:
-                return
-            batch = producer.create_batch()
-            self._fill(lane, batch)
-            if not lane.flight:
-                return
+            partitions = await producer.partitions_for(lane.topic)
+        except Exception as error:
+            self._refuse_all(lane, _refused(error))
+            return
+        if lane.partition not in partitions:
+            self._refuse_all(lane, NotAppended(f"{lane.topic} has no partition {lane.partition}", retry_after_s=1))
+            return
+        if link is not self._producers.link:
+            return
+        batch = producer.create_batch()
+        self._fill(lane, batch)
+        if not lane.flight:
+            return
+        try:
             ack = await producer.send_batch(batch, lane.topic, partition=lane.partition)
         except Exception as error:
-            refusal = NotAppended(f"Kafka: {error or type(error).__name__}", retry_after_s=1)
-            self._refuse_all(lane, refusal)
+            # It took nothing on, and never will again: its sender has ended.
+            self._producers.replace(link, f"{lane.topic}/{lane.partition}: {error!r}", always=True)
+            self._answer_flight(lane, _refused(error))
             return
         link.records += len(lane.flight)
         if link.records > SEQUENCE_ROOM:
@@ -338,6 +346,10 @@ def _add(batch: BatchBuilder, now_ms: int, waiting: _Waiting) -> bool:
     """Whether there was room."""
     value, key, headers = waiting.value, waiting.key, waiting.headers
     return batch.append(timestamp=now_ms, key=key, value=value, headers=headers) is not None
+
+
+def _refused(error: Exception) -> NotAppended:
+    return NotAppended(f"Kafka: {error or type(error).__name__}", retry_after_s=1)
 
 
 def _unknown(why: str) -> AppendUnknown:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
 
 from libs.contracts.log import Appended
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
@@ -181,6 +182,20 @@ async def test_after_a_refused_batch_another_producer_goes_on(
         await writer.append(topic.name, 0, b"after %d" % n)
     assert (await in_log(settings, topic))[-3:] == [b"after 0", b"after 1", b"after 2"]
     await eventually(lambda: writer.retired == 0)
+
+
+async def test_a_producer_that_takes_nothing_on_any_more_is_replaced(
+    settings: KafkaSettings, topic: Topic, writer: LogWriter
+) -> None:
+    """As aiokafka leaves it when its sender ends between two batches; what it did not take is not in the log."""
+    await writer.append(topic.name, 0, b"before")
+    link = writer._producers.link
+    assert link is not None
+    link.producer._message_accumulator.fail_all(KafkaError("the sender has ended"))
+    with pytest.raises(NotAppended, match="the sender has ended"):
+        await writer.append(topic.name, 0, b"refused")
+    await writer.append(topic.name, 0, b"after")
+    assert (await in_log(settings, topic))[1:] == [b"before", b"after"]
 
 
 async def test_an_absent_kafka_is_waited_for_without_taking_records(
