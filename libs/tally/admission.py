@@ -56,7 +56,7 @@ class Reused:
 
 @dataclass(frozen=True, slots=True)
 class Shut:
-    """The gate is shut: doubt is being settled, nothing is admitted."""
+    """Not admitted now, decided soon: the gate is shut, or an earlier vote of the voter has to be folded first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,13 @@ class Used:
         if votes > 0:
             self.limit = largest(self.limit, limit)
 
+    def merge(self, other: "Used") -> None:
+        """Add the votes of another period."""
+        self.votes += other.votes
+        self.active += other.active
+        if other.limit is not None:
+            self.limit = largest(self.limit, other.limit)
+
 
 @dataclass(slots=True)
 class FoldedVote:
@@ -64,9 +71,10 @@ class FoldedVote:
 class Standing:
     """One voter of one contest. `anonymous` is as the voter's first record says.
 
-    `used` is keyed by (participant or "" for the contest, source, epoch); `slots` gives the vote id that holds a
-    (slot, source), see `VoteCast.slot`. `latest` is when the latest free vote was accepted, and `epoch` the
-    allowance period that the voter had come to by then; both 0 unless the contest renews allowances.
+    `used` is keyed by (participant or "" for the contest, source, epoch as of `kept_epoch`); `slots` gives the
+    vote id that holds a (slot, source), see `VoteCast.slot`. `latest` is when the latest free vote was accepted,
+    and `epoch` the allowance period that the voter had come to by then; both 0 unless the contest renews
+    allowances.
     """
 
     anonymous: bool = False
@@ -75,6 +83,21 @@ class Standing:
     slots: dict[tuple[str, str], str] = field(default_factory=dict)
     epoch: int = 0
     latest: int = 0
+
+    def is_over(self, source: str, epoch: int) -> bool:
+        """Whether an allowance period is over: earlier than the one before the latest folded.
+
+        No vote is cast in it any more: `reserve` begins no period while a vote of the last but one is pending.
+        """
+        return source == "c-free" and epoch < self.epoch - 1
+
+    def kept_epoch(self, source: str, epoch: int) -> int:
+        """The epoch under which `used` keeps a period: 0 for all that are over, so that they take no room."""
+        return 0 if self.is_over(source, epoch) else epoch
+
+    def sums(self, participant: str, source: str, epoch: int) -> Used:
+        """What was used in a period, to be changed in place."""
+        return self.used.setdefault((participant, source, self.kept_epoch(source, epoch)), Used())
 
     def voted(self, participant: str, source: str | None = None) -> bool:
         """Whether any vote counts for `participant` ("": in the contest) from `source` (None: any)."""
@@ -96,7 +119,9 @@ class Standing:
             del self.slots[cast.slot, cast.source]
 
     def admits(self, cast: VoteCast) -> bool:
-        """Whether the votes of `cast` are within their limits."""
+        """Whether the votes of `cast` are within their limits; never in a period that is over."""
+        if self.is_over(cast.source, cast.epoch):
+            return False
         in_contest = self.used.get(("", cast.source, cast.epoch), Used())
         return in_contest.admits(cast.weight, cast.max_contest) and all(
             self.used.get((participant, cast.source, cast.epoch), Used()).admits(count, cast.max_participant)
@@ -107,8 +132,16 @@ class Standing:
         """Allowances renew from a free vote on, whatever became of it; once they did, also from votes that were
         cast while none renewed."""
         if cast.source == "c-free" and (cast.next_free_vote_at is not None or self.latest or cast.epoch):
-            self.epoch = max(self.epoch, cast.epoch)
             self.latest = max(self.latest, cast.accepted_at)
+            if cast.epoch > self.epoch:
+                self.epoch = cast.epoch
+                self._merge_periods()
+
+    def _merge_periods(self) -> None:
+        """Merge the sums of the periods that are over."""
+        used, self.used = self.used, {}
+        for key, sums in used.items():
+            self.sums(*key).merge(sums)
 
 
 def largest(a: int | None, b: int) -> int:

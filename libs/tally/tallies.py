@@ -24,7 +24,7 @@ from libs.tally.events import (
 )
 from libs.tally.figures import Figures, RatingSums
 from libs.tally.sources import SourceTally
-from libs.tally.standing import FoldedVote, Standing, Used, VoteStatus
+from libs.tally.standing import FoldedVote, Standing, VoteStatus
 
 
 @dataclass(slots=True)
@@ -188,7 +188,7 @@ class ContestTally:
         source = vote.cast.source
         limit = vote.cast.max_participant if participant else vote.cast.max_contest
         before = {name: standing.voted(participant, name or None) for name in (source, "")}
-        standing.used.setdefault((participant, source, vote.epoch), Used()).move(votes, active, limit)
+        standing.sums(participant, source, vote.epoch).move(votes, active, limit)
         for name, voted in before.items():
             change = standing.voted(participant, name or None) - voted
             figures = self.at(participant, name)

@@ -162,6 +162,7 @@ def a_log(palette: list[Event | bytes], size: int, seed: int) -> list[LogRecord]
     log = [LogRecord(0, 1_000, vote_codec.encode(LogCreated("log")))]
     fences = PartitionTally()
     cast: list[VoteCast] = []
+    renews = rng.random() < 0.4
     late = range(size - 8, size - rng.choice([0, 8]))
     for at in range(size):
         event = rng.choice([*voids_behind_a_close, ContestReopened("one", 2)] if at in late else palette)
@@ -175,6 +176,8 @@ def a_log(palette: list[Event | bytes], size: int, seed: int) -> list[LogRecord]
             event = replace(event, incarnation=fences.fence)
         if isinstance(event, VoteCast):
             event = replace(event, vote_id=str(rng.randrange(60)), **some_changes(rng, event))
+            if renews and event not in UNFOLDABLE:
+                event = replace(event, epoch=max(0, at // 20 - rng.choice([0, 0, 0, 1, 1, 2])))
             cast += [] if event in UNFOLDABLE else [event]
         elif isinstance(event, VoteVoided | VoteRestored) and cast and rng.random() < 0.9:
             vote = rng.choice(cast)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from libs.contracts.log import Behind, LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
-from libs.tally.standing import VoteStatus
+from libs.tally.standing import Standing, VoteStatus
 from libs.tally.tallies import PartitionTally
 from libs.views.addresses import AddressCounters
 from libs.views.client import Coalescer, connect
@@ -109,6 +110,11 @@ async def test_an_id_is_not_found_astride_the_fields_of_another_record(valkey: C
     await forget(valkey, views)
 
 
+def _latest_epochs(voter: Standing) -> Iterator[int]:
+    """The latest allowance period as of each vote."""
+    return accumulate((vote.cast.epoch * (vote.cast.source == "c-free") for vote in voter.votes.values()), max)
+
+
 def test_the_random_logs_are_rich() -> None:
     """All that can become of a vote, a report or a mark does come up, so the comparison means something."""
     seen: Counter[str] = Counter()
@@ -129,6 +135,17 @@ def test_the_random_logs_are_rich() -> None:
             vote.cast.incarnation == tally.fence for vote in votes
         )
         seen["inherited periods"] += any(vote.epoch != vote.cast.epoch for vote in votes)
+        seen["merged periods"] += any(voter.epoch > 2 for voter in voters)
+        seen["counted late in the former period"] += any(
+            1 < latest == vote.epoch + 1 and vote.status is VoteStatus.COUNTED
+            for voter in voters
+            for latest, vote in zip(_latest_epochs(voter), voter.votes.values(), strict=True)
+        )
+        seen["overruled in a period that is over"] += any(
+            voter.is_over(vote.cast.source, vote.cast.epoch + 2) and vote.status is VoteStatus.OVERRULED
+            for voter in voters
+            for vote in voter.votes.values()
+        )
         seen["burned ids"] += any(not vote.cast.choices for vote in votes)
         seen["waiting"] += any(contest.waiting for contest in contests)
         seen["waiting voids"] += any(contest.waiting_voids for contest in contests)
@@ -145,6 +162,9 @@ def test_the_random_logs_are_rich() -> None:
         "fenced",
         "counted behind a fence",
         "inherited periods",
+        "merged periods",
+        "counted late in the former period",
+        "overruled in a period that is over",
         "burned ids",
         "waiting",
         "waiting voids",

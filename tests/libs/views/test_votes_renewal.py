@@ -9,6 +9,7 @@ import pytest
 from libs.tally.admission import Answer, Granted, OverLimit
 from libs.tally.commands import RemoveVote
 from libs.tally.contest import DAY_US, Limits, Renewal
+from libs.tally.figures import Figures
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_rating, a_vote, pseudonym
 
@@ -139,6 +140,31 @@ async def test_a_replacement_stays_in_the_period_of_what_it_replaces_and_renews(
     assert (
         refused_until(await partition.reserve(a_rating("c", vote_id="4"), contest))[0] == fresh.next_free_vote_at
     )
+
+
+async def test_a_voter_does_not_grow_by_periods_that_are_over(partition: Partition) -> None:
+    sizes = []
+    await partition.set_clock(MIDNIGHT)
+    for at in range(24):
+        await partition.set_clock(MIDNIGHT + at * 60 * SECOND)
+        granted = await partition.cast(a_vote("ab"[at % 2], vote_id=str(at)), MINUTELY)
+        assert (granted.epoch, granted.remaining_contest) == (at, 0)
+        sizes.append(len((await partition.views.allowance(0, "contest", pseudonym("voter"))).used))
+    assert sizes == [2, 4, 6] + [7] * 21
+
+
+async def test_votes_of_periods_that_are_over_are_removed_one_by_one(partition: Partition) -> None:
+    await partition.set_clock(MIDNIGHT)
+    for at in range(5):
+        await partition.set_clock(MIDNIGHT + at * 60 * SECOND)
+        await partition.cast(a_vote(vote_id=str(at)), MINUTELY)
+    voter = pseudonym("voter")
+    for at in range(5):
+        assert await partition.figures() == Figures(5 - at, 1, 0)
+        await partition.remove(RemoveVote("contest", voter, str(at)), MINUTELY)
+    assert await partition.figures() == Figures()
+    assert not any(row.votes for row in (await partition.views.allowance(0, "contest", voter)).used)
+    assert (await partition.grant(a_vote(vote_id="again"), MINUTELY)).epoch == 4
 
 
 async def test_a_contest_that_begins_to_renew_goes_by_the_votes_of_before(partition: Partition) -> None:

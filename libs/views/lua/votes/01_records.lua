@@ -25,7 +25,8 @@
 -- (source + 2 * status + 16 where details say more), remaining for participant and contest (-1: no limit),
 -- next_free_vote_at (0: none). Index and count are 0 where the details hold the choices, or there are none.
 -- sums is flat: key, used, largest limit, active, ...; key = ((epoch * 2^24) + participant index) * 2 + source, index
--- 0 being the contest. slots is flat: index * 2 + source, digest of the vote that a later one of the slot replaces.
+-- 0 being the contest. Free votes of the voter's latest allowance period and the one before have sums of their own; those
+-- of all earlier periods are merged under epoch 0 (see is_over). slots is flat: index * 2 + source, digest of the vote that a later one of the slot replaces.
 -- Rows: see ROW_* below. Numbers stay below 2^53.
 
 local ROW = '>c12c8I7I5I3I3Bi4i4I7'
@@ -44,7 +45,7 @@ local ROW_MINUTE = 10
 -- one reopened; its index is the last used
 local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
 
-local SCHEMA = 2  -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 3  -- raised with every change of what is stored that the code before could not read
 local generations
 
 local function view(base, number) return generations.view(base, number) end
@@ -109,6 +110,13 @@ end
 local function status_of(flags) return math.floor(flags / 2) % 8 end
 
 local function sum_key(epoch, index, source) return (epoch * 16777216 + index) * 2 + source end
+
+-- Whether a voter's allowance period is over: earlier than the one before the latest folded. No vote is cast in it any
+-- more (02_reservations.lua), so its sums limit nothing, and only say whom the voter's votes count for.
+local function is_over(standing, source, epoch) return source == FREE and epoch < standing.epoch - 1 end
+
+-- the epoch under which the sums of a period are kept
+local function kept_epoch(standing, source, epoch) return is_over(standing, source, epoch) and 0 or epoch end
 
 -- where a sum of a voter stands: key, used, limit, active; nil while nothing was used
 local function sum_at(sums, key)

@@ -178,6 +178,16 @@ local function period(standing, list, cooldown, days, now)
   return epoch, renews_at
 end
 
+-- Whether a free vote of an earlier period than `epoch` is pending. While it is, no period after the next begins: so
+-- what the log brings is always of the latest period folded or the one before, and the fold may merge the sums of all
+-- earlier ones.
+local function has_pending_before(list, epoch)
+  for i = 1, #list do
+    if list[i][P_SOURCE] == FREE and list[i][P_EPOCH] < epoch then return true end
+  end
+  return false
+end
+
 -- the digest of the folded vote in a slot, or nil
 local function holder(c, standing, slot, source)
   local index = c.index(slot)
@@ -248,6 +258,7 @@ local function reserve_one(gate, now, r, c, pending, views)
   if refused then return { R_REFUSED, now } end
   local epoch, renews_at = 0, nil
   if source == FREE then epoch, renews_at = period(standing, list, cooldown, days, now) end
+  if source == FREE and has_pending_before(list, epoch - 1) then return { R_SHUT } end
   local participant, weight = choices[1][1], weight_of(form, choices)
   local slot = false
   if replaces(form, max_p) then slot = form == RATING and participant or '' end

@@ -23,6 +23,34 @@ local function shift(sums, key, used, active, limit)
   if used > 0 then sums[at + 2] = largest(sums[at + 2], limit) end
 end
 
+-- merges the sums of the periods that are over
+local function merge_periods(standing)
+  local merged, places, sums = {}, {}, standing.sums
+  for i = 1, #sums, 4 do
+    local epoch, rest = math.floor(sums[i] / 33554432), sums[i] % 33554432
+    local key = kept_epoch(standing, rest % 2, epoch) * 33554432 + rest
+    local at = places[key]
+    if at then
+      merged[at + 1], merged[at + 3] = merged[at + 1] + sums[i + 1], merged[at + 3] + sums[i + 3]
+      merged[at + 2] = largest(merged[at + 2], sums[i + 2])
+    else
+      at = #merged + 1
+      places[key] = at
+      merged[at], merged[at + 1], merged[at + 2], merged[at + 3] = key, sums[i + 1], sums[i + 2], sums[i + 3]
+    end
+  end
+  standing.sums = merged
+end
+
+-- allowances renew from a free vote on, whatever became of it
+local function anchor(standing, epoch, at)
+  standing.latest = math.max(standing.latest, at)
+  if epoch > standing.epoch then
+    standing.epoch = epoch
+    merge_periods(standing)
+  end
+end
+
 -- the voter comes to a row, or leaves it: `here` and `anywhere` as of `present` on the side without the vote
 local function count_voter(row, source, here, anywhere, anonymous, by)
   local at = 3 + source * 3
@@ -34,7 +62,8 @@ end
 
 -- the votes of a row that a voter uses, and those that count, change by so many
 local function move(row, standing, vote, used, active, limit)
-  local key, here, anywhere = sum_key(vote.epoch, row.index, vote.source), nil, nil
+  local epoch, here, anywhere = kept_epoch(standing, vote.source, vote.epoch), nil, nil
+  local key = sum_key(epoch, row.index, vote.source)
   if active > 0 then here, anywhere = present(standing.sums, vote.source, row.index) end
   shift(standing.sums, key, used, active, limit)
   if active < 0 then here, anywhere = present(standing.sums, vote.source, row.index) end
@@ -117,7 +146,9 @@ local function touch(c, offset, time)
   top[ROW_OFFSET], top[ROW_TIME] = offset, math.max(top[ROW_TIME], time)
 end
 
+-- a vote of a period that is over is never admitted: its sums are gone
 local function is_admitted(c, standing, vote)
+  if is_over(standing, vote.source, vote.epoch) then return false end
   local function used(index)
     local at = sum_at(standing.sums, sum_key(vote.epoch, index, vote.source))
     if at then return standing.sums[at + 1], standing.sums[at + 2] end
@@ -148,7 +179,7 @@ local function fold_cast(state, item)
     return
   end
   if source == FREE and (next_at > 0 or standing.latest > 0 or epoch > 0) then
-    standing.epoch, standing.latest = math.max(standing.epoch, epoch), math.max(standing.latest, at)
+    anchor(standing, epoch, at)
   end
   for i = 1, #choices do c.row(choices[i][1]) end
   local vote = { source = source, epoch = epoch, choices = choices, rating = rating, weight = weight_of(form, choices),

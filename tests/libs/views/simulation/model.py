@@ -54,6 +54,11 @@ class ModelLedger(ModelGate):
     def is_being_replaced(self, book: Book, vote_id: str) -> bool:
         return any(book.holder(r.slot, r.command.source) == vote_id for r in book.pending)
 
+    def waits_for_former_period(self, book: Book, epoch: int) -> bool:
+        """Whether a free vote of a period before the former one is pending still."""
+        free = (r.granted for r in book.pending if r.command.source == "c-free")
+        return any(granted.epoch < epoch - 1 for granted in free)
+
     def is_removable(self, command: CastVote | RemoveVote, status: VoteStatus) -> bool:
         """A voided vote only with its purchase, or where its voter asked before it was voided."""
         asked = isinstance(command, CastVote) or key_of(command) in self.s.removals
@@ -93,6 +98,8 @@ class ModelLedger(ModelGate):
             case ContestNotRunning():
                 return NotRunning(now)
             case _ if not self.is_reopened(contest):
+                return Shut()
+            case LimitReached() | Selection() if source == "c-free" and self.waits_for_former_period(book, epoch):
                 return Shut()
             case LimitReached() as error:
                 limit = error.data["limit"]

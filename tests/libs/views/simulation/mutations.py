@@ -129,6 +129,13 @@ class ReopenedBeforeTheMark(ModelLedger):
         return True
 
 
+class BeginsPeriodsPastPendingVotes(ModelLedger):
+    """Those of the last but one come late then, to sums that are merged."""
+
+    def waits_for_former_period(self, book: Book, epoch: int) -> bool:
+        return False
+
+
 class VotersRemoveWhatIsVoided(ModelLedger):
     """A second DELETE is told that a vote counts no more, which may be restored."""
 
@@ -164,6 +171,7 @@ MODEL_MUTATIONS = [
     ReliesOnPendingVotes,
     ReplacementNotComputedAnew,
     ReopenedBeforeTheMark,
+    BeginsPeriodsPastPendingVotes,
     VotersRemoveWhatIsVoided,
     ClosedWhileVotesArePending,
     ClosedWhileRemovalsArePending,
@@ -227,6 +235,15 @@ def _voids_at_once_behind_the_close(tally: ContestTally, event: VoteVoided | Vot
     return VOID(tally, event)
 
 
+def _the_former_period_is_over(standing: Standing, source: str, epoch: int) -> bool:
+    return source == "c-free" and epoch < standing.epoch
+
+
+PERIOD_MUTATIONS: dict[str, dict[str, Any]] = {
+    "the sums of the former period are merged": {"is_over": _the_former_period_is_over}
+}
+"""Methods of a voter's standing, for the ledger and for what it is compared with alike."""
+
 VOID, REMOVE = ContestTally.void, ContestTally.remove
 FOLD_MUTATIONS: dict[str, dict[str, Any]] = {
     "voiding frees the slot": {"void": _voiding_frees_the_slot},
@@ -266,6 +283,17 @@ ADMISSION_MUTATIONS = {
     "a replaced vote leaves its figures": [("move_choices(c, standing, replaced, -1, counted and -1 or 0)", "")],
     "a removed vote keeps its slot": [("if standing.slots[i] == digest then", "if false then")],
     "a replacement takes a period of its own": [("vote.epoch = replaced.epoch", "")],
+    "the sums of the former period are merged": [("epoch < standing.epoch - 1 end", "epoch < standing.epoch end")],
+    "merged sums forget whom votes count for": [("merged[at + 3] + sums[i + 3]", "merged[at + 3]")],
+    "a removal does not find a merged sum": [
+        (
+            "local epoch, here, anywhere = kept_epoch(standing, vote.source, vote.epoch), nil, nil",
+            "local epoch, here, anywhere = vote.epoch, nil, nil",
+        )
+    ],
+    "a period begins while a vote of the last but one is pending": [
+        ("if source == FREE and has_pending_before(list, epoch - 1) then return { R_SHUT } end", "")
+    ],
     "reopened before the mark": [("if c.reopened < reopened then return { R_SHUT } end", "")],
     "closed while something is pending": [("pending = pending + 1", "pending = 0")],
     "reservations of replacements weigh as the others": [("weights[i] = 0", "weights[i] = 1")],

@@ -147,6 +147,13 @@ class PlainCount:
                 used[key] += votes
         return used
 
+    def latest_epoch(self, voter: str) -> int:
+        """The latest allowance period that a free vote of the voter carries, whatever became of it."""
+        casts = (vote.cast for vote in self.votes.values())
+        return max(
+            (cast.epoch for cast in casts if cast and (cast.voter, cast.source) == (voter, "c-free")), default=0
+        )
+
     def figures(self) -> dict[tuple[str, str], Figures]:
         """By (participant or "", source or ""), as the fold: no count over both sources, nothing empty."""
         counts: Counter[tuple[str, str]] = Counter()

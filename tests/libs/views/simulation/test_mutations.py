@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from libs.tally.standing import Standing
 from libs.tally.tallies import ContestTally
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load
@@ -18,6 +19,7 @@ from tests.libs.views.simulation.mutations import (
     FOLD_MUTATIONS,
     LUA_MUTATIONS,
     MODEL_MUTATIONS,
+    PERIOD_MUTATIONS,
     PROTOCOL_MUTATIONS,
 )
 from tests.libs.views.simulation.schedule import run
@@ -30,6 +32,7 @@ RARE = {
     "RemovedFromUnderItsReplacement": [1638],
     "ReplacesWhatIsBeingRemoved": [772, 4672],
     "ReplacementNotComputedAnew": [11590, 22726],
+    "BeginsPeriodsPastPendingVotes": [2376, 4789],
     "ClosedWhileRemovalsArePending": [16714],
     "ReleaseOfAnyIncarnation": [1198],
     "closed behind a shut gate": [784],
@@ -68,6 +71,15 @@ def test_the_fold_with_another_rule_for_voids_breaks_a_promise(
     for name, method in FOLD_MUTATIONS[mutation].items():
         monkeypatch.setattr(ContestTally, name, method)
     assert any(fails(seed, ModelLedger()) for seed in [*RARE.get(mutation, []), *range(2, 1_500, 3)])
+
+
+@pytest.mark.parametrize("mutation", PERIOD_MUTATIONS)
+def test_the_fold_with_another_rule_for_periods_breaks_a_promise(
+    mutation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, method in PERIOD_MUTATIONS[mutation].items():
+        monkeypatch.setattr(Standing, name, method)
+    assert any(fails(seed, ModelLedger()) for seed in range(500))
 
 
 @contextmanager

@@ -271,6 +271,38 @@ def test_what_was_cast_between_two_renewals_is_the_latest_vote_too(ledger: Ledge
     assert log.reserve(again, a_vote(vote_id="3")).epoch == 1
 
 
+def test_no_period_begins_while_a_vote_of_the_last_but_one_is_pending(ledger: Ledger) -> None:
+    """That one would come to sums that are merged, and be overruled, though its voter was answered 201."""
+    log, contest = Log(ledger), a_contest(free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))
+    log.fence()
+    first, second, third = (a_vote(vote_id=name) for name in ("first", "second", "third"))
+    late = cast_of(first, log.reserve(contest, first), "receipt")
+    ledger.tick(turns=5)
+    log.cast(contest, second)
+    ledger.tick(turns=5)
+    assert log.ask(contest, third) == Shut()
+    log.append(late)
+    log.fold()
+    assert log.status("first") is VoteStatus.COUNTED
+    assert log.reserve(contest, third).epoch == 2
+
+
+def test_a_vote_of_the_former_period_that_lands_late_is_judged_by_its_own_sum(ledger: Ledger) -> None:
+    log, contest = Log(ledger), a_contest(free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))
+    log.fence()
+    log.cast(contest, a_vote(vote_id="0"))
+    ledger.tick(turns=5)
+    former = a_vote(vote_id="1")
+    late = cast_of(former, log.reserve(contest, former), "receipt")
+    ledger.tick(turns=5)
+    log.cast(contest, a_vote(vote_id="2"))
+    twice = replace(late, vote_id="twice")
+    log += [late, twice]
+    log.fold()
+    assert [log.status(name) for name in ("1", "twice")] == [VoteStatus.COUNTED, VoteStatus.OVERRULED]
+    assert ledger.differences(folded(log)) == []
+
+
 def test_a_voter_does_not_join_a_refund(ledger: Ledger) -> None:
     """It would be told that the vote is removed, while the refund waits behind the contest's close."""
     log, vote = Log(ledger), a_vote(source="c-paid")

@@ -127,10 +127,15 @@ def check_periods(world: World, count: PlainCount) -> None:
 def check_allowances(world: World, count: PlainCount) -> None:
     """What the ledger holds against a voter is what the log holds: no reservation leaks."""
     held: Counter[Sum] = Counter()
+    used: Counter[Sum] = Counter()
     for voter in count.anonymous:
         for row in world.ledger.allowance("contest", voter).used:
             held[voter, row.source, row.epoch, row.participant] += row.votes
-    demand(+held == count.used(), f"used up {+held}, in the log {count.used()}")
+    for (voter, source, epoch, participant), votes in count.used().items():
+        # the sums of periods that are over are one
+        kept = 0 if source == "c-free" and epoch < count.latest_epoch(voter) - 1 else epoch
+        used[voter, source, kept, participant] += votes
+    demand(+held == +used, f"used up {+held}, in the log {+used}")
 
 
 def check_close(world: World, contest: ContestTally) -> None:

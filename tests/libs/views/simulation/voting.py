@@ -82,7 +82,9 @@ class Voting:
         self.rng = rng = Random(seed)
         self.both = Both(lua)
         kind = rng.choice(["voteonly", "rating", "rating", "ordering"])
-        self.contest = a_contest(contest_type=kind, positions=POSITIONS, **some_configuration(rng))
+        # of every fourth contest allowances renew all the time, so that voters come to many periods
+        self.always = {"renewal": Renewal(5_000)} if seed % 4 == 3 else {}
+        self.contest = a_contest(contest_type=kind, positions=POSITIONS, **self._some_configuration())
         self.granted: list[tuple[Errand, list[Any]]] = []
         self.marks: list[ContestClosed] = []
         self.both.fence()
@@ -185,7 +187,10 @@ class Voting:
         self.both.fence()
 
     def change(self) -> None:
-        self._put_in_force(replace(self.contest, **some_configuration(self.rng)))
+        self._put_in_force(replace(self.contest, **self._some_configuration()))
+
+    def _some_configuration(self) -> dict[str, Any]:
+        return some_configuration(self.rng) | self.always
 
     def close_or_reopen(self) -> None:
         seq = self.contest.closed
