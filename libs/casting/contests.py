@@ -4,102 +4,149 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from libs.casting.waiting import POLL_S
+from libs.concurrency.single_flight import SingleFlight
 from libs.tally.admission import Stale
 from libs.tally.contest import Contest
 from libs.tally.errors import NotFound, SecretErased, ViewsUnavailable
 from libs.views.votes import VoteViews
 
-MOST_CONTESTS = 10_000
+MOST_CONTESTS: Final = 10_000
 RECENT_S = 2.0
 """How old what is known of a contest may be where voters are named."""
+LOAD_REST: Final = 1.0
+"""Loads of one contest take half of a process's time at most: one with 10,000 participants holds it for 23 ms."""
 
 Loader = Callable[[str, str], Awaitable[Contest | None]]
 """Loads a contest of an account from the catalogue view; None when there is none."""
 VersionLoader = Callable[[str, str], Awaitable[int | None]]
 """The version that the contest's own record is at: a small read. None when there is none."""
 SecretLoader = Callable[[str], Awaitable[bytes]]
-"""The contest's secret, made when there is none yet."""
+"""The contest's secret, made when there is none yet. Raises `SecretErased` where its mark is in its place."""
+Place = tuple[str, str]
+"""Account and contest key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A contest and its secret as of `checked_at` (monotonic time). No secret: its record says erased."""
+
+    contest: Contest
+    secret: bytes | None
+    checked_at: float
+
+
+@dataclass(slots=True)
+class _Entry:
+    known: Known | None = None
+    loads: SingleFlight[Known] = field(init=False)
+    checks: SingleFlight[Known] = field(init=False)
 
 
 class Contests:
-    """Configuration and secret by (account, contest key), loaded once for all who ask at the same time."""
+    """Configuration and secret by account and contest key, for as long as they are among the latest used.
 
-    def __init__(self, load: Loader, load_version: VersionLoader, load_secret: SecretLoader) -> None:
+    However many ask: of one contest one load is under way, and one at most is queued behind it.
+    """
+
+    def __init__(
+        self,
+        load: Loader,
+        load_version: VersionLoader,
+        load_secret: SecretLoader,
+        most_contests: int = MOST_CONTESTS,
+    ) -> None:
         self._load = load
         self._load_version = load_version
         self._load_secret = load_secret
-        self._contests: OrderedDict[tuple[str, str], Contest] = OrderedDict()
-        self._seen_at: dict[tuple[str, str], float] = {}
-        self._secrets: dict[str, bytes] = {}
-        self._looking: dict[tuple[str, str], asyncio.Task[Contest]] = {}
-        self._loading: dict[tuple[str, str], asyncio.Task[Contest]] = {}
+        self._most_contests = most_contests
+        self._entries: OrderedDict[Place, _Entry] = OrderedDict()
 
     async def get(self, account: str, key: str) -> Contest:
         """The contest as last loaded. Raises `NotFound`, and what the views raise when they are away."""
-        contest = self._contests.get((account, key))
-        return contest if contest is not None else await self.reload(account, key)
+        return (await self._last((account, key))).contest
 
-    async def reload(self, account: str, key: str) -> Contest:
+    async def reload(self, account: str, key: str, at_least: int | None = None) -> Contest:
         """The contest as the catalogue view holds it now, or a moment later.
 
-        Shared only until the load departs: one that is under way may have read what was in force before.
+        With `at_least` any load will do that gives this configuration version or a later one, the last one too.
+        Raises as `get`.
         """
-        task = self._loading.get((account, key))
-        if task is None:
-            task = self._loading[account, key] = asyncio.ensure_future(self._fetch(account, key))
-        return await asyncio.shield(task)
+        entry = self._entry((account, key))
+        if at_least is not None:
+            if entry.known is not None and entry.known.contest.version >= at_least:
+                return entry.known.contest
+            known = await entry.loads.current()
+            if known.contest.version >= at_least:
+                return known.contest
+        return (await entry.loads.next()).contest
 
     async def secret(self, account: str, key: str) -> bytes:
         """What voters of this contest are named by. Raises `NotFound`, and `SecretErased`.
 
-        One that was destroyed `RECENT_S` ago is not given any more.
+        One that was destroyed `RECENT_S` ago is not given any more. Erased is only what the contest's record, or
+        the mark in the secret's place, says: contest and secret are remembered, and forgotten, as one.
         """
-        contest = await self.get(account, key)
-        if time.monotonic() - self._seen_at.get((account, key), 0.0) > RECENT_S:
-            task = self._looking.get((account, key))
-            if task is None:
-                task = self._looking[account, key] = asyncio.ensure_future(self._look(account, key, contest))
-            contest = await asyncio.shield(task)
-        secret = None if contest.is_erased else self._secrets.get(key)
-        if secret is None:
+        known = await self._last((account, key))
+        if time.monotonic() - known.checked_at > RECENT_S:
+            known = await self._entry((account, key)).checks.current()
+        if known.secret is None:
             raise SecretErased(key)
-        return secret
+        return known.secret
 
-    async def _look(self, account: str, key: str, known: Contest) -> Contest:
-        """The contest, loaded again where its record has changed; a view that is away or empty changes nothing."""
+    async def _last(self, place: Place) -> Known:
+        entry = self._entry(place)
+        return entry.known or await entry.loads.current()
+
+    def _entry(self, place: Place) -> _Entry:
+        entry = self._entries.get(place)
+        if entry is None:
+            entry = self._entries[place] = _Entry()
+            entry.loads = SingleFlight(lambda: self._fetch(place, entry), rest=LOAD_REST)
+            entry.checks = SingleFlight(lambda: self._check(place, entry))
+            if len(self._entries) > self._most_contests:
+                self._entries.popitem(last=False)
+        else:
+            self._entries.move_to_end(place)
+        return entry
+
+    async def _check(self, place: Place, entry: _Entry) -> Known:
+        """The contest, loaded again where its record has changed; a view that is away changes nothing."""
+        known, now = entry.known, time.monotonic()
+        if known is None:
+            return await entry.loads.current()
         try:
-            now, version = time.monotonic(), await self._load_version(account, key)
-            if version is not None and version > known.version:
-                return await self.reload(account, key)
-            self._seen_at[account, key] = now
+            version = await self._load_version(*place)
+            if version is None or version > known.contest.version:
+                return await entry.loads.next()
         except ViewsUnavailable:
-            pass
-        finally:
-            del self._looking[account, key]
-        return known
+            return known
+        entry.known = replace(entry.known or known, checked_at=now)
+        return entry.known
 
-    async def _fetch(self, account: str, key: str) -> Contest:
-        del self._loading[account, key]
-        began = time.monotonic()
-        contest = await self._load(account, key)
+    async def _fetch(self, place: Place, entry: _Entry) -> Known:
+        try:
+            entry.known = await self._read(place, entry.known)
+        except (NotFound, SecretErased):
+            entry.known = None
+            raise
+        finally:
+            if entry.known is None and self._entries.get(place) is entry:
+                del self._entries[place]
+        return entry.known
+
+    async def _read(self, place: Place, former: Known | None) -> Known:
+        now = time.monotonic()
+        contest = await self._load(*place)
         if contest is None:
-            self._contests.pop((account, key), None)
-            self._seen_at.pop((account, key), None)
-            raise NotFound(f"There is no contest {key}.")
-        if contest.is_erased:
-            self._secrets.pop(key, None)
-        elif key not in self._secrets:
-            self._secrets[key] = await self._load_secret(key)
-        self._contests[account, key] = contest
-        self._contests.move_to_end((account, key))
-        self._seen_at[account, key] = began
-        if len(self._contests) > MOST_CONTESTS:
-            oldest, _ = self._contests.popitem(last=False)
-            del self._seen_at[oldest]
-            self._secrets.pop(oldest[1], None)
-        return contest
+            raise NotFound(f"There is no contest {place[1]}.")
+        secret = None
+        if not contest.is_erased:
+            secret = (former and former.secret) or await self._load_secret(contest.key)
+        return Known(contest, secret, now)
 
 
 async def refresh(
@@ -109,11 +156,17 @@ async def refresh(
     before: Contest,
     stale: Mapping[int, Stale],
     deadline: float,
-) -> None:
-    """Load the contest again, and put its version in force where none is. `stale` are answers by partition."""
+) -> Contest:
+    """Load the contest again, and put its version in force where none is. `stale` are answers by partition.
+
+    Where none is in force, only a load that begins after the answer will do: a change that was answered before the
+    partition forgot its version must be in it. Else any load will that gives the version in force.
+    """
     if asyncio.get_running_loop().time() > deadline:
         raise ViewsUnavailable("The contest's configuration keeps changing.", retry_after_s=1)
-    fresh = await contests.reload(account, before.key)
+    in_force = [answer.in_force for answer in stale.values()]
+    known = [version for version in in_force if version is not None]
+    fresh = await contests.reload(account, before.key, max(known) if len(known) == len(in_force) else None)
     older = [
         views.raise_config(partition, before.key, fresh.version, answer.incarnation)
         for partition, answer in stale.items()
@@ -121,5 +174,6 @@ async def refresh(
     ]
     if older:
         await asyncio.gather(*older)
-    if fresh.version == before.version or len(older) < len(stale):
+    if fresh.version == before.version or fresh.version < max(known, default=0):
         await asyncio.sleep(POLL_S)  # the projector is about to fold what is in force already
+    return fresh

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import Position
-from libs.tally.admission import Known
+from libs.tally.admission import Known, Stale
 from libs.tally.events import Choices, Event, Source
 from libs.tally.figures import Figures, RatingSums
 from libs.tally.standing import VoteStatus
@@ -119,13 +119,14 @@ class VoterAllowance:
     """What a voter has used, as of `now` by the ledger's clock (us).
 
     `latest` is when the voter's latest free vote was accepted (None: there is none), `epoch` the allowance period
-    that the voter had come to by then.
+    that the voter had come to by then. A contest of another configuration than `config` names is `Stale` by it.
     """
 
     now: int
     epoch: int
     latest: int | None
     used: Sequence[UsedVotes]
+    config: Stale
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from libs.contracts.log import Position
-from libs.tally.admission import Answer, RemovalAnswer, Request
+from libs.tally.admission import Answer, RemovalAnswer, Request, Stale
 from libs.tally.contest import Contest
 from libs.tally.events import Fence
 from libs.tally.figures import Figures, RatingSums
@@ -173,9 +173,10 @@ class VoteViews:
         return VoteState(*head, True, None, r[5]) if r[4] == 1 else VoteState(*head)
 
     async def allowance(self, partition: int, contest: str, voter: str) -> VoterAllowance:
-        now, epoch, latest, rows = unpack(await self._call("votes_allowance", partition, contest, raw(voter)))
+        r = unpack(await self._call("votes_allowance", partition, contest, raw(voter)))
+        now, epoch, latest, rows, in_force, incarnation = r
         used = [UsedVotes(name.decode(), SOURCES[source], its, votes) for name, source, its, votes in rows]
-        return VoterAllowance(now, epoch, latest or None, used)
+        return VoterAllowance(now, epoch, latest or None, used, Stale(limited(in_force), incarnation))
 
     async def report(self, partition: int, contest: str, source: str, report_id: str) -> ReportState:
         log, offset, *r = unpack(await self._call("votes_report", partition, contest, source, report_id))

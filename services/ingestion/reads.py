@@ -1,8 +1,10 @@
 """What a voter's client may ask afterwards: a vote's status, and what is left to cast."""
 
+import asyncio
 from collections import defaultdict
 
-from libs.casting.contests import Contests
+from libs.casting.contests import Contests, refresh
+from libs.casting.waiting import GATE_WAIT_S
 from libs.contracts.tokens import encode_positions
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED, Contest
@@ -73,10 +75,15 @@ class VoterReads:
     async def allowance(
         self, account: str, contest_key: str, voter_id: str | None, anonymous_id: str | None
     ) -> AllowanceAnswer:
-        """A voter who never voted has used nothing."""
+        """A voter who never voted has used nothing. All else is as votes would be judged by now."""
         voter = await find_voter(self._contests, account, contest_key, voter_id, anonymous_id)
-        contest = await self._contests.reload(account, contest_key)
-        found = await self._views.allowance(self._topic.partition_of(voter), contest_key, voter)
+        contest = await self._contests.get(account, contest_key)
+        partition = self._topic.partition_of(voter)
+        found = await self._views.allowance(partition, contest_key, voter)
+        if found.config.in_force != contest.version:
+            deadline = asyncio.get_running_loop().time() + GATE_WAIT_S
+            stale = {partition: found.config}
+            contest = await refresh(self._views, self._contests, account, contest, stale, deadline)
         renews_at = None if found.latest is None else contest.renewal.after(found.latest)
         renewed = renews_at is not None and renews_at <= found.now
         periods = {"c-free": found.epoch + renewed, "c-paid": 0}

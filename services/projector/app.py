@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -76,7 +76,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
         writer,
         assigned=lambda: votes_projector.assigned,
         end_offset=end_of(reader, votes),
-        catalogue_is_folded=catalogue_is_folded,
+        catalogue_is_folded=lambda: catalogue_is_folded(range(catalogue.partitions)),
         send_deadline_s=settings.produce_deadline_ms / 1000,
     )
 
@@ -90,11 +90,14 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
         source_grace_s=settings.source_grace_s,
     )
 
+    async def account_is_folded(account: str) -> bool:
+        return await catalogue_is_folded([catalogue.partition_of(account)])
+
     async def manage_purchases() -> None:
         place = settings.namespace, settings.partitions
         casting = await _when_there(lambda: assemble(*place, valkey, writer, reader, store))
         vaults = Vaults(partial(account_secret, store))
-        steps = Steps(casting.caster, casting.remover, vaults, catalogue_is_folded)
+        steps = Steps(casting.caster, casting.remover, vaults, account_is_folded)
         await PurchaseManager(
             purchases, purchase_views, writer, steps.take, lambda: purchases_projector.assigned
         ).run()
@@ -147,11 +150,11 @@ def end_of(reader: LogReader, topic: Topic) -> Callable[[int], Awaitable[int]]:
 
 def has_reached_the_end(
     reader: LogReader, topic: Topic, position: Callable[[int], Awaitable[tuple[str, int] | None]]
-) -> Callable[[], Awaitable[bool]]:
-    """Whether the view is folded as far as the log went when this was asked."""
+) -> Callable[[Collection[int]], Awaitable[bool]]:
+    """Whether the views of partitions are folded as far as the log went when this was asked."""
 
-    async def reached() -> bool:
-        ends = await reader.end_offsets(topic.name, range(topic.partitions))
+    async def reached(partitions: Collection[int]) -> bool:
+        ends = await reader.end_offsets(topic.name, partitions)
         positions = await asyncio.gather(*(position(partition) for partition in ends))
         return all(at is not None and at[1] >= end for at, end in zip(positions, ends.values(), strict=True))
 

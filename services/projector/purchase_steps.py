@@ -32,16 +32,20 @@ class Steps:
     """Every step may be taken again, by anybody: a purchase has one vote id.
 
     A refusal is recorded first, and then the vote id is used up, so that a slow attempt cannot cast it later.
-    `catalogue_is_folded` tells whether the catalogue's views have come to the catalogue log's end as of the call.
+    `catalogue_is_folded(account)` tells whether the account's views have come to their log's end as of the call.
     """
 
     caster: Caster
     remover: Remover
     vaults: Vaults
-    catalogue_is_folded: Callable[[], Awaitable[bool]]
+    catalogue_is_folded: Callable[[str], Awaitable[bool]]
 
     async def take(self, purchase: Purchase) -> PurchaseEvent:
-        """What became of it. Raises a `TallyError` of the codes in `UNDECIDED`."""
+        """What became of it; raises a `TallyError` where that is not decided.
+
+        Without a removal in the log nothing is taken back, unless the contest is no more, or its secret was
+        destroyed: then nobody can tell which votes of it these are.
+        """
         casts = purchase.status is PurchaseStatus.RECORDED
         step = self._cast if casts else self._take_back
         try:
@@ -49,16 +53,16 @@ class Steps:
                 return await step(purchase)
             except NotFound:
                 # a refusal is for good, and an emptied catalogue view knows no contest yet
-                if not await self.catalogue_is_folded():
+                if not await self.catalogue_is_folded(purchase.account):
                     raise ViewsUnavailable("The catalogue's views are behind.", retry_after_s=1) from None
                 return await step(purchase)
         except TallyError as error:
-            if error.code in UNDECIDED and not isinstance(error, SecretErased):
-                raise
-            if casts:
+            gone = isinstance(error, NotFound | SecretErased)
+            if casts and (gone or error.code not in UNDECIDED):
                 return PurchaseRefused(**_of(purchase), code=error.code, reason=error.message)
-            # the contest is no more, or nobody can tell which votes of it these are
-            return PurchaseTakenBack(**_of(purchase))
+            if gone:
+                return PurchaseTakenBack(**_of(purchase))
+            raise
 
     async def _cast(self, purchase: Purchase) -> PurchaseEvent:
         [outcome] = await self.caster.cast(purchase.account, [await self._vote(purchase)])

@@ -9,13 +9,13 @@ from typing import Final, Protocol
 
 from libs.catalogue.contests import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.concurrency.single_flight import SingleFlight
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.topics import Topic
 from libs.tally.errors import NotFound
 from libs.views.catalogue import Mark
 from services.query.counts import ContestSums, CountViews
 from services.query.positions import PositionWatch
-from services.query.rounds import Rounds
 from services.query.snapshot import Snapshot
 
 MOST_CONTESTS: Final = 1_000
@@ -44,7 +44,7 @@ class Entry:
     seen: Mark | None = None
     snapshot: Snapshot | None = None
     fresh_until: float = 0.0
-    rounds: Rounds[Snapshot] = field(init=False)
+    rounds: SingleFlight[Snapshot] = field(init=False)
 
 
 class Snapshots:
@@ -108,7 +108,7 @@ class Snapshots:
 
     def _new_entry(self, account: str, key: str) -> Entry:
         entry = Entry(ContestSums(self._views, key, self._partitions))
-        entry.rounds = Rounds(lambda: self._build(entry, account, key))
+        entry.rounds = SingleFlight(lambda: self._build(entry, account, key))
         return entry
 
     async def _build(self, entry: Entry, account: str, key: str) -> Snapshot:
@@ -137,8 +137,8 @@ class Snapshots:
             self._entries.move_to_end((account, key))
         return snapshot
 
-    def _look(self, partition: int) -> "Rounds[Mark]":
-        return Rounds(lambda: self._catalogue.mark(partition), LOOK_APART_S)
+    def _look(self, partition: int) -> "SingleFlight[Mark]":
+        return SingleFlight(lambda: self._catalogue.mark(partition), LOOK_APART_S)
 
     def _partition(self, account: str) -> int:
         partition = self._partition_of.get(account)

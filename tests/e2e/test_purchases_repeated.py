@@ -86,7 +86,7 @@ async def second(stack: Supervisor) -> AsyncIterator[Second]:
     store, topic = open_store(found.storage_url), purchases_topic(found.namespace, found.partitions)
     casting = await assemble(found.namespace, found.partitions, valkey, log, reader, store)
 
-    async def folded() -> bool:
+    async def folded(account: str) -> bool:
         return True
 
     steps = Steps(casting.caster, casting.remover, Vaults(partial(account_secret, store)), folded)
@@ -178,7 +178,7 @@ async def test_an_unknown_contest_refuses_only_once_the_catalogue_is_folded(api:
     assert recorded.vote is not None
     elsewhere = replace(bought, recorded=replace(recorded, vote=replace(recorded.vote, contest_key=new_id())))
 
-    async def behind() -> bool:
+    async def behind(account: str) -> bool:
         return False
 
     with pytest.raises(ViewsUnavailable):

@@ -1,30 +1,45 @@
-"""What a process knows of a contest, and for how long it names voters by it."""
+"""The contest cache: loads shared by those who ask, how long voters are named by it, and what it forgets."""
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from libs.casting import contests
-from libs.casting.contests import Contests
+from libs.casting.contests import Contests, refresh
+from libs.storage.store import StorageUnavailable
+from libs.tally.admission import Stale
 from libs.tally.contest import Contest
-from libs.tally.errors import SecretErased, ViewsUnavailable
+from libs.tally.errors import NotFound, SecretErased, ViewsUnavailable
 from tests.support.builders import a_contest
+from tests.support.eventually import eventually
 
 
 @dataclass
 class Catalogue:
-    """Stands for the views and the object store."""
+    """Stands for the views and the object store. A load takes until `gate` is open."""
 
     contest: Contest = field(default_factory=a_contest)
     version: int | None = 1
     is_away: bool = False
+    storage_is_away: bool = False
+    is_deleted: bool = False
     looks: int = 0
+    loads: int = 0
+    secrets: Counter[str] = field(default_factory=Counter)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def load(self, account: str, key: str) -> Contest:
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    async def load(self, account: str, key: str) -> Contest | None:
         if self.is_away:
             raise ViewsUnavailable("away")
-        return self.contest
+        self.loads += 1
+        found = None if self.is_deleted else replace(self.contest, key=key)
+        await self.gate.wait()
+        return found
 
     async def load_version(self, account: str, key: str) -> int | None:
         self.looks += 1
@@ -34,11 +49,30 @@ class Catalogue:
         return self.version
 
     async def load_secret(self, key: str) -> bytes:
-        return b"secret"
+        self.secrets[key] += 1
+        if self.storage_is_away:
+            raise StorageUnavailable("away", retry_after_s=1)
+        return f"secret of {key}".encode()
+
+    def change(self, **members: object) -> None:
+        """The contest's record at the next version."""
+        version = self.contest.version + 1
+        self.contest = replace(self.contest, version=version, **members)  # type: ignore[arg-type]
+        self.version = version
+
+
+@dataclass
+class Ledger:
+    """Stands for the votes' views: remembers what was put in force."""
+
+    raised: list[tuple[int, int, int | None]] = field(default_factory=list)
+
+    async def raise_config(self, partition: int, contest: str, version: int, incarnation: int | None) -> None:
+        self.raised.append((partition, version, incarnation))
 
 
 @pytest.fixture
-def catalogue() -> Catalogue:
+async def catalogue() -> Catalogue:
     return Catalogue()
 
 
@@ -49,33 +83,48 @@ def known(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> Contests:
     return Contests(catalogue.load, catalogue.load_version, catalogue.load_secret)
 
 
-async def secret(known: Contests) -> bytes:
-    return await known.secret("account", "contest")
+SECRET = b"secret of contest"
+
+
+async def secret(known: Contests, key: str = "contest") -> bytes:
+    return await known.secret("account", key)
+
+
+async def refreshed(known: Contests, before: Contest, ledger: Ledger, *in_force: int | None) -> Contest:
+    """After answers of as many partitions, all under incarnation 7."""
+    stale = {partition: Stale(version, 7) for partition, version in enumerate(in_force)}
+    deadline = asyncio.get_running_loop().time() + 5
+    return await refresh(ledger, known, "account", before, stale, deadline)  # type: ignore[arg-type]
 
 
 async def test_a_destroyed_secret_is_forgotten_when_the_record_says_so(
     catalogue: Catalogue, known: Contests
 ) -> None:
-    assert await secret(known) == b"secret"
-    catalogue.contest, catalogue.version = replace(catalogue.contest, version=2, is_erased=True), 2
+    assert await secret(known) == SECRET
+    catalogue.change(is_erased=True)
     with pytest.raises(SecretErased):
         await secret(known)
-    assert b"secret" not in known._secrets.values()
+    assert SECRET not in [entry.known and entry.known.secret for entry in known._entries.values()]
 
 
 async def test_all_who_ask_at_once_share_one_look(catalogue: Catalogue, known: Contests) -> None:
     await secret(known)
     before = catalogue.looks
-    assert await asyncio.gather(*(secret(known) for _ in range(50))) == [b"secret"] * 50
+    assert await asyncio.gather(*(secret(known) for _ in range(50))) == [SECRET] * 50
     assert catalogue.looks == before + 1
 
 
-async def test_a_view_that_is_away_or_was_emptied_stops_nobody(catalogue: Catalogue, known: Contests) -> None:
+async def test_a_view_that_is_away_stops_nobody(catalogue: Catalogue, known: Contests) -> None:
     await secret(known)
-    catalogue.version = None
-    assert await secret(known) == b"secret"
     catalogue.is_away = True
-    assert await secret(known) == b"secret"
+    assert await secret(known) == SECRET
+
+
+async def test_voters_of_a_deleted_contest_are_named_no_more(catalogue: Catalogue, known: Contests) -> None:
+    await secret(known)
+    catalogue.version, catalogue.is_deleted = None, True
+    with pytest.raises(NotFound):
+        await secret(known)
 
 
 async def test_what_is_known_for_long_is_looked_at_no_more_often_than_need_be(
@@ -85,3 +134,103 @@ async def test_what_is_known_for_long_is_looked_at_no_more_often_than_need_be(
     for _ in range(9):
         await secret(known)
     assert catalogue.looks == 0
+
+
+async def test_stale_answers_share_the_load_under_way_and_one_behind_it(
+    catalogue: Catalogue, known: Contests
+) -> None:
+    """Answers that name the version in force need no load that begins after them; those that name none do."""
+    before = await known.get("account", "contest")
+    catalogue.gate.clear()
+    catalogue.change()
+    tasks = []
+    for number in range(200):
+        tasks.append(asyncio.create_task(refreshed(known, before, Ledger(), None if number % 2 else 2)))
+        await asyncio.sleep(0)  # each in a tick of its own
+    catalogue.gate.set()
+    assert {contest.version for contest in await asyncio.gather(*tasks)} == {2}
+    assert catalogue.loads == 1 + 2
+
+
+async def test_what_was_loaded_already_satisfies_a_stale_answer(catalogue: Catalogue, known: Contests) -> None:
+    before, ledger = await known.get("account", "contest"), Ledger()
+    catalogue.change()
+    await refreshed(known, before, ledger, 2)
+    loads = catalogue.loads
+    assert (await refreshed(known, before, ledger, 2)).version == 2
+    assert (catalogue.loads, ledger.raised) == (loads, [])
+
+
+async def test_where_nothing_is_in_force_only_what_was_read_after_the_answer_is_put_there(
+    catalogue: Catalogue, known: Contests
+) -> None:
+    """A load that was under way may have read what was in force before."""
+    before, ledger = await known.get("account", "contest"), Ledger()
+    catalogue.gate.clear()
+    under_way = asyncio.create_task(known.reload("account", "contest"))
+    await eventually(lambda: catalogue.loads == 2)
+    catalogue.change()
+    later = asyncio.create_task(refreshed(known, before, ledger, None, 1))
+    await asyncio.sleep(0)
+    catalogue.gate.set()
+    assert ((await under_way).version, (await later).version) == (1, 2)
+    assert ledger.raised == [(0, 2, 7), (1, 2, 7)]
+
+
+async def test_a_load_under_way_that_read_too_early_is_followed_by_another(
+    catalogue: Catalogue, known: Contests
+) -> None:
+    before = await known.get("account", "contest")
+    catalogue.gate.clear()
+    under_way = asyncio.create_task(known.reload("account", "contest"))
+    await eventually(lambda: catalogue.loads == 2)
+    catalogue.change()
+    later = asyncio.create_task(refreshed(known, before, Ledger(), 2))
+    await asyncio.sleep(0)
+    catalogue.gate.set()
+    assert ((await under_way).version, (await later).version) == (1, 2)
+
+
+async def test_a_secret_that_went_out_of_memory_is_no_destroyed_one(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is loaded, and forgotten, between the steps of those who ask."""
+    monkeypatch.setattr(contests, "RECENT_S", 0.0)
+    known = Contests(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=2)
+    keys = [f"c{number}" for number in range(7)]
+
+    async def ask(key: str, turns: int) -> None:
+        for turn in range(20):
+            assert await secret(known, key) == f"secret of {key}".encode()
+            for _ in range((turn * turns) % 4):
+                await asyncio.sleep(0)
+
+    await asyncio.gather(*(ask(key, turns) for turns, key in enumerate(keys * 3)))
+    assert len(known._entries) == 2
+
+
+async def test_what_is_in_use_is_remembered(catalogue: Catalogue) -> None:
+    known = Contests(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=3)
+    for number in range(9):
+        await secret(known, "in use")
+        await secret(known, f"c{number}")
+    assert catalogue.secrets["in use"] == 1
+
+
+async def test_contests_that_do_not_exist_take_no_room(catalogue: Catalogue) -> None:
+    known = Contests(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=2)
+    await secret(known)
+    catalogue.is_deleted = True
+    for number in range(9):
+        with pytest.raises(NotFound):
+            await secret(known, f"c{number}")
+    assert await secret(known) == SECRET
+    assert catalogue.secrets["contest"] == 1
+
+
+async def test_a_secret_that_cannot_be_read_now_is_asked_for_again(catalogue: Catalogue, known: Contests) -> None:
+    catalogue.storage_is_away = True
+    with pytest.raises(StorageUnavailable):
+        await secret(known)
+    catalogue.storage_is_away = False
+    assert await secret(known) == SECRET

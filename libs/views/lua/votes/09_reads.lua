@@ -76,8 +76,9 @@ read('votes_lookup', function(keys, args)
   return pack(head)
 end)
 
--- ARGV: contest, voter. {now (us), epoch, latest free vote (us, 0: none), rows}, counted and pending; rows are what
--- the voter has used: {participant ('' contest), source, epoch, used}. A replacement that is pending uses nothing.
+-- ARGV: contest, voter. {now (us), epoch, latest free vote (us, 0: none), rows, configuration version in force (-1: none), n},
+-- counted and pending; rows are what the voter has used: {participant ('' contest), source, epoch, used}. A replacement
+-- that is pending uses nothing.
 read('votes_allowance', function(keys, args)
   local base = keys[1]
   local views, contest, voter = view(base), args[1], args[2]
@@ -96,7 +97,8 @@ read('votes_allowance', function(keys, args)
   end
   local epoch, latest = standing.epoch, standing.latest
   if latest == 0 then latest = latest_free(standing) end
-  local weights = weights_of(contest_view(base, views, contest, {}), standing, list)
+  local c, gate = contest_view(base, views, contest, {}), load_gate(base)
+  local weights = weights_of(c, standing, list)
   for i = 1, #list do
     local p = list[i]
     local source = p[P_SOURCE]
@@ -106,7 +108,7 @@ read('votes_allowance', function(keys, args)
       rows[#rows + 1] = { '', source, p[P_EPOCH], weights[i] }
     end
   end
-  return pack({ math.max(microseconds(), load_gate(base).clock), epoch, latest, rows })
+  return pack({ math.max(microseconds(), gate.clock), epoch, latest, rows, c.in_force, gate.n })
 end)
 
 -- ARGV: contest, source, report id. {log, offset, content hash, offset of the report, late, ids held}; only the first

@@ -227,7 +227,8 @@ class ModelLedger(ModelGate):
         free = [r.granted for r in book.pending if r.command.source == "c-free"]
         epoch = max([book.standing.epoch, *(granted.epoch for granted in free)])
         latest = max([book.latest(), *(granted.accepted_at for granted in free)])
-        return VoterAllowance(self.now(), epoch, latest or None, book.rows(list(book.holding())))
+        config = Stale(self.s.config.get(contest), self.s.n)
+        return VoterAllowance(self.now(), epoch, latest or None, book.rows(list(book.holding())), config)
 
     def closing(self, contest: str) -> ClosingState:
         tally = self._contest(contest)

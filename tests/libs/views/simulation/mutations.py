@@ -185,6 +185,7 @@ def closes_behind_a_shut_gate(world: World, contest: Contest, state: ClosingStat
 PROTOCOL_MUTATIONS: dict[str, dict[str, Any]] = {
     "no gate call after the acknowledgement": {"confirms_after_ack": False},
     "closed behind a shut gate": {"may_close": closes_behind_a_shut_gate},
+    "what was loaded before is put where nothing is in force": {"enough_where_none_is_in_force": 0},
 }
 
 

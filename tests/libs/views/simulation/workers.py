@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from libs.tally.admission import Granted, RemovalGranted, Shut, Stale
+from libs.tally.contest import Contest
 from libs.tally.events import Event
 from tests.libs.views.simulation.errands import Casting, Errand
 from tests.libs.views.simulation.world import SEND_DEADLINE, Steps, Violation, World
@@ -34,9 +35,10 @@ def attempt(world: World, worker: int, errand: Errand, answered: list[bool]) -> 
             raise Violation(f"granted by version {contest.version}, but {world.patched} was answered")
         yield 1
         if isinstance(answer, Stale):
-            loaded = world.catalogue[-1]
+            loaded = contest_for(world, worker, answer)
             yield 1
-            world.ledger.raise_config(loaded.key, loaded.version, answer.incarnation)
+            if answer.in_force is None or answer.in_force < loaded.version:
+                world.ledger.raise_config(loaded.key, loaded.version, answer.incarnation)
             world.caches[worker] = loaded
             yield 1
         elif isinstance(answer, Granted | RemovalGranted):
@@ -50,6 +52,13 @@ def attempt(world: World, worker: int, errand: Errand, answered: list[bool]) -> 
             errand.answered(world, answer)
             answered.append(True)
             return
+
+
+def contest_for(world: World, worker: int, stale: Stale) -> Contest:
+    """What the worker has, where that is as new as what is in force; else, and where nothing is, a load."""
+    cached = world.caches[worker]
+    enough = stale.in_force if stale.in_force is not None else world.enough_where_none_is_in_force
+    return cached if cached.version >= enough else world.catalogue[-1]
 
 
 def record(world: World, errand: Errand, granted: Granted | RemovalGranted) -> Generator[int, None, bool | None]:

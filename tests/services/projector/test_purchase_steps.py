@@ -1,0 +1,138 @@
+"""The steps of a purchase: a refund ends when its votes are removed, or when nobody can remove them any more."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from libs.casting import contests
+from libs.casting.contests import Contests
+from libs.contracts.purchases import (
+    Purchase,
+    PurchasedVotes,
+    PurchaseEvent,
+    PurchaseRefused,
+    PurchaseStatus,
+    PurchaseTakenBack,
+)
+from libs.purchases.vault import Buyer, Vaults
+from libs.storage.store import StorageUnavailable
+from libs.tally.commands import CastVote
+from libs.tally.contest import Contest
+from libs.tally.errors import IdempotencyKeyReused, NotFound, SecretErased, TallyError, ViewsUnavailable
+from services.projector.purchase_steps import Steps
+from tests.support.builders import a_contest
+from tests.support.purchases import a_purchase
+
+ACCOUNT_SECRET = bytes(32)
+
+
+@dataclass
+class Casting:
+    """Stands for the caster, the remover, the catalogue and the object store: all that steps come upon."""
+
+    contests: Contests = field(init=False)
+    removed: set[str] = field(default_factory=set)
+    trouble: TallyError | None = None
+    cannot_load: TallyError | None = None
+    is_deleted: bool = False
+    is_erased: bool = False
+    is_folded: bool = True
+
+    def __post_init__(self) -> None:
+        self.contests = Contests(self.load, self.load_version, self.load_secret, most_contests=1)
+
+    async def load(self, account: str, key: str) -> Contest | None:
+        await asyncio.sleep(0)
+        return None if self.is_deleted else replace(a_contest(), key=key, is_erased=self.is_erased)
+
+    async def load_version(self, account: str, key: str) -> int | None:
+        await asyncio.sleep(0)
+        return 1
+
+    async def load_secret(self, key: str) -> bytes:
+        await asyncio.sleep(0)
+        if self.cannot_load is not None:
+            raise self.cannot_load
+        return key.encode()
+
+    async def refund(self, command: CastVote) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+        self.removed.add(command.contest)
+
+    async def cast(self, account: str, commands: list[CastVote]) -> list[Any]:
+        return [self.trouble]
+
+    async def folded(self, account: str) -> bool:
+        return self.is_folded
+
+    @property
+    def steps(self) -> Steps:
+        async def account_secret(account: str) -> bytes:
+            return ACCOUNT_SECRET
+
+        return Steps(self, self, Vaults(account_secret), self.folded)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def casting(monkeypatch: pytest.MonkeyPatch) -> Casting:
+    """That remembers one contest, and that for no time."""
+    monkeypatch.setattr(contests, "RECENT_S", 0.0)
+    return Casting()
+
+
+async def a_refund(contest: str = "c1", status: PurchaseStatus = PurchaseStatus.REFUNDED) -> Purchase:
+    async def account_secret(account: str) -> bytes:
+        return ACCOUNT_SECRET
+
+    vault = await Vaults(account_secret).of("a1")
+    buyer = Buyer("u1", f"token of {contest}")
+    vote = PurchasedVotes(contest_key=contest, participant_key="p1", count=3)
+    recorded = a_purchase(key=vault.key(buyer.purchase_token), sealed=vault.seal(buyer), vote=vote)
+    return Purchase(
+        account="a1", key=recorded.key, status=status, created=1, updated=1, offset=1, recorded=recorded
+    )
+
+
+async def test_a_refund_removes_its_votes_though_the_secret_went_out_of_memory(casting: Casting) -> None:
+    """With room for one contest, loads of others come between all steps of each."""
+    names = [f"c{number}" for number in range(12)]
+    refunds = [await a_refund(name) for name in names]
+    events = await asyncio.gather(*(casting.steps.take(refund) for refund in refunds * 3))
+    assert all(isinstance(event, PurchaseTakenBack) for event in events)
+    assert casting.removed == set(names)
+
+
+TROUBLES: dict[str, Callable[[Casting], None]] = {
+    "the object store is away": lambda casting: setattr(casting, "cannot_load", StorageUnavailable("away")),
+    "the catalogue is behind": lambda casting: casting.__dict__.update(is_deleted=True, is_folded=False),
+    "the views are away": lambda casting: setattr(casting, "trouble", ViewsUnavailable("away")),
+    "something else": lambda casting: setattr(casting, "trouble", IdempotencyKeyReused("of another")),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_a_refund_that_removed_nothing_is_tried_again(casting: Casting, trouble: str) -> None:
+    TROUBLES[trouble](casting)
+    with pytest.raises(TallyError):
+        await casting.steps.take(await a_refund())
+
+
+@pytest.mark.parametrize("erased", [True, False], ids=["by its record", "by the mark"])
+async def test_votes_that_nobody_can_find_any_more_are_given_up(casting: Casting, erased: bool) -> None:
+    casting.is_erased = erased
+    casting.cannot_load = None if erased else SecretErased("c1")
+    assert isinstance(await casting.steps.take(await a_refund()), PurchaseTakenBack)
+    assert isinstance(await casting.steps.take(await a_refund(status=PurchaseStatus.RECORDED)), PurchaseRefused)
+
+
+@pytest.mark.parametrize("status", [PurchaseStatus.REFUNDED, PurchaseStatus.RECORDED])
+async def test_a_purchase_for_no_contest_is_ended_once_the_catalogue_is_folded(
+    casting: Casting, status: PurchaseStatus
+) -> None:
+    casting.is_deleted, casting.trouble = True, NotFound("gone")
+    event: PurchaseEvent = await casting.steps.take(await a_refund(status=status))
+    assert isinstance(event, PurchaseTakenBack if status is PurchaseStatus.REFUNDED else PurchaseRefused)
