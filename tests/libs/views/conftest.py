@@ -8,6 +8,7 @@ import pytest
 
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
+from libs.views.settings import ValkeySettings
 from libs.views.votes import VoteViews
 from tests.libs.views.simulation.partition import Partition
 
@@ -15,7 +16,7 @@ from tests.libs.views.simulation.partition import Partition
 @pytest.fixture
 async def partition(valkey_address: str, namespace: str) -> AsyncIterator[Partition]:
     """With its gate open."""
-    valkey = Coalescer(connect(valkey_address))
+    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
     await load_functions(valkey)
     partition = Partition(VoteViews(valkey, namespace))
     await partition.fence()

@@ -9,11 +9,12 @@ import pytest
 from libs.tally.errors import ViewsUnavailable
 from libs.views import client
 from libs.views.client import Coalescer, connect
+from libs.views.settings import ValkeySettings
 
 
 @pytest.fixture
 async def valkey(valkey_address: str) -> AsyncIterator[Coalescer]:
-    valkey = Coalescer(connect(valkey_address))
+    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
     yield valkey
     await valkey.close()
 
@@ -105,7 +106,7 @@ async def test_a_silent_server_holds_nobody_longer_than_one_timeout(monkeypatch:
 
 
 async def test_a_closed_connection_refuses_calls_at_once(valkey_address: str) -> None:
-    valkey = Coalescer(connect(valkey_address))
+    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
     await valkey.call("PING")
     await valkey.close()
     with pytest.raises(ViewsUnavailable):

@@ -9,13 +9,14 @@ import pytest
 from libs.views.addresses import AddressAnswer, AddressCounters, Taken
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
+from libs.views.settings import ValkeySettings
 
 WHERE = "contest", "a", "address"
 
 
 @pytest.fixture
 async def valkey(valkey_address: str) -> AsyncIterator[Coalescer]:
-    valkey = Coalescer(connect(valkey_address))
+    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
     await load_functions(valkey)
     yield valkey
     await valkey.close()

@@ -22,6 +22,7 @@ from libs.views.addresses import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.packing import digest, text
+from libs.views.settings import ValkeySettings
 from libs.views.states import FoldInput
 from libs.views.votes import VoteViews
 from tests.libs.views.random_logs import folded, is_poison, logs
@@ -31,7 +32,7 @@ from tests.support.builders import a_cast
 
 @pytest.fixture(scope="module")
 async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
-    connection = Coalescer(connect(servers.addresses.valkey))
+    connection = Coalescer(connect(ValkeySettings(valkey_url=servers.addresses.valkey)))
     await load_functions(connection)
     yield connection
     await connection.close()

@@ -13,6 +13,7 @@ from libs.tally.contest import Limits
 from libs.tally.events import Fence, LogCreated
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
+from libs.views.settings import ValkeySettings
 from libs.views.votes import VoteViews
 from tests.libs.views.simulation.lua import request_of
 from tests.libs.views.simulation.partition import Partition
@@ -23,7 +24,7 @@ ONE = a_contest(free=Limits(1, -1))
 
 @pytest.fixture
 async def redis(valkey_address: str) -> AsyncIterator[Redis]:
-    async with connect(valkey_address) as redis:
+    async with connect(ValkeySettings(valkey_url=valkey_address)) as redis:
         yield redis
 
 

@@ -11,6 +11,7 @@ from libs.tally.contest import Limits
 from libs.tally.errors import LimitScope
 from libs.tally.standing import VoteStatus
 from libs.views.client import connect
+from libs.views.settings import ValkeySettings
 from tests.libs.views.simulation.lua import request_of
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote, content_hash
@@ -119,7 +120,7 @@ async def test_the_clock_of_a_partition_never_goes_back(
 ) -> None:
     first = await partition.grant(a_vote())
     ahead = first.accepted_at + 10**9
-    async with connect(valkey_address) as redis:
+    async with connect(ValkeySettings(valkey_url=valkey_address)) as redis:
         await redis.hset(f"{namespace}:{{0}}:gate", "clock", ahead)
     assert (await partition.grant(a_vote(voter="other"))).accepted_at == ahead
 

@@ -26,6 +26,7 @@ from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.generations import TIMELINE, Generations
 from libs.views.ledger import LedgerPages
+from libs.views.settings import ValkeySettings
 from libs.views.states import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of, past_of
 from libs.views.votes import VoteViews
@@ -38,7 +39,7 @@ TOPIC = votes_topic("t", 1)
 
 @pytest.fixture(scope="module")
 async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
-    connection = Coalescer(connect(servers.addresses.valkey))
+    connection = Coalescer(connect(ValkeySettings(valkey_url=servers.addresses.valkey)))
     await load_functions(connection)
     yield connection
     await connection.close()

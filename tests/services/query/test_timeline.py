@@ -24,6 +24,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.generations import Generations
+from libs.views.settings import ValkeySettings
 from libs.views.states import FoldInput
 from libs.views.timeline import MINUTE_MS, ChangesPage, Timeline
 from libs.views.votes import VoteViews
@@ -46,7 +47,7 @@ ONE_MINUTE = 60_000_000
 
 @pytest.fixture(scope="module")
 async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
-    connection = Coalescer(connect(servers.addresses.valkey))
+    connection = Coalescer(connect(ValkeySettings(valkey_url=servers.addresses.valkey)))
     await load_functions(connection)
     yield connection
     await connection.close()
