@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.settings import ValkeySettings
@@ -21,6 +21,10 @@ TIMEOUT_S = 5.0
 """How long a call may take, from its beginning to its answer. What comes later is unknown, never assumed."""
 SWEEP_S = 0.1
 """How often overdue calls are answered; one may be answered this much late."""
+
+
+class NotPermitted(ViewsUnavailable):
+    """Valkey's access control list keeps this process's user from a command."""
 
 
 class Valkey(Protocol):
@@ -158,7 +162,8 @@ class Coalescer:
             if future.done():
                 continue
             if isinstance(reply, Exception):
-                future.set_exception(ViewsUnavailable(f"Valkey: {reply}", retry_after_s=1))
+                kind = NotPermitted if isinstance(reply, NoPermissionError) else ViewsUnavailable
+                future.set_exception(kind(f"Valkey: {reply}", retry_after_s=1))
                 if "Function not found" in str(reply):
                     self._start_repair()
             else:

@@ -4,11 +4,14 @@ Each file in `lua` is a library; so is each folder, its files joined in the orde
 `lua/shared` stands at the head of every one.
 """
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from libs.views.client import Coalescer, Valkey, connect
+from libs.views.client import Coalescer, NotPermitted, Valkey, connect
 from libs.views.settings import ValkeySettings
+
+logger = logging.getLogger(__name__)
 
 SOURCES = Path(__file__).with_name("lua")
 
@@ -25,9 +28,16 @@ def libraries() -> Iterator[tuple[str, str]]:
 
 
 async def load_functions(valkey: Valkey) -> None:
-    """Load or replace the libraries; repeatable, and safe while others call them."""
-    for _, source in libraries():
-        await valkey.call("FUNCTION", "LOAD", "REPLACE", source)
+    """Load or replace the libraries; repeatable, and safe while others call them.
+
+    A user who may not leaves them as they are: a function runs with the rights of its caller, so only those load
+    them who may write everything (`deploy/security`).
+    """
+    for name, source in libraries():
+        try:
+            await valkey.call("FUNCTION", "LOAD", "REPLACE", source)
+        except NotPermitted:
+            logger.info("%s is not loaded by this process: its user in Valkey may not", name)
 
 
 def open_valkey(url: str) -> Coalescer:

@@ -62,6 +62,10 @@ class VoteViews:
     async def _call(self, function: str, partition: int, *args: Any) -> Any:
         return await self._valkey.call("FCALL", function, 1, self._base(partition), *args)
 
+    async def _read(self, function: str, partition: int, *args: Any) -> Any:
+        """Calls a function that writes nothing, which a user without the right to write may do."""
+        return await self._valkey.call("FCALL_RO", function, 1, self._base(partition), *args)
+
     async def reserve(self, partition: int, requests: Sequence[Request]) -> list[Answer]:
         """Decide about `requests` in their order, each after those before it."""
         packed = pack([request_item(request) for request in requests])
@@ -129,7 +133,7 @@ class VoteViews:
         await apply(self._valkey, "votes", self._base(partition), start, end, packed, self.generation)
 
     async def state(self, partition: int) -> PartitionState:
-        r = unpack(await self._call("votes_state", partition, self._named))
+        r = unpack(await self._read("votes_state", partition, self._named))
         position, (n, now, fence, pending, oldest), judged = Position(r[0].decode(), r[1]), r[3:8], r[8:]
         return PartitionState(position, r[2] == 1, n, now, fence, pending, oldest or None, *judged)
 
@@ -138,7 +142,7 @@ class VoteViews:
     ) -> ContestCounts | None:
         """The contest's counts; None when nothing changed since those `known`."""
         since = (-2, 0) if known is None else (known.changed, known.swaps)
-        r = unpack(await self._call("votes_counts", partition, contest, *since, self._named))
+        r = unpack(await self._read("votes_counts", partition, contest, *since, self._named))
         return None if r[4] == 0 else contest_counts(r)
 
     async def ids(self, partition: int) -> dict[VoteStatus, int]:
@@ -146,13 +150,13 @@ class VoteViews:
         contests: dict[bytes, Sequence[int]] = {}
         cursor = b"0"
         while True:
-            cursor, rows = unpack(await self._call("votes_ids", partition, cursor))
+            cursor, rows = unpack(await self._read("votes_ids", partition, cursor))
             contests |= zip(rows[::2], rows[1::2], strict=True)
             if cursor == b"0":
                 return {status: sum(ids[status] for ids in contests.values()) for status in VoteStatus}
 
     async def lookup(self, partition: int, contest: str, voter: str, vote_id: str) -> VoteState:
-        r = unpack(await self._call("votes_lookup", partition, contest, raw(voter), digest(vote_id)))
+        r = unpack(await self._read("votes_lookup", partition, contest, raw(voter), digest(vote_id)))
         head = Position(r[0].decode(), r[1]), r[2] == 1, r[3]
         if r[4] == 2:
             status, at, offset, source, content, left_p, left_c, next_at, chosen, waits = r[5:]
@@ -173,13 +177,13 @@ class VoteViews:
         return VoteState(*head, True, None, r[5]) if r[4] == 1 else VoteState(*head)
 
     async def allowance(self, partition: int, contest: str, voter: str) -> VoterAllowance:
-        r = unpack(await self._call("votes_allowance", partition, contest, raw(voter)))
+        r = unpack(await self._read("votes_allowance", partition, contest, raw(voter)))
         now, epoch, latest, rows, in_force, incarnation = r
         used = [UsedVotes(name.decode(), SOURCES[source], its, votes) for name, source, its, votes in rows]
         return VoterAllowance(now, epoch, latest or None, used, Stale(limited(in_force), incarnation))
 
     async def report(self, partition: int, contest: str, source: str, report_id: str) -> ReportState:
-        log, offset, *r = unpack(await self._call("votes_report", partition, contest, source, report_id))
+        log, offset, *r = unpack(await self._read("votes_report", partition, contest, source, report_id))
         position = Position(log.decode(), offset)
         if not r:
             return ReportState(position)
@@ -187,7 +191,7 @@ class VoteViews:
         return ReportState(position, text(content), where, late == 1, tuple([name.decode() for name in held]))
 
     async def closing(self, partition: int, contest: str) -> ClosingState:
-        r = unpack(await self._call("votes_closing", partition, contest))
+        r = unpack(await self._read("votes_closing", partition, contest))
         sources = {name.decode(): closed for name, closed in zip(r[6::2], r[7::2], strict=True)}
         return ClosingState(r[0] == 1, limited(r[1]), r[2], r[3], r[4], r[5], sources)
 

@@ -1,29 +1,42 @@
 """The whole service, as `tally up` runs it, once for the session; each test makes contests of its own."""
 
+from __future__ import annotations
+
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from services.operations import prepare
+from services.operations.stack.part import PARTS
 from services.operations.stack.servers import Servers
 from services.operations.stack.settings import StackSettings
 from services.operations.stack.supervisor import Supervisor
 from tests.support.voting import Api
 
+if TYPE_CHECKING:
+    from tests.support.secured import Secured
+
 
 @pytest.fixture(scope="session")
-async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
+async def stack(
+    servers: Servers, secured: Secured | None, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Supervisor]:
     """Gateway and projector over the session's Kafka and Valkey, in a namespace of their own."""
+    namespace, parts = f"e2e{uuid.uuid4().hex[:8]}", PARTS
+    if secured is not None:
+        secured.allow(namespace)
+        parts = tuple(secured.part(part) for part in PARTS)
     settings = StackSettings(
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=servers.addresses.valkey,
-        namespace=f"e2e{uuid.uuid4().hex[:8]}",
+        namespace=namespace,
         data_dir=Path(tmp_path_factory.mktemp("stack")),
     )
-    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+    async with Supervisor(settings, prepare, port=0, any_port=True, parts=parts) as supervisor:
         yield supervisor
 
 

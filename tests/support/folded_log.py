@@ -14,6 +14,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log import Position
 from libs.contracts.topics import topics_of, votes_topic
 from libs.kafka.log import Extent, LogReader
+from libs.kafka.security import connection
 from libs.kafka.topics import create_topics
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Event
@@ -50,7 +51,7 @@ class FoldedLog:
 
     async def back_in_time(self) -> None:
         """Have the broker take the times that it is told."""
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.stack.kafka)
+        admin = AIOKafkaAdminClient(**connection(self.stack.kafka_settings))
         await admin.start()
         configs = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.topic.name, configs)])
@@ -75,7 +76,7 @@ async def folded_log(kafka: str, valkey_url: str, namespace: str, **description:
     stack = Stack(kafka, valkey_url, namespace, PARTITIONS, "", description)
     await create_topics(stack.kafka_settings, topics_of(namespace, PARTITIONS))
     valkey = open_valkey(valkey_url)
-    producer = AIOKafkaProducer(bootstrap_servers=kafka, acks="all")
+    producer = AIOKafkaProducer(**connection(stack.kafka_settings), acks="all")
     await producer.start()
     try:
         await load_functions(valkey)

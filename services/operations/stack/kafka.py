@@ -145,7 +145,8 @@ class NativeKafka:
         try:
             self._data_dir.mkdir(parents=True, exist_ok=True)
             properties = self._data_dir / "server.properties"
-            properties.write_text(self._properties())
+            values = self._properties().items()
+            properties.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in values))
             if not (self._data_dir / "log" / "meta.properties").exists():
                 self._format(run, properties)
         except OSError as error:
@@ -163,6 +164,7 @@ class NativeKafka:
             "-c",
             str(properties),
             "--ignore-formatted",
+            *self._format_options(),
         ]
         options = [*JVM_OPTIONS, f"-Dlog4j2.configurationFile={LOGGING}"]
         command = [run[0], *options, *run[1:], *arguments]
@@ -175,8 +177,13 @@ class NativeKafka:
                 raise errors.disk_full(self._data_dir)
             raise errors.start_failed("kafka", self._log, "its storage could not be formatted")
 
-    def _properties(self) -> str:
-        values = {
+    def _format_options(self) -> Sequence[str]:
+        """Further arguments of the storage tool, for a broker with users."""
+        return ()
+
+    def _properties(self) -> dict[str, object]:
+        """The broker's `server.properties`."""
+        return {
             "process.roles": "broker,controller",
             "node.id": 1,
             "controller.quorum.voters": f"1@{LOOPBACK}:{self._controller_port}",
@@ -201,7 +208,6 @@ class NativeKafka:
             "share.coordinator.state.topic.replication.factor": 1,
             "share.coordinator.state.topic.min.isr": 1,
         }
-        return "".join(f"{name}={_escaped(value)}\n" for name, value in values.items())
 
 
 def _escaped(value: object) -> str:

@@ -1,0 +1,251 @@
+"""A Kafka with SASL_SSL, SCRAM and ACLs, and a Valkey with TLS and ACLs, set up from `deploy/security`.
+
+The wheel's Valkey is built without TLS, so a terminator stands before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+
+import trustme
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from cryptography.hazmat.primitives import serialization
+
+from services.operations.stack import ports
+from services.operations.stack.kafka import NativeKafka
+from services.operations.stack.part import Part
+from services.operations.stack.process import Reaper
+from services.operations.stack.report import Silence
+from services.operations.stack.valkey import NativeValkey
+
+SECURITY = Path(__file__).parents[2] / "deploy" / "security"
+PARTS = ("ingestion", "query", "catalogue", "dashboard", "gateway", "projector", "operator")
+ADMIN = "admin"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+class Certificates:
+    """An authority and a server certificate of it, as PEM files."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        authority = trustme.CA()
+        server, client = authority.issue_cert("127.0.0.1", "localhost"), authority.issue_cert("client")
+        self.authority, self.server, self.client = (folder / f"{name}.pem" for name in ("ca", "server", "client"))
+        authority.cert_pem.write_to_path(str(self.authority))
+        for leaf, path in ((server, self.server), (client, self.client)):
+            path.write_bytes(_pkcs8(leaf.private_key_pem.bytes()))
+            for certificate in leaf.cert_chain_pems:
+                certificate.write_to_path(str(path), append=True)
+
+
+def _pkcs8(key: bytes) -> bytes:
+    """The key in the one encoding that Kafka reads."""
+    return serialization.load_pem_private_key(key, None).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+class SecuredKafka(NativeKafka):
+    """Takes only users with a password, over TLS, and allows what ACLs allow."""
+
+    certificates: Certificates
+
+    def _format_options(self) -> Sequence[str]:
+        users = [*(f"tally-{part}" for part in PARTS), ADMIN]
+        kinds = ("SCRAM-SHA-512", "SCRAM-SHA-256")
+        return [f"--add-scram={kind}=[name={user},password={user}-secret]" for kind in kinds for user in users]
+
+    def _properties(self) -> dict[str, object]:
+        values = super()._properties()
+        controller = str(values["listeners"]).rpartition(",")[2]
+        module = f'{SCRAM} required username="{ADMIN}" password="{ADMIN}-secret";'
+        return values | {
+            "listeners": f"SASL_SSL://{self.address},{controller}",
+            "advertised.listeners": f"SASL_SSL://{self.address}",
+            "listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "SASL_SSL",
+            "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
+            "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": module,
+            "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": module,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.certificates.server,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.certificates.authority,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": f"User:{ADMIN};User:ANONYMOUS",  # the controller's own listener is on loopback
+        }
+
+
+class SecuredValkey(NativeValkey):
+    """Takes only the users of `deploy/security/valkey.acl`; plain TCP, for the terminator alone."""
+
+    def restrict_to(self, acl: str) -> None:
+        users = self._data_dir / "users.acl"
+        users.parent.mkdir(parents=True, exist_ok=True)
+        users.write_text("".join(f"{line}\n" for line in acl.splitlines() if line.startswith("user ")))
+        kept = [line for line in self._config.splitlines() if not line.startswith("requirepass ")]
+        self._config = "\n".join([*kept, f'aclfile "{users}"', ""])
+        self.address = f"redis://tally-operator:operator-password@127.0.0.1:{self._port}/0"
+
+
+@asynccontextmanager
+async def terminator(certificates: Certificates, port: int, *, mutual: bool = False) -> AsyncIterator[int]:
+    """A port that takes TLS and passes on what it carries to `port`; `mutual`: from known clients alone."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner, outer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(pump(reader, outer), pump(inner, writer))
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificates.authority)
+    context.load_cert_chain(certificates.server)
+    if mutual:
+        context.verify_mode = ssl.CERT_REQUIRED
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+class Secured:
+    """Addresses of a secured pair, and the environments in which parts reach it."""
+
+    def __init__(self, kafka: str, valkey: str, plain_valkey: str, certificates: Certificates) -> None:
+        """`plain_valkey`: where the terminator reaches the server."""
+        self.kafka, self.valkey, self.plain_valkey = kafka, valkey, plain_valkey
+        self.certificates = certificates
+
+    def environment(self, part: str) -> dict[str, str]:
+        """The settings of one part, `operator` for commands and `admin` for Kafka's own administrator."""
+        user = ADMIN if part == ADMIN else f"tally-{part}"
+        of_valkey = "operator" if part == ADMIN else part
+        return {
+            "TALLY_KAFKA_BOOTSTRAP_SERVERS": self.kafka,
+            "TALLY_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+            "TALLY_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
+            "TALLY_KAFKA_USERNAME": user,
+            "TALLY_KAFKA_PASSWORD": f"{user}-secret",
+            "TALLY_KAFKA_CA_FILE": str(self.certificates.authority),
+            "TALLY_VALKEY_URL": self.valkey,
+            "TALLY_VALKEY_USERNAME": f"tally-{of_valkey}",
+            "TALLY_VALKEY_PASSWORD": f"{of_valkey}-password",
+            "TALLY_VALKEY_CA_FILE": str(self.certificates.authority),
+        }
+
+    def part(self, part: Part) -> Part:
+        """The same part, as the user of its own that it is in this deployment."""
+        own = [f"{name}={value}" for name, value in self.environment(part.name).items()]
+        return Part(part.name, ("/usr/bin/env", *own, *part.command), part.drain_s)
+
+    def allow(self, namespace: str) -> None:
+        """Runs `deploy/security/kafka-acls.sh` for a namespace, with a client library in place of Kafka's tool."""
+        told = subprocess.run(
+            ["bash", "-c", f'kafka-acls.sh() {{ printf "%s\\t" "$@"; echo; }}; . {SECURITY / "kafka-acls.sh"}'],
+            env={**os.environ, "NAMESPACE": namespace, "BOOTSTRAP": self.kafka, "ADMIN": "admin.properties"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        calls = [line.rstrip("\t").split("\t") for line in told.splitlines()]
+        settings = self.environment(ADMIN)
+        admin = AdminClient(
+            {
+                "bootstrap.servers": self.kafka,
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": settings["TALLY_KAFKA_USERNAME"],
+                "sasl.password": settings["TALLY_KAFKA_PASSWORD"],
+                "ssl.ca.location": settings["TALLY_KAFKA_CA_FILE"],
+            }
+        )
+        for made in admin.create_acls([one for call in calls for one in _bindings(call)]).values():
+            made.result(timeout=30)
+
+
+@asynccontextmanager
+async def secured_servers(data_dir: Path, *namespaces: str) -> AsyncIterator[Secured]:
+    """Both servers, with `deploy/security` set up for these namespaces."""
+    certificates = Certificates(data_dir / "certificates")
+    reaper = Reaper()
+    kafka_port, controller_port, valkey_port = ports.free_ports(3)
+    kafka = SecuredKafka(
+        kafka_port, controller_port, data_dir / "kafka", data_dir / "kafka.log", reaper, report=Silence()
+    )
+    kafka.certificates = certificates
+    valkey = SecuredValkey(valkey_port, data_dir / "valkey", data_dir / "valkey.log", reaper, fsync="no")
+    valkey.restrict_to(_for_namespaces((SECURITY / "valkey.acl").read_text(), namespaces))
+    async with AsyncExitStack() as stack:
+        stack.callback(reaper.close)
+        tls_port = await stack.enter_async_context(terminator(certificates, valkey_port))
+        secured = Secured(kafka.address, f"rediss://127.0.0.1:{tls_port}/0", valkey.address, certificates)
+        await valkey.start()
+        stack.push_async_callback(valkey.stop)
+        with environment(secured.environment(ADMIN)):
+            await kafka.start()
+        stack.push_async_callback(kafka.stop)
+        for namespace in namespaces:
+            await asyncio.to_thread(secured.allow, namespace)
+        yield secured
+
+
+@contextmanager
+def environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """The process's environment with `settings` in it."""
+    before = dict(os.environ)
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _for_namespaces(acl: str, namespaces: Sequence[str]) -> str:
+    """The users' rights in each of these namespaces, in place of "tally"."""
+
+    def rights(word: str) -> str:
+        return " ".join(word.replace("~tally", f"~{name}") for name in namespaces) if "~tally" in word else word
+
+    return "\n".join(" ".join(map(rights, line.split(" "))) for line in acl.splitlines())
+
+
+def _bindings(call: Sequence[str]) -> Iterator[AclBinding]:
+    """What one call of Kafka's tool adds: each operation on each topic or group."""
+    given: dict[str, list[str]] = {}
+    words = [word for word in call if word != "--add"]
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        given.setdefault(option, []).append(value)
+    pattern = ResourcePatternType[given.get("--resource-pattern-type", ["literal"])[0].upper()]
+    resources = [(ResourceType.TOPIC, name) for name in given.get("--topic", [])]
+    resources += [(ResourceType.GROUP, name) for name in given.get("--group", [])]
+    for operation in given["--operation"]:
+        kind = AclOperation["DESCRIBE_CONFIGS" if operation == "DescribeConfigs" else operation.upper()]
+        for resource, name in resources:
+            yield AclBinding(
+                resource, name, pattern, given["--allow-principal"][0], "*", kind, AclPermissionType.ALLOW
+            )
