@@ -1,6 +1,11 @@
 """What can be said of a record that was not acknowledged, and of a log that is not what it should be."""
 
+from typing import Final
+
 from libs.tally.errors import LogUnavailable, TallyError
+
+NO_ANSWER: Final = "The log cannot be reached at the moment."
+"""All that a caller is told, whatever Kafka or the way to it said."""
 
 
 class NotAppended(LogUnavailable):

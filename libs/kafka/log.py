@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
-from libs.kafka.errors import LogChanged
+from libs.kafka.errors import NO_ANSWER, LogChanged
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
@@ -163,7 +163,9 @@ class LogReader:
                 with _answering():
                     fetched = await consumer.getmany(timeout_ms=int(SILENCE_S * 1000), max_records=READ_RECORDS)
                 if not fetched:
-                    raise LogUnavailable(f"Kafka sent nothing of {topic} for {SILENCE_S:.0f} s", retry_after_s=1)
+                    raise LogUnavailable(
+                        NO_ANSWER, retry_after_s=1, cause=f"nothing of {topic} for {SILENCE_S:.0f} s"
+                    )
                 for tp, raw in fetched.items():
                     if tp not in wanted:
                         continue
@@ -240,7 +242,7 @@ def _answering() -> Iterator[None]:
     try:
         yield
     except (KafkaError, OSError, TimeoutError) as error:
-        raise LogUnavailable(f"Kafka: {error or type(error).__name__}", retry_after_s=1) from error
+        raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
 
 
 def check_whole(name: str, records: Sequence[_HasOffset], wanted: int) -> None:

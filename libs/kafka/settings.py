@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class KafkaSettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
 
     kafka_bootstrap_servers: str = Field(
         "127.0.0.1:9092", description="Addresses of Kafka, host:port, comma-separated."

@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_co
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
-from libs.kafka.errors import LogChanged, WrongTopic
+from libs.kafka.errors import NO_ANSWER, LogChanged, WrongTopic
 from libs.kafka.log import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
@@ -107,7 +107,7 @@ async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
         ]
         await asyncio.gather(*acks)
     except (KafkaError, OSError) as error:
-        raise LogUnavailable(f"Kafka: {error}", retry_after_s=1) from error
+        raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
     finally:
         await producer.stop()
 
@@ -214,6 +214,6 @@ async def _admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
         await admin.start()
         yield admin
     except (KafkaError, OSError) as error:
-        raise LogUnavailable(f"Kafka: {error}", retry_after_s=1) from error
+        raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
     finally:
         await admin.close()

@@ -15,7 +15,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
 from libs.contracts.log import Appended
-from libs.kafka.errors import AppendUnknown, NotAppended
+from libs.kafka.errors import NO_ANSWER, AppendUnknown, NotAppended
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
 from libs.kafka.settings import KafkaSettings
 from libs.metrics.table import APPEND_SECONDS, APPENDED_RECORDS
@@ -24,7 +24,7 @@ from libs.telemetry.tracing import NO_HEADERS, Headers, Tracing
 
 SWEEP_S = 0.02
 """How often deadlines are looked at; one may be answered this much late."""
-_TOO_LATE = "Kafka did not take the record in time"
+_TOO_LATE = "The log did not take the record in time."
 _STOPPING = "the process is stopping"
 
 logger = logging.getLogger(__name__)
@@ -110,11 +110,11 @@ class LogWriter:
         """For health checks: raises `LogUnavailable` unless Kafka answers now."""
         link = self._producers.link
         if link is None:
-            raise LogUnavailable("Kafka does not answer.", retry_after_s=1)
+            raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause="no connection to Kafka")
         try:
             await link.producer.client.fetch_all_metadata()
         except KafkaError as error:
-            raise LogUnavailable(f"Kafka does not answer: {error}", retry_after_s=1) from error
+            raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
 
     @property
     def retired(self) -> int:
@@ -196,11 +196,11 @@ class LogWriter:
         if self._stopping:
             return NotAppended(_STOPPING, retry_after_s=1)
         if self._producers.away is not None:
-            return NotAppended(f"Kafka does not answer: {self._producers.away}", retry_after_s=1)
+            return NotAppended(NO_ANSWER, retry_after_s=1, cause=self._producers.away)
         if self._held >= self._settings.produce_max_queued_records:
-            return NotAppended("too many records wait for Kafka", retry_after_s=1)
+            return NotAppended("Too many records wait to be written.", retry_after_s=1)
         if len(value) + (len(key) if key else 0) > self._settings.produce_max_record_bytes:
-            return NotAppended(f"a record of {len(value)} bytes is too large for the log")
+            return NotAppended(f"A record of {len(value)} bytes is too large for the log.")
         return None
 
     def _wake_all(self) -> None:
@@ -219,7 +219,7 @@ class LogWriter:
                 await self._send(lane, link)
         except Exception as error:
             logger.exception("sending to %s/%d failed", lane.topic, lane.partition)
-            self._answer_flight(lane, AppendUnknown(str(error), retry_after_s=1))
+            self._answer_flight(lane, _unknown(repr(error)))
         finally:
             lane.worker = None
 
@@ -232,7 +232,10 @@ class LogWriter:
             self._refuse_all(lane, _refused(error))
             return
         if lane.partition not in partitions:
-            self._refuse_all(lane, NotAppended(f"{lane.topic} has no partition {lane.partition}", retry_after_s=1))
+            self._refuse_all(
+                lane,
+                NotAppended(NO_ANSWER, retry_after_s=1, cause=f"{lane.topic} has no partition {lane.partition}"),
+            )
             return
         if link is not self._producers.link:
             return
@@ -324,16 +327,16 @@ class LogWriter:
         if not self._held:
             self._emptied.set()
 
-    def _drop(self, lane: _Lane, waiting: _Waiting, why: str) -> None:
+    def _drop(self, lane: _Lane, waiting: _Waiting, why: str, cause: str | None = None) -> None:
         """Answer one that is no longer queued, and never was in a batch."""
         self._release(1)
-        lane.fail(waiting, NotAppended(why, retry_after_s=1))
+        lane.fail(waiting, NotAppended(why, retry_after_s=1, cause=cause))
 
     def _refuse_all(self, lane: _Lane, refusal: NotAppended) -> None:
         """Nothing of the lane has reached the producer, and nothing will."""
         self._answer_flight(lane, refusal)
         while lane.queue:
-            self._drop(lane, lane.queue.popleft(), refusal.message)
+            self._drop(lane, lane.queue.popleft(), refusal.message, refusal.cause)
 
     def _answer_flight(self, lane: _Lane, error: LogUnavailable) -> None:
         flight, lane.flight = lane.flight, []
@@ -349,11 +352,11 @@ def _add(batch: BatchBuilder, now_ms: int, waiting: _Waiting) -> bool:
 
 
 def _refused(error: Exception) -> NotAppended:
-    return NotAppended(f"Kafka: {error or type(error).__name__}", retry_after_s=1)
+    return NotAppended(NO_ANSWER, retry_after_s=1, cause=error)
 
 
 def _unknown(why: str) -> AppendUnknown:
-    return AppendUnknown(f"whether the record is in the log is unknown: {why}", retry_after_s=1)
+    return AppendUnknown("It is not known yet if the record was written.", retry_after_s=1, cause=why)
 
 
 def _retrieve(ack: "asyncio.Future[RecordMetadata]") -> None:

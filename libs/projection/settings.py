@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class ProjectorSettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
 
     projector_session_timeout_ms: int = Field(
         6_000, ge=6_000, description="Silence after which a projector's partitions go to the others."

@@ -16,6 +16,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from libs.tally.errors import TallyError
+from libs.telemetry.redaction import SecretUrl, revealed
 
 T = TypeVar("T")
 
@@ -25,6 +26,10 @@ PART_BYTES: Final = 5 << 20
 PARTS_AT_ONCE: Final = 2
 CHUNK_BYTES: Final = 256 << 10
 """Least that a streamed object is read in."""
+
+
+NO_ANSWER: Final = "Stored files cannot be reached at the moment."
+"""All that a caller is told, whatever the object store or the way to it said."""
 
 
 class StorageUnavailable(TallyError):
@@ -69,7 +74,7 @@ class Store:
             made = make()
             found = made if await self.put_if_absent(name, made) else await self.get(name)
         if found is None:
-            raise StorageUnavailable(f"object store: {name} vanished", retry_after_s=1)
+            raise StorageUnavailable(NO_ANSWER, retry_after_s=1, cause=f"{name} vanished")
         return found
 
     async def write(self, name: str, chunks: AsyncIterator[bytes]) -> None:
@@ -131,7 +136,7 @@ async def _answering(timeout_s: float | None = TIMEOUT_S) -> AsyncIterator[None]
         async with asyncio.timeout(timeout_s):
             yield
     except (BaseError, OSError, TimeoutError) as error:
-        raise StorageUnavailable(f"object store: {error}", retry_after_s=1) from error
+        raise StorageUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
 
 
 def _sweep_parts(directory: Path, before: datetime) -> None:
@@ -147,8 +152,9 @@ def world_files(namespace: str) -> str:
     return f"worlds/{namespace}/"
 
 
-def open_store(url: str) -> Store:
+def open_store(url: SecretUrl | str) -> Store:
     """The store at `url`, or in the directory of that name; a directory is made, readable by its owner alone."""
+    url = revealed(url)
     parts = urlsplit(url)
     if parts.scheme not in ("", "file"):
         return Store(from_url(url))

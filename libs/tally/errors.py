@@ -11,16 +11,28 @@ class TallyError(Exception):
     """Base of all errors meant for a caller.
 
     `code` is stable snake_case (the table in the API description), `retry_after_s` is not None where trying again
-    helps, `data` goes into the answer beside the code.
+    helps, `data` goes into the answer beside the code. `cause` is for logs and operators: servers' replies,
+    addresses and libraries' texts belong there, never into `message`, which any caller may read. `str()` has both.
     """
 
     code: str = "internal_error"
 
-    def __init__(self, message: str, *, retry_after_s: float | None = None, **data: Any) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        cause: BaseException | str | None = None,
+        **data: Any,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.retry_after_s = retry_after_s
+        self.cause = str(cause) or type(cause).__name__ if cause is not None else None
         self.data = data
+
+    def __str__(self) -> str:
+        return self.message if self.cause is None else f"{self.message} ({self.cause})"
 
 
 class LogUnavailable(TallyError):

@@ -11,7 +11,7 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 from libs.tally.errors import timestamp
-from libs.telemetry.redaction import hidden
+from libs.telemetry.redaction import redacted
 from libs.telemetry.settings import TelemetrySettings
 
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
@@ -31,7 +31,7 @@ class _Line(logging.Formatter):
         return timestamp(int(record.created * 1_000_000)) or ""
 
     def format(self, record: logging.LogRecord) -> str:
-        return hidden(super().format(record))
+        return redacted(super().format(record))
 
 
 class JsonLine(_Line, JsonFormatter):

@@ -142,7 +142,7 @@ def open_tracing(settings: TelemetrySettings, service: str) -> Iterator[Tracing 
 
     None where no traces are wanted. Exits, saying what to do, where the exporter is not installed.
     """
-    if not settings.traces_url:
+    if not (endpoint := settings.traces_url.get_secret_value()):
         yield None
         return
     try:
@@ -157,7 +157,7 @@ def open_tracing(settings: TelemetrySettings, service: str) -> Iterator[Tracing 
         ) from None
     names = {"service.name": f"tallykeeper-{service}", "service.version": version("tallykeeper")}
     provider = TracerProvider(resource=Resource.create(names), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=settings.traces_url)))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
     try:
         yield Tracing(provider.get_tracer("tallykeeper"), settings.traces_ratio)
     finally:

@@ -23,6 +23,10 @@ SWEEP_S = 0.1
 """How often overdue calls are answered; one may be answered this much late."""
 
 
+NO_ANSWER = "Records and counts cannot be reached at the moment."
+"""All that a caller is told, whatever Valkey or the way to it said."""
+
+
 class NotPermitted(ViewsUnavailable):
     """Valkey's access control list keeps this process's user from a command."""
 
@@ -47,7 +51,7 @@ def connect(settings: ValkeySettings, timeout_s: float = TIMEOUT_S) -> Redis:
             "ssl_keyfile": settings.valkey_key_file or settings.valkey_certificate_file,
         }
     return Redis.from_url(
-        settings.valkey_url,
+        settings.valkey_url.get_secret_value(),
         username=settings.valkey_username or None,
         password=settings.valkey_password and settings.valkey_password.get_secret_value(),
         retry=Retry(NoBackoff(), 0),
@@ -86,7 +90,7 @@ class Coalescer:
     async def call(self, *command: Any) -> Any:
         """Raises what encoding an argument raises, before anything is sent."""
         if self._closed:
-            raise ViewsUnavailable("Valkey: the connection is closed", retry_after_s=1)
+            raise ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause="the connection is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         encoded = [command[0], *map(_encode, command[1:])]
@@ -163,7 +167,7 @@ class Coalescer:
                 continue
             if isinstance(reply, Exception):
                 kind = NotPermitted if isinstance(reply, NoPermissionError) else ViewsUnavailable
-                future.set_exception(kind(f"Valkey: {reply}", retry_after_s=1))
+                future.set_exception(kind(NO_ANSWER, retry_after_s=1, cause=reply))
                 if "Function not found" in str(reply):
                     self._start_repair()
             else:
@@ -182,4 +186,4 @@ def _encode(argument: Any) -> bytes | int | float:
 def _fail(passengers: Iterable[_Passenger], why: str) -> None:
     for passenger in passengers:
         if not passenger.answer.done():
-            passenger.answer.set_exception(ViewsUnavailable(f"Valkey: {why}", retry_after_s=1))
+            passenger.answer.set_exception(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=why))

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+from libs.telemetry.redaction import SecretUrl
 from libs.views.client import Coalescer, NotPermitted, Valkey, connect
 from libs.views.settings import ValkeySettings
 
@@ -40,7 +41,7 @@ async def load_functions(valkey: Valkey) -> None:
             logger.info("%s is not loaded by this process: its user in Valkey may not", name)
 
 
-def open_valkey(url: str) -> Coalescer:
+def open_valkey(url: SecretUrl | str) -> Coalescer:
     """The connection that a process shares; it loads the functions again when an emptied server lacks them.
 
     User, password and certificates beside the `url` come from the process's `ValkeySettings`.

@@ -1,17 +1,35 @@
 """Settings of everything that talks to Valkey."""
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Final, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from libs.telemetry.redaction import SecretUrl
+
+SCHEMES: Final = ("redis", "rediss", "unix")
+
+
+def _is_valkey(url: SecretUrl) -> SecretUrl:
+    """A client library would quote what it cannot parse: part of a password, perhaps."""
+    with suppress(ValueError):
+        parts = urlsplit(url.get_secret_value())
+        if parts.scheme in SCHEMES and (parts.port is None or parts.port > 0):
+            return url
+    raise ValueError("must be like redis://user:password@host:6379/0, special characters of a password as %40")
+
+
+ValkeyUrl = Annotated[SecretUrl, AfterValidator(_is_valkey)]
 
 
 class ValkeySettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
 
-    valkey_url: str = Field(
-        "redis://127.0.0.1:6379/0", description="Address of Valkey (Redis protocol); rediss:// for TLS."
+    valkey_url: ValkeyUrl = Field(
+        SecretUrl("redis://127.0.0.1:6379/0"), description="Address of Valkey (Redis protocol); rediss:// for TLS."
     )
     valkey_username: str = Field("", description="ACL user in Valkey, unless the URL names one.")
     valkey_password: SecretStr | None = Field(None, description="Its password, unless the URL holds one.")
@@ -27,7 +45,7 @@ class ValkeySettings(BaseSettings):
 
     @property
     def uses_tls(self) -> bool:
-        return self.valkey_url.startswith("rediss://")
+        return self.valkey_url.get_secret_value().startswith("rediss://")
 
     @model_validator(mode="after")
     def _certificates_are_used(self) -> Self:

@@ -147,6 +147,7 @@ def status_of(error: TallyError) -> int:
 
 def problem_response(error: TallyError, scope: Scope, **data: Any) -> Response:
     """The answer to a request that ended in `error`, in the generation of its path; `data` goes beside its own."""
+    log_cause(error)
     code = error.code if error.code in TABLE else "internal_error"
     status, title = TABLE[code]
     headers = {"Cache-Control": "no-store"}
@@ -173,6 +174,12 @@ def problem_response(error: TallyError, scope: Scope, **data: Any) -> Response:
         "request_id": request_id(scope),
     }
     return Response(orjson.dumps(error.data | data | body), status, headers, PROBLEM_JSON)
+
+
+def log_cause(error: TallyError) -> None:
+    """Logs what callers are not told of an error; the line carries the request's id."""
+    if error.cause is not None:
+        logger.warning("%s: %s", error.code, error)
 
 
 def log_bug(error: Exception, scope: Scope) -> None:

@@ -1,6 +1,7 @@
-"""Whether a process lives, and whether it can serve, with a reason for each thing that it depends on."""
+"""Liveness and readiness of a process, dependency by dependency; the reasons are for operators and the log."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
@@ -11,10 +12,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from libs.telemetry.redaction import redacted
+
 Check = Callable[[], Awaitable[None]]
 """Returns when the dependency answers; raises, with a message for the operator, when it does not."""
 
 CHECK_TIMEOUT_S = 2.0
+READY = "ready"
+UNAVAILABLE = "unavailable"
+
+logger = logging.getLogger(__name__)
 
 
 class Liveness(BaseModel):
@@ -24,7 +31,8 @@ class Liveness(BaseModel):
 class Readiness(BaseModel):
     ready: bool = Field(description="Whether it has what it needs.")
     dependencies: dict[str, str] = Field(
-        description="`ready`, or why not, by what it depends on; most requests can do without some of that."
+        description="`ready` or `unavailable`, by dependency; most requests can do without some of them. The "
+        "process's log, and `tally doctor`, say why."
     )
 
 
@@ -34,9 +42,9 @@ class _Endpoints(NamedTuple):
 
 
 def health_routes(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> list[Route]:
-    """`/livez`, and `/readyz`: 200 when every check passes, else 503 naming what is away and why.
+    """`/livez`, and `/readyz`: 200 when every check passes, else 503 naming what is away; the log says why.
 
-    What fails among `remarks` is told, too, and keeps nobody from being ready.
+    What fails among `remarks` is named, too, and keeps nobody from being ready.
     """
     livez, readyz = _endpoints(checks, remarks)
     return [Route("/livez", livez), Route("/readyz", readyz)]
@@ -60,11 +68,13 @@ def health_router(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> 
 
 
 async def reasons_of(checks: Mapping[str, Check]) -> dict[str, str]:
-    """Why each dependency is away, "" of those that are there; within `CHECK_TIMEOUT_S`."""
+    """Why each dependency is away, for operators, "" of those that are there; within `CHECK_TIMEOUT_S`."""
     return dict(zip(checks, await asyncio.gather(*map(_reason, checks.values())), strict=True))
 
 
 def _endpoints(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> _Endpoints:
+    logged: dict[str, str] = {}
+
     async def check_liveness(_: Request) -> Response:
         """Tell whether the process works.
 
@@ -75,11 +85,12 @@ def _endpoints(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> _En
     async def check_readiness(_: Request) -> Response:
         """Tell whether the process can serve.
 
-        Of each thing that it depends on it says why that is away, if it is.
+        Each dependency is `ready` or `unavailable`.
         """
         reasons = await reasons_of({**remarks, **checks})
+        _log_changes(logged, reasons)
         ready = not any(reasons[name] for name in checks)
-        dependencies = {name: reason or "ready" for name, reason in reasons.items()}
+        dependencies = {name: UNAVAILABLE if reason else READY for name, reason in reasons.items()}
         return _json({"ready": ready, "dependencies": dependencies}, 200 if ready else 503)
 
     return _Endpoints(check_liveness, check_readiness)
@@ -93,8 +104,16 @@ async def _reason(check: Check) -> str:
     except TimeoutError:
         return f"no answer within {CHECK_TIMEOUT_S:g} s"
     except Exception as error:
-        return str(error) or type(error).__name__
+        return redacted(str(error) or type(error).__name__)
     return ""
+
+
+def _log_changes(logged: dict[str, str], reasons: Mapping[str, str]) -> None:
+    """One line for each new reason: probes ask every few seconds."""
+    for name, reason in reasons.items():
+        if reason and reason != logged.get(name):
+            logger.warning("not ready: %s: %s", name, reason)
+    logged.update(reasons)
 
 
 def _json(body: object, status: int) -> Response:

@@ -156,7 +156,7 @@ def file_router(
             if answer is not None:
                 answer.headers["Cache-Control"] = "no-cache" if public else "private, no-cache"
                 return answer
-        raise StorageUnavailable("object store: the file's bytes are not there", retry_after_s=1)
+        raise StorageUnavailable("The file's bytes cannot be read at the moment.", retry_after_s=1)
 
     @router.delete(
         CONTENT,

@@ -10,6 +10,7 @@ from libs.standing.lookout import Lookout
 from libs.standing.problems import Problem, as_json
 from libs.standing.status import Status, moment
 from libs.tally.errors import TallyError
+from libs.telemetry.redaction import redacted
 from libs.web.health import Check, reasons_of
 
 APART_S: Final = 1.0
@@ -70,7 +71,7 @@ class Standing:
         try:
             self._status = await self._lookout.look()
         except TallyError as error:
-            return error.message
+            return redacted(str(error))
         return ""
 
     def _shown(self, account: str) -> dict[str, Any]:

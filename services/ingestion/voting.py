@@ -15,7 +15,7 @@ from libs.contracts.tokens import encode_positions, merge_positions
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError, timestamp
 from libs.web.auth import ApiKey, Authenticator, header, require
-from libs.web.errors import Forbidden, is_for_the_caller, problem_response, status_of
+from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
 from libs.web.requests import read_body, require_json
 from services.ingestion.batches import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
 from services.ingestion.forms import VOTE_ID, VoteForm, check_vote, parse_vote
@@ -110,6 +110,7 @@ class Voting:
         try:
             return await self._take(key, votes)
         except TallyError as error:
+            log_cause(error)
             return [error] * len(votes)
 
     async def _take(self, key: ApiKey, votes: Sequence[CastVote]) -> list[Outcome]:

@@ -2,11 +2,14 @@
 
 import os
 import sys
+import traceback
 from enum import StrEnum
+from types import TracebackType
 from typing import Annotated
 
 import typer
 
+from libs.telemetry.redaction import redacted
 from services.operations.config import app as config
 from services.operations.count import count
 from services.operations.dashboard import dashboard
@@ -73,7 +76,13 @@ def serve(
 
 
 def main() -> None:
+    sys.excepthook = _print_redacted
     app()
+
+
+def _print_redacted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A bug's traceback may quote an address with its password."""
+    sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))
 
 
 if __name__ == "__main__":

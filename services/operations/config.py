@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings
 from rich.console import Console
 from rich.table import Table
 
+from libs.telemetry.redaction import redacted
 from services.gateway.settings import Settings as GatewaySettings
 from services.operations.connect import DATA_DIR
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
@@ -35,7 +36,6 @@ IN_STACK: Final = {
 OF_THE_STACK: Final = frozenset({"namespace", "partitions"})
 """Those of them in which a running stack's word goes before the environment's."""
 HIDDEN: Final = "***"
-PASSWORD: Final = re.compile(r"(://[^:/@\s]*:)[^/\s]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _setting_of(location: tuple[int | str, ...], message: str) -> str:
 def _shown(value: Any) -> str | int | float | None:
     if value is None or isinstance(value, int | float):
         return value
-    return PASSWORD.sub(rf"\1{HIDDEN}@", str(value))
+    return redacted(str(value))
 
 
 def _show(found: list[Value]) -> None:

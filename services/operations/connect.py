@@ -8,6 +8,8 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from libs.kafka.settings import KafkaSettings
+from libs.telemetry.redaction import SecretUrl, revealed
+from libs.views.settings import ValkeyUrl
 from services.operations.stack import description
 
 DATA_DIR = Path(".tally")
@@ -18,11 +20,13 @@ class NoStack(Exception):
 
 
 class _Given(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="TALLY_", env_ignore_empty=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="TALLY_", env_ignore_empty=True, extra="ignore", hide_input_in_errors=True
+    )
 
     kafka_bootstrap_servers: str | None = None
-    valkey_url: str | None = None
-    storage_url: str | None = None
+    valkey_url: ValkeyUrl | None = None
+    storage_url: SecretUrl | None = None
     namespace: str = "tally"
     partitions: int = Field(16, ge=1)
 
@@ -48,17 +52,18 @@ def find_stack(data_dir: Path) -> Stack:
     given = _Given()
     found = description.read(data_dir) or {}
     kafka = given.kafka_bootstrap_servers or found.get("kafka")
-    valkey = given.valkey_url or found.get("valkey")
+    valkey = found.get("valkey") if given.valkey_url is None else revealed(given.valkey_url)
     if kafka is None or valkey is None:
         raise NoStack(
             f"No stack runs on {data_dir}. Start one with `tally up`, name its directory with --data-dir, "
             "or set TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL."
         )
+    objects = found.get("storage_url") or f"file://{(data_dir / 'objects').resolve()}"
     return Stack(
         kafka=kafka,
         valkey=valkey,
         namespace=found.get("namespace", given.namespace),
         partitions=found.get("partitions", given.partitions),
-        storage_url=given.storage_url or found.get("storage_url") or f"file://{(data_dir / 'objects').resolve()}",
+        storage_url=objects if given.storage_url is None else revealed(given.storage_url),
         description=found,
     )

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.tally.errors import TallyError
+from libs.telemetry.redaction import redacted
 from services.operations.connect import NoStack
 from services.operations.stack.errors import StackError
 
@@ -47,9 +48,9 @@ def run(work: Coroutine[Any, Any, Ending]) -> None:
         if error.code in BAD_USAGE_CODES:
             ending = _say(error.message, Ending.BAD_USAGE)
         elif error.retry_after_s is None:
-            ending = _say(error.message, Ending.PROBLEM)
+            ending = _say(str(error), Ending.PROBLEM)
         else:
-            ending = _say(f"{error.message.rstrip('.')}. `tally doctor` says more.", Ending.SERVER_AWAY)
+            ending = _say(f"{str(error).rstrip('.')}. `tally doctor` says more.", Ending.SERVER_AWAY)
     except ValidationError as error:
         wrong = (f"TALLY_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors())
         ending = _say("; ".join(wrong), Ending.BAD_USAGE)
@@ -73,5 +74,5 @@ def print_json(value: object) -> None:
 
 
 def _say(message: str, ending: Ending) -> Ending:
-    typer.echo(f"Error: {message}", err=True)
+    typer.echo(f"Error: {redacted(message)}", err=True)
     return ending

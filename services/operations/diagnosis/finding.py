@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from libs.telemetry.redaction import redacted
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -15,8 +17,8 @@ class Finding:
 
 
 def fine(name: str, detail: str) -> Finding:
-    return Finding(name, True, detail)
+    return Finding(name, True, redacted(detail))
 
 
 def problem(name: str, detail: str, way_out: str, *, away: bool = False) -> Finding:
-    return Finding(name, False, detail, way_out, away)
+    return Finding(name, False, redacted(detail), way_out, away)

@@ -50,7 +50,7 @@ async def check_servers(stack: Stack) -> AsyncIterator[Finding]:
         try:
             found = await read_status(stack)
         except TallyError as error:
-            yield problem("views", error.message, "see the problems above", away=error.retry_after_s is not None)
+            yield problem("views", str(error), "see the problems above", away=error.retry_after_s is not None)
         else:
             for finding in _folds(found):
                 yield finding
@@ -81,7 +81,7 @@ async def _topics(stack: Stack) -> Finding:
         await check_topics(stack.kafka_settings, topics)
     except TallyError as error:
         way_out = "`tally topics check` says how to mend each"
-        return problem("topics", error.message, way_out, away=error.retry_after_s is not None)
+        return problem("topics", str(error), way_out, away=error.retry_after_s is not None)
     return fine("topics", f"{len(topics)} with the settings that keep the truth")
 
 

@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError
 
 from libs.contracts.log import LogRecord
 from libs.contracts.topics import Topic
+from libs.kafka.errors import NO_ANSWER
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
@@ -48,7 +49,7 @@ class Appender:
                 landed = await (await self._producer.send_batch(builder, topic.name, partition=partition))
         except (KafkaError, OSError, TimeoutError) as error:
             raise LogUnavailable(
-                f"Kafka: {error or type(error).__name__}; run the import again to go on", retry_after_s=1
+                f"{NO_ANSWER} Run the import again to go on.", retry_after_s=1, cause=error
             ) from error
         if landed.offset != offset:
             raise ImportRefused(
@@ -70,7 +71,7 @@ async def open_appender(settings: KafkaSettings) -> AsyncIterator[Appender]:
             await producer.start()
         yield Appender(producer)
     except (KafkaError, OSError, TimeoutError) as error:
-        raise LogUnavailable(f"Kafka: {error or type(error).__name__}", retry_after_s=1) from error
+        raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
     finally:
         # An idempotent producer would wait for ever to deliver what it has taken on.
         with suppress(TimeoutError):

@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 
 from libs.kafka.settings import KafkaSettings
+from libs.telemetry.redaction import revealed
 from services.operations.stack import errors, java, kafka, ports, valkey
 from services.operations.stack.kafka import NativeKafka
 from services.operations.stack.private_file import remembered_secret
@@ -23,7 +24,7 @@ def choose(settings: StackSettings, data_dir: Path, reaper: Reaper, report: Repo
         setting = "TALLY_KAFKA_BOOTSTRAP_SERVERS"
         chosen["kafka"] = External("kafka", settings.kafka_bootstrap_servers, setting, kafka.answers)
     if settings.valkey_url:
-        chosen["valkey"] = External("valkey", settings.valkey_url, "TALLY_VALKEY_URL", valkey.answers)
+        chosen["valkey"] = External("valkey", revealed(settings.valkey_url), "TALLY_VALKEY_URL", valkey.answers)
     if len(chosen) == 2:
         return chosen
     if "kafka" not in chosen and KafkaSettings().kafka_security_protocol != "PLAINTEXT":

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from libs.telemetry.redaction import redacted
 from services.operations.stack.errors import StackError
 from services.operations.stack.report import Report
 from services.operations.stack.supervisor import Supervisor
@@ -72,7 +73,7 @@ def show(stack: dict[str, Any], data_dir: Path, *, as_json: bool) -> None:
     if as_json:
         console.out(json.dumps(stack))
         return
-    rows = [*((title, stack[key]) for title, key in SHOWN), ("logs", str(data_dir / "logs"))]
+    rows = [*((title, redacted(stack[key])) for title, key in SHOWN), ("logs", str(data_dir / "logs"))]
     if console.is_terminal:
         table = Table(show_header=False, title="Tallykeeper is ready", title_justify="left")
         for row in rows:

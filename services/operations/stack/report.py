@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from libs.telemetry.redaction import redacted
+
 
 class Report:
     """Lines and progress bars on standard error, so that standard output stays for results."""
@@ -17,7 +19,7 @@ class Report:
         self.console = console or Console(stderr=True, highlight=False)
 
     def line(self, text: str) -> None:
-        self.console.print(text, markup=False, soft_wrap=True)
+        self.console.print(redacted(text), markup=False, soft_wrap=True)
 
     @contextmanager
     def progress(self, title: str, total_bytes: int) -> Iterator[Callable[[int], None]]:

@@ -8,23 +8,28 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from libs.telemetry.redaction import SecretUrl
+from libs.views.settings import ValkeyUrl
+
 
 class StackSettings(BaseSettings):
     """Read once, from the environment (prefix `TALLY_`), by whoever starts a stack."""
 
-    model_config = SettingsConfigDict(env_prefix="TALLY_", env_ignore_empty=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="TALLY_", env_ignore_empty=True, extra="ignore", hide_input_in_errors=True
+    )
 
     kafka_bootstrap_servers: str | None = Field(
         None, description="A running Kafka to use instead of starting one."
     )
-    valkey_url: str | None = Field(None, description="A running Valkey to use instead of starting one.")
+    valkey_url: ValkeyUrl | None = Field(None, description="A running Valkey to use instead of starting one.")
     stack: Literal["auto", "native", "containers"] = Field(
         "auto", description="Start servers natively, in containers, or natively where that is possible."
     )
     namespace: str = Field("tally", description="Prefix of every topic and key.")
     partitions: int = Field(16, ge=1, description="Partitions of the votes topic, fixed for its life.")
     host: str = Field("127.0.0.1", description="Where the local stack's HTTP front listens.")
-    storage_url: str | None = Field(
+    storage_url: SecretUrl | None = Field(
         None, description="The object store; absent: a directory in the data directory."
     )
     data_dir: Path = Field(Path(".tally"), description="Where the local stack keeps its data.")

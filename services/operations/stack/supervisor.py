@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 
 import httpx
 
+from libs.telemetry.redaction import revealed
 from services.operations.stack import description, errors, ports
 from services.operations.stack.part import PARTS, Part, RunningPart
 from services.operations.stack.report import Report
@@ -160,7 +161,8 @@ class Supervisor:
         self.base_url = description.base_url(self._settings.host, port)
         await self._servers.start()
         description.remove(self.data_dir)
-        self._storage_url = self._settings.storage_url or self._local_storage()
+        given = self._settings.storage_url
+        self._storage_url = self._local_storage() if given is None else revealed(given)
         place = {
             "kafka": self.addresses.kafka,
             "valkey": self.addresses.valkey,

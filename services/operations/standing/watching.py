@@ -13,6 +13,7 @@ from rich.text import Text
 from libs.standing.problems import as_json
 from libs.standing.status import Status, moment
 from libs.tally.errors import TallyError
+from libs.telemetry.redaction import redacted
 from services.operations.connect import Stack
 from services.operations.running import print_json
 from services.operations.standing.reading import open_lookout, parts_of
@@ -52,7 +53,7 @@ async def _looks(stack: Stack, pids: Pids) -> AsyncIterator[Status | str]:
             try:
                 yield await lookout.look(parts_of(pids()))
             except TallyError as error:
-                yield error.message
+                yield redacted(str(error))
             await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))
 
 

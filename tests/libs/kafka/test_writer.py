@@ -173,7 +173,7 @@ async def test_after_a_refused_batch_another_producer_goes_on(
         try:
             await writer.append(topic.name, 0, b"x" * 5_000)
         except AppendUnknown as error:
-            return "MessageSizeTooLarge" in error.message
+            return "MessageSizeTooLarge" in str(error)
         return False  # the setting has not come to the broker yet
 
     await eventually(refused)
@@ -209,7 +209,7 @@ async def test_an_absent_kafka_is_waited_for_without_taking_records(
         await writer.start()
         with pytest.raises(NotAppended):
             await writer.append(topic.name, 0, b"while away", deadline_s=1)
-        with pytest.raises(NotAppended, match="does not answer"):
+        with pytest.raises(NotAppended, match="cannot be reached"):
             await writer.append(topic.name, 0, b"while away")
         assert not writer.ready
     finally:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from libs.telemetry.logs import REQUEST_ID, JsonLine, TextLine, add_context
-from libs.telemetry.redaction import hidden
+from libs.telemetry.redaction import redacted
 from libs.telemetry.settings import TelemetrySettings
 
 KEY = "tk_0123456789abcdef_" + "x" * 43
@@ -69,6 +69,8 @@ SECRETS = [
     (f"key {KEY} is unknown", KEY[-43:]),
     ("Authorization: Bearer abc.def-123", "abc.def-123"),
     ("https://tally:hunter2@host/x is away", "hunter2"),
+    ("redis://:hun@ter2@host:6379/0 refused", "ter2"),
+    ("https://hunter2@host/ refused", "hunter2"),
     ("PUT http://h/files/1/content?signature=AbC-_9 failed", "AbC-_9"),
     ("GET /contests/c/allowance?voter_id=alice&x=1", "alice"),
 ]
@@ -94,12 +96,12 @@ def test_what_a_caller_sent_is_not_quoted_by_what_checked_it() -> None:
     with pytest.raises(ValidationError) as refused:
         TypeAdapter(list[int]).validate_python(["alice@example.org"])
     assert "alice" in str(refused.value)
-    assert "alice" not in hidden(str(refused.value))
+    assert "alice" not in redacted(str(refused.value))
 
 
 def test_a_line_that_a_caller_made_long_is_looked_through_in_no_time() -> None:
     began = time.process_time()
-    hidden("input_value=" * 5_000)
+    redacted("input_value=" * 5_000)
     assert time.process_time() - began < 1
 
 

@@ -141,11 +141,11 @@ def test_entity_tags_are_compared_as_http_says(condition: str | None, strong: bo
     assert precondition_fails(condition, '"1"') is (condition is not None and not strong)
 
 
-async def test_readiness_names_what_is_away_and_why() -> None:
+async def test_readiness_names_what_is_away_and_the_log_why(caplog: pytest.LogCaptureFixture) -> None:
     async def fine() -> None: ...
 
     async def away() -> None:
-        raise ViewsUnavailable("Valkey: refused")
+        raise ViewsUnavailable("They cannot be reached.", cause="10.0.0.7:6379 refused")
 
     async def hangs() -> None:
         await asyncio.sleep(60)
@@ -155,8 +155,12 @@ async def test_readiness_names_what_is_away_and_why() -> None:
     assert response.status_code == 503
     assert orjson.loads(response.body) == {
         "ready": False,
-        "dependencies": {"log": "ready", "views": "Valkey: refused", "store": "no answer within 2 s"},
+        "dependencies": {"log": "ready", "views": "unavailable", "store": "unavailable"},
     }
+    await routes["/readyz"].endpoint(None)
+    assert [line for line in caplog.messages if "10.0.0.7:6379 refused" in line] == caplog.messages[:1]
+    assert "no answer within 2 s" in caplog.messages[1]
+    assert len(caplog.messages) == 2
     assert (await routes["/livez"].endpoint(None)).status_code == 200
 
 
@@ -164,12 +168,12 @@ async def test_what_most_requests_can_do_without_is_told_and_keeps_nobody_from_b
     async def fine() -> None: ...
 
     async def away() -> None:
-        raise ViewsUnavailable("object store: refused")
+        raise ViewsUnavailable("It cannot be reached.", cause="/srv/objects")
 
     routes = {route.path: route for route in health_routes({"log": fine}, {"storage": away})}
     response = await routes["/readyz"].endpoint(None)
     assert response.status_code == 200
-    told = {"storage": "object store: refused", "log": "ready"}
+    told = {"storage": "unavailable", "log": "ready"}
     assert orjson.loads(response.body) == {"ready": True, "dependencies": told}
 
 

@@ -76,8 +76,8 @@ def test_a_value_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.Mo
 def test_passwords_in_addresses_are_hidden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, hidden: str
 ) -> None:
-    monkeypatch.setenv("TALLY_VALKEY_URL", url)
-    assert shown(tmp_path)["TALLY_VALKEY_URL"]["value"] == hidden
+    monkeypatch.setenv("TALLY_STORAGE_URL", url)
+    assert shown(tmp_path)["TALLY_STORAGE_URL"]["value"] == hidden
 
 
 def test_a_secret_is_hidden_wherever_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

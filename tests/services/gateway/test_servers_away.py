@@ -1,0 +1,137 @@
+"""Servers that are away: nobody outside reads an address, and nobody at all a password."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from services.operations.__main__ import app
+from services.operations.stack.ports import free_ports
+from services.operations.stack.valkey import answers
+from services.operations.stack.valkey import find as find_valkey
+from tests.support.eventually import eventually
+
+PASSWORD = "hunter2-f00d"
+NOBODY = "127.0.0.1:1"
+AWAY = {
+    "TALLY_KAFKA_BOOTSTRAP_SERVERS": NOBODY,
+    "TALLY_VALKEY_URL": f"redis://operator:{PASSWORD}@{NOBODY}/0",
+    "TALLY_STORAGE_URL": f"s3://secret-bucket/objects?token={PASSWORD}",
+    "TALLY_TRACES_URL": f"http://operator:{PASSWORD}@{NOBODY}/v1/traces",
+    "TALLY_TRACES_RATIO": "1",
+    "AWS_ENDPOINT": f"http://{NOBODY}",
+    "AWS_ALLOW_HTTP": "true",
+    "AWS_ACCESS_KEY_ID": "operator",
+    "AWS_SECRET_ACCESS_KEY": PASSWORD,
+}
+OUR_WORDS = ("Connect call", "Errno", "redis", "Kafka", "Valkey", "operator:")
+"""Of what libraries and we ourselves say of servers; callers get none of it."""
+KEY = {"authorization": f"Bearer tk_{'0' * 16}_{'x' * 43}"}
+LEGACY = {"service-brand": "b", "service-key": f"tk_{'0' * 16}_{'x' * 43}"}
+ASKED = [
+    ("GET", "/readyz", {}),
+    ("GET", "/livez", {}),
+    ("GET", "/contests", KEY),
+    ("POST", "/contests/c/votes", KEY),
+    ("POST", "/contests/c/votes/batch", KEY),
+    ("GET", "/contests/c/vote_updates", KEY),
+    ("GET", "/public/contests/c/results", {}),
+    ("GET", "/legacy/contests/c", LEGACY),
+    ("GET", "/media/image/x", {}),
+    ("GET", "/files/x/content?signature=x", {}),
+    ("POST", "/operations/purchases", KEY),
+    ("GET", "/operations/status", KEY),
+]
+COMMANDS = ("status", "doctor", "config show", "topics check", "keys list", "up --port 0")
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Path]]:
+    """A gateway whose servers went away, and its log."""
+    port, valkey_port = free_ports(2)
+    log, objects = tmp_path / "log", tmp_path / "secret-bucket"
+    environment = os.environ | AWAY | {"TALLY_STORAGE_URL": str(objects), "TALLY_PORT": str(port)}
+    environment["TALLY_VALKEY_URL"] = f"redis://:{PASSWORD}@127.0.0.1:{valkey_port}/0"
+    command = [sys.executable, "-m", "services.gateway"]
+    options = ("--port", str(valkey_port), "--requirepass", PASSWORD, "--save", "", "--dir", str(tmp_path))
+    with log.open("wb") as out:
+        valkey = subprocess.Popen([find_valkey(), *options], stdout=subprocess.DEVNULL)  # noqa: ASYNC220
+        try:
+            await eventually(lambda: answers(environment["TALLY_VALKEY_URL"]))
+            process = subprocess.Popen(command, env=environment, stdout=out, stderr=out)  # noqa: ASYNC220
+        except BaseException:
+            valkey.kill()
+            raise
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+
+            async def lives() -> bool:
+                try:
+                    return (await client.get("/livez")).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            await eventually(lives, 60)
+            valkey.kill()
+            valkey.wait()
+            shutil.rmtree(objects)
+            objects.write_text("no directory")
+            yield client, log
+    finally:
+        for each in (process, valkey):
+            each.kill()
+            each.wait()
+
+
+async def test_callers_are_told_no_address_and_the_log_says_why_without_a_password(
+    gateway: tuple[httpx.AsyncClient, Path],
+) -> None:
+    client, log = gateway
+    unavailable = 0
+    for method, path, headers in ASKED:
+        request_id = uuid.uuid4().hex
+        body = {"voter_id": "v", "participant_key": "p"} if method == "POST" else None
+        answer = await client.request(method, path, headers={**headers, "x-request-id": request_id}, json=body)
+        for told in (PASSWORD, "secret-bucket", "127.0.0.1", *OUR_WORDS):
+            assert told not in f"{answer.headers} {answer.text}", (path, answer.text)
+        if answer.status_code == 503 and path != "/readyz":
+            unavailable += 1
+            assert any(request_id in line and "127.0.0.1:" in line for line in log.open()), path
+    assert unavailable > 5
+    assert "secret-bucket" in log.read_text()
+    assert PASSWORD not in log.read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_prints_a_password(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in AWAY.items():
+        monkeypatch.setenv(name, value)
+    for form in ((), ("--json",)):
+        result = CliRunner().invoke(app, [*command.split(), "--data-dir", str(tmp_path / "d"), *form])
+        assert PASSWORD not in result.output + repr(result.exception)
+        assert result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TALLY_VALKEY_URL", f"redis://:{PASSWORD}/x@h:1/0"),
+        ("TALLY_TRACES_URL", f"operator:{PASSWORD}@h"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_without_quoting_it(name: str, value: str) -> None:
+    """A slash in a password ends the URL's authority: a client library would quote the rest of it as a port."""
+    command, environment = [sys.executable, "-m", "services.gateway"], os.environ | AWAY | {name: value}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode != 0
+    assert name.removeprefix("TALLY_").lower() in ended.stderr
+    assert PASSWORD not in ended.stderr + ended.stdout
