@@ -2,19 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import Topic
-from libs.tally.contest import UNLIMITED
 from libs.tally.events import VoteCast, VoteRemoved, address_votes
-from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, give_back
+from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
 from libs.views.states import FoldInput
 from libs.views.votes import APPLY_BYTES, APPLY_ITEMS, VoteViews
 
 FRESH_S = 0.5
-"""Records folded within this time of their append were counted for their address just before, by ingestion."""
+"""Records folded within this time of their append were counted for their address just before, by ingestion. Older
+ones are counted again if Valkey has been another server since."""
 IN_FLIGHT = 2
 """Slices of one partition sent before the first is answered; each names the position that it starts from."""
 
@@ -32,42 +33,56 @@ class VotesProjection:
         return await self._views.position(partition)
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
-        pieces = list(_pieces(records))
+        if self._addresses is None or records[0].timestamp_ms >= (time.time() - FRESH_S) * 1000:
+            await self._apply(partition, start, records)
+            return
+        # asked before and after: a fence among the records may open the gate, and the server may restart meanwhile
+        same_run = await self._is_same_run(partition)
+        items = await self._apply(partition, start, records)
+        if not (same_run and await self._is_same_run(partition)):
+            await refill(self._addresses, items)
+
+    async def _is_same_run(self, partition: int) -> bool:
+        """Whether Valkey runs without interruption since the gate was last opened, so that no counter was lost.
+
+        After a loss the view is folded from where it came back, and the gate opens only behind those records.
+        """
+        return (await self._views.state(partition)).same_run
+
+    async def _apply(self, partition: int, start: Position, records: Sequence[LogRecord]) -> list[FoldInput]:
+        pieces, folded = list(_pieces(records)), list[FoldInput]()
         for at in range(0, len(pieces), IN_FLIGHT):
             calls = []
-            behind: list[FoldInput] = []
             for piece in pieces[at : at + IN_FLIGHT]:
                 end = piece[-1].offset + 1
                 items = _items(piece)
                 calls.append(self._views.apply(partition, start, items, end))
-                if piece[0].timestamp_ms < (time.time() - FRESH_S) * 1000:
-                    behind += items
+                folded += items
                 start = Position(start.log_id, end)
             # started in one tick, the calls share a pipeline and arrive in order
             for error in await asyncio.gather(*calls, return_exceptions=True):
                 if error is not None:
                     raise error
-            await self._rebuild_addresses(behind)
+        return folded
 
-    async def _rebuild_addresses(self, items: Sequence[FoldInput]) -> None:
-        """Take again what votes took from their addresses' limits, where Valkey may have lost it."""
-        if self._addresses is None:
-            return
-        oldest = (time.time() - ADDRESS_LIFE_S) * 1_000_000
-        addresses, calls = self._addresses, list[Awaitable[object]]()
-        for item in items:
-            match item.event:
-                case VoteCast(source="c-free", address=str() as address) as cast if cast.accepted_at > oldest:
-                    taker = cast.voter if cast.replaces else cast.vote_id
-                    expires_at_s = cast.accepted_at // 1_000_000 + ADDRESS_LIFE_S
-                    calls += [
-                        addresses.take(cast.contest, name, address, taker, count, UNLIMITED, expires_at_s)
-                        for name, count in address_votes(cast.form, cast.choices)
-                    ]
-                case VoteRemoved(address=str()) as removal:
-                    calls.append(give_back(addresses, removal))
-        # started in one tick, they arrive in the order of the log
-        await asyncio.gather(*calls)
+
+async def refill(addresses: AddressCounters, items: Sequence[FoldInput]) -> None:
+    """Take again what votes took from their addresses' limits: one call a counter."""
+    now_s = int(time.time())
+    taken = defaultdict[Counter, list[TakenBefore]](list)
+    for item in items:
+        match item.event:
+            case VoteCast(source="c-free", address=str() as address) as cast:
+                if cast.accepted_at // 1_000_000 < now_s - ADDRESS_LIFE_S:
+                    continue
+                taker = cast.voter if cast.replaces else cast.vote_id
+                for participant, count in address_votes(cast.form, cast.choices):
+                    taken[cast.contest, participant, address].append((taker, count))
+            case VoteRemoved(address=str() as address) as removal:
+                for participant in removal.participants:
+                    given = (removal.vote_id, 0), (removal.voter, 0)
+                    taken[removal.contest, participant, address] += given
+    await asyncio.gather(*(addresses.refill(*counter, now_s + ADDRESS_LIFE_S) for counter in taken.items()))
 
 
 def _pieces(records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:

@@ -1,6 +1,7 @@
 """How many free votes an address has given a participant: counters of their own, advisory to the fold."""
 
 import asyncio
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -10,6 +11,15 @@ from libs.views.packing import digest
 
 ADDRESS_LIFE_S = 30 * 86_400
 """How long a counter lives where the contest's end does not say."""
+
+
+REFILLED = 128
+"""Most votes of one `refill` call: a millisecond."""
+
+Counter = tuple[str, str, str]
+"""Contest, participant, address."""
+TakenBefore = tuple[str, int]
+"""A taker and its count; 0 where it gave it back."""
 
 
 class Taken(Enum):
@@ -56,6 +66,13 @@ class AddressCounters:
         """Give back what a vote took that was refused, or removed."""
         key = self._key(contest, participant, address)
         await self._valkey.call("FCALL", "address_give", 1, key, digest(taker))
+
+    async def refill(self, counter: Counter, taken: Sequence[TakenBefore], expires_at_s: int) -> None:
+        """Take again what votes took, in the order of the log, where Valkey may have lost it. Repeatable."""
+        key = self._key(*counter)
+        for at in range(0, len(taken), REFILLED):
+            counts = (word for taker, count in taken[at : at + REFILLED] for word in (digest(taker), count))
+            await self._valkey.call("FCALL", "address_refill", 1, key, expires_at_s, *counts)
 
 
 async def give_back(addresses: AddressCounters, removal: VoteRemoved) -> None:

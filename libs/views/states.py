@@ -35,6 +35,8 @@ class PartitionState:
     duplicates: int
     quarantined: int
     overruled: int
+    same_run: bool = True
+    """The server still runs in which the gate was opened last, so it has lost nothing since."""
 
 
 @dataclass(frozen=True, slots=True)

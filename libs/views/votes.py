@@ -134,7 +134,8 @@ class VoteViews:
 
     async def state(self, partition: int) -> PartitionState:
         r = unpack(await self._read("votes_state", partition, self._named))
-        position, (n, now, fence, pending, oldest), judged = Position(r[0].decode(), r[1]), r[3:8], r[8:]
+        position, (n, now, fence, pending, oldest) = Position(r[0].decode(), r[1]), r[3:8]
+        judged = *r[8:12], r[12] == 1
         return PartitionState(position, r[2] == 1, n, now, fence, pending, oldest or None, *judged)
 
     async def counts(

@@ -67,7 +67,7 @@ local function load_gate(base)
     'asked_after')
   local run = run_id()
   return {
-    open = v[1] == 'open' and v[2] == run, run = run, n = tonumber(v[3] or 0),
+    open = v[1] == 'open' and v[2] == run, same_run = v[2] == run, run = run, n = tonumber(v[3] or 0),
     asked = tonumber(v[4] or 0), asked_run = v[5], clock = tonumber(v[6] or 0),
     asked_after = tonumber(v[7] or 0),
   }

@@ -10,7 +10,7 @@ local function position(views)
 end
 
 -- ARGV: generation ('' the live one). The gate, the position and what is in doubt: {log, offset, open, n, now (us), fence, reservations pending, oldest
--- of them (us, 0: none), fenced, duplicates, quarantined, overruled}.
+-- of them (us, 0: none), fenced, duplicates, quarantined, overruled, whether the server still runs in which the gate was opened last}.
 read('votes_state', function(keys, args)
   local base = keys[1]
   local views, gate = view(base, args[1]), load_gate(base)
@@ -19,7 +19,7 @@ read('votes_state', function(keys, args)
   local stats = call('HMGET', views .. ':stats', 'fenced', 'duplicates', 'quarantined', 'overruled')
   return pack({ log, offset, gate.open and 1 or 0, gate.n, microseconds(), tonumber(call('GET', views .. ':fence') or 0),
     call('ZCARD', base .. ':due'), tonumber(oldest[2] or 0), tonumber(stats[1] or 0), tonumber(stats[2] or 0),
-    tonumber(stats[3] or 0), tonumber(stats[4] or 0) })
+    tonumber(stats[3] or 0), tonumber(stats[4] or 0), gate.same_run and 1 or 0 })
 end)
 
 local function pairs_of(key, unpacking)

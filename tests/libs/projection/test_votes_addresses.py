@@ -1,0 +1,161 @@
+"""Counters of addresses are counted again from the log only where Valkey may have lost them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.log import LogRecord, Position
+from libs.contracts.topics import votes_topic
+from libs.projection.votes import VotesProjection
+from libs.tally.events import Event, LogCreated, VoteCast
+from libs.views.addresses import AddressCounters, Taken
+from libs.views.client import Coalescer, connect
+from libs.views.functions import load_functions
+from libs.views.settings import ValkeySettings
+from libs.views.votes import VoteViews
+from tests.support.builders import a_cast, a_removal, pseudonym
+
+ADDRESSES = ("home", "office")
+
+
+class CountingValkey:
+    """A connection that counts the calls of each function."""
+
+    def __init__(self, valkey: Coalescer) -> None:
+        self.valkey = valkey
+        self.calls: Counter[str] = Counter()
+
+    async def call(self, *command: Any) -> Any:
+        if command[0] == "FCALL":
+            self.calls[command[1]] += 1
+        return await self.valkey.call(*command)
+
+
+class Subject:
+    """One partition: its log, appended long ago, and the projection that folds it."""
+
+    def __init__(self, valkey: Coalescer, namespace: str) -> None:
+        self.valkey = CountingValkey(valkey)
+        self.views = VoteViews(self.valkey, namespace)
+        self.addresses = AddressCounters(self.valkey, namespace)
+        self.projection = VotesProjection(votes_topic(namespace, 1), self.views, self.addresses)
+        self.log: list[LogRecord] = []
+
+    async def fold(self, *events: Event, age_s: float = 60) -> None:
+        """Append and fold."""
+        for event in events:
+            at = int((time.time() - age_s) * 1000)
+            self.log.append(LogRecord(len(self.log), at, vote_codec.encode(event)))
+        await self.catch_up()
+
+    async def catch_up(self) -> None:
+        start = await self.views.position(0) or Position("log", 0)
+        await self.projection.fold(0, start, self.log[start.offset :])
+
+    async def open_gate(self) -> int:
+        fence = await self.views.shut(0, (await self.views.state(0)).incarnation)
+        assert fence is not None
+        await self.fold(*([] if self.log else [LogCreated("log")]), fence)
+        return fence.incarnation
+
+    async def vote(self, number: int, address: str, **changes: Any) -> VoteCast:
+        """A vote as ingestion counts and records it."""
+        given: dict[str, Any] = {
+            "voter": f"voter{number}",
+            "vote_id": f"vote{number}",
+            "address": pseudonym(address),
+            "incarnation": (await self.views.state(0)).incarnation,
+            "accepted_at": int(time.time() * 1_000_000),
+        }
+        cast = a_cast(**{**given, **changes})
+        await self.addresses.take(cast.contest, "a", cast.address or "", cast.vote_id, 1, -1)
+        return cast
+
+    async def used(self, address: str) -> int:
+        answer = await self.addresses.take("contest", "a", pseudonym(address), "more", 1, 0)
+        assert answer.taken is Taken.FULL
+        return answer.used
+
+    async def forget(self) -> None:
+        """Another server takes the place of this one: an empty one."""
+        keys = await self.valkey.call("KEYS", f"{self.views._namespace}:*")
+        await self.valkey.call("DEL", *keys)
+
+
+@pytest.fixture
+async def subject(valkey_address: str, namespace: str) -> AsyncIterator[Subject]:
+    """With its gate open, and eight votes in its log."""
+    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
+    await load_functions(valkey)
+    subject = Subject(valkey, namespace)
+    await subject.open_gate()
+    await subject.fold(*[await subject.vote(number, ADDRESSES[number % 2]) for number in range(8)])
+    subject.valkey.calls.clear()
+    yield subject
+    await subject.forget()
+    await valkey.close()
+
+
+def counted_again(subject: Subject) -> int:
+    return sum(calls for name, calls in subject.valkey.calls.items() if name.startswith("address_"))
+
+
+async def test_a_fold_that_lags_costs_no_call_for_addresses(subject: Subject) -> None:
+    votes = [await subject.vote(number, "home") for number in range(8, 16)]
+    subject.valkey.calls.clear()
+    await subject.fold(*votes)
+    assert not counted_again(subject)
+    assert await subject.used("home") == 12
+
+
+async def test_what_an_emptied_server_lost_is_counted_again_with_one_call_a_counter(subject: Subject) -> None:
+    await subject.forget()
+    await subject.catch_up()
+    assert counted_again(subject) == len(ADDRESSES)
+    assert [await subject.used(address) for address in ADDRESSES] == [4, 4]
+
+
+async def test_what_a_restarted_server_may_have_lost_is_counted_again(subject: Subject) -> None:
+    lost = await subject.vote(8, "home")
+    await subject.addresses.give("contest", "a", pseudonym("home"), lost.vote_id)
+    await subject.valkey.call("HSET", f"{subject.views._base(0)}:gate", "run", "another server")
+    assert await subject.used("home") == 4
+    await subject.fold(lost)
+    assert await subject.used("home") == 5
+
+
+async def test_what_was_lost_is_counted_again_though_the_gate_opens_behind_it(subject: Subject) -> None:
+    lost = await subject.vote(8, "home")
+    await subject.forget()
+    fence = await subject.views.shut(0, 0)
+    assert fence is not None
+    await subject.fold(lost, fence)
+    assert [await subject.used(address) for address in ADDRESSES] == [5, 4]
+
+
+async def test_a_removal_makes_room_again(subject: Subject) -> None:
+    incarnation = (await subject.views.state(0)).incarnation
+    home = pseudonym("home")
+    await subject.fold(
+        a_removal(voter="voter2", vote_id="vote2", incarnation=incarnation, address=home, participants=("a",))
+    )
+    await subject.forget()
+    await subject.catch_up()
+    assert await subject.used("home") == 3
+
+
+async def test_what_is_folded_at_once_asks_nothing_of_the_gate(subject: Subject) -> None:
+    votes = [await subject.vote(number, "home") for number in range(8, 16)]
+    subject.valkey.calls.clear()
+    start = len(subject.log)
+    for event in votes:
+        now = int(time.time() * 1000) + 5_000
+        subject.log.append(LogRecord(len(subject.log), now, vote_codec.encode(event)))
+    await subject.projection.fold(0, Position("log", start), subject.log[start:])
+    assert set(subject.valkey.calls) == {"votes_apply"}
