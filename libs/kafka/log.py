@@ -1,16 +1,17 @@
 """Reading the log without a consumer group: offsets, log ids, and all records of a range."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
+from libs.kafka.calls import call, stop
 from libs.kafka.errors import NO_ANSWER, LogChanged
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
@@ -69,14 +70,16 @@ class LogReader:
     async def close(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await consumer.stop()
+            await stop(consumer)
 
     async def extents(self, topic: str, partitions: Collection[int]) -> dict[int, Extent]:
         """Beginning and end of each partition; the end is what all in-sync replicas hold."""
         tps = [TopicPartition(topic, partition) for partition in partitions]
-        beginnings, ends = await self._ask(
-            lambda consumer: asyncio.gather(consumer.beginning_offsets(tps), consumer.end_offsets(tps))
-        )
+
+        async def question(consumer: AIOKafkaConsumer) -> Any:
+            return await asyncio.gather(consumer.beginning_offsets(tps), consumer.end_offsets(tps))
+
+        beginnings, ends = await self._ask(question)
         return {tp.partition: Extent(beginnings[tp], ends[tp]) for tp in tps}
 
     async def end_offsets(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
@@ -89,9 +92,11 @@ class LogReader:
         """The offset of each partition's first record appended at `time_ms` or later; without one, its end."""
         tps = [TopicPartition(topic, partition) for partition in partitions]
         times = dict.fromkeys(tps, max(0, time_ms))
-        found, ends = await self._ask(
-            lambda consumer: asyncio.gather(consumer.offsets_for_times(times), consumer.end_offsets(tps))
-        )
+
+        async def question(consumer: AIOKafkaConsumer) -> Any:
+            return await asyncio.gather(consumer.offsets_for_times(times), consumer.end_offsets(tps))
+
+        found, ends = await self._ask(question)
         return {tp.partition: ends[tp] if found[tp] is None else found[tp].offset for tp in tps}
 
     async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
@@ -155,13 +160,15 @@ class LogReader:
         consumer = self._new_consumer(fetch_bytes)
         try:
             with _answering():
-                await consumer.start()
+                await call(consumer.start())
             consumer.assign(list(wanted))
             for tp, extent in wanted.items():
                 consumer.seek(tp, extent.beginning)
             while wanted:
                 with _answering():
-                    fetched = await consumer.getmany(timeout_ms=int(SILENCE_S * 1000), max_records=READ_RECORDS)
+                    fetched = await call(
+                        consumer.getmany(timeout_ms=int(SILENCE_S * 1000), max_records=READ_RECORDS)
+                    )
                 if not fetched:
                     raise LogUnavailable(
                         NO_ANSWER, retry_after_s=1, cause=f"nothing of {topic} for {SILENCE_S:.0f} s"
@@ -178,7 +185,7 @@ class LogReader:
                         consumer.pause(tp)
                     yield tp.partition, [as_record(one) for one in raw if one.offset < extent.end]
         finally:
-            await consumer.stop()
+            await stop(consumer)
 
     async def follow(
         self, topic: str, starts: Mapping[int, int]
@@ -191,26 +198,29 @@ class LogReader:
         consumer = self._new_consumer(FETCH_BYTES)
         try:
             with _answering():
-                await consumer.start()
+                await call(consumer.start())
             consumer.assign(list(wanted))
             for tp, start in wanted.items():
                 consumer.seek(tp, start)
             while True:
                 with _answering():
-                    fetched = await consumer.getmany(timeout_ms=int(SILENCE_S * 1000))
+                    fetched = await call(consumer.getmany(timeout_ms=int(SILENCE_S * 1000)))
                 for tp, raw in fetched.items():
                     check_whole(f"{topic}/{tp.partition}", raw, wanted[tp])
                     wanted[tp] = raw[-1].offset + 1
                     yield tp.partition, [as_record(one) for one in raw]
         finally:
-            await consumer.stop()
+            await stop(consumer)
 
-    async def _ask(self, question: Callable[[AIOKafkaConsumer], Awaitable[T]]) -> T:
+    async def _ask(self, question: Callable[[AIOKafkaConsumer], Coroutine[Any, Any, T]]) -> T:
         """Without an answer the consumer is given up: the next call makes a new one."""
+
+        async def ask() -> T:
+            return await question(await self._started())
+
         try:
             with _answering():
-                async with asyncio.timeout(SILENCE_S):
-                    return await question(await self._started())
+                return await call(ask(), SILENCE_S)
         except LogUnavailable:
             await self.close()
             raise
@@ -222,7 +232,7 @@ class LogReader:
                 try:
                     await consumer.start()
                 except BaseException:
-                    await consumer.stop()
+                    await stop(consumer)
                     raise
                 self._consumer = consumer
             return self._consumer

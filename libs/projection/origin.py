@@ -1,6 +1,7 @@
 """Where a fold goes on, and whether the log is still the one that the view was folded from."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from libs.contracts.log import Position
@@ -27,13 +28,19 @@ class Origins:
 
     async def of(self, partition: int) -> Origin:
         """As it is now. Raises `LogUnavailable` when Kafka is away or the partition is empty, and `LogChanged`."""
+        return (await self.of_all([partition]))[partition]
+
+    async def of_all(self, partitions: Iterable[int]) -> dict[int, Origin]:
+        """Several, asked for at once. Raises as `of` does."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
             self._asking.add_done_callback(_retrieve)
         origins = await asyncio.shield(self._asking)
-        if partition not in origins:
-            raise LogUnavailable(f"{self._topic.name}/{partition} is empty: its creation is not complete")
-        return origins[partition]
+        wanted = list(partitions)
+        for partition in wanted:
+            if partition not in origins:
+                raise LogUnavailable(f"{self._topic.name}/{partition} is empty: its creation is not complete")
+        return {partition: origins[partition] for partition in wanted}
 
     async def _ask(self) -> dict[int, Origin]:
         partitions = range(self._topic.partitions)

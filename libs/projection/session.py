@@ -32,7 +32,7 @@ from libs.telemetry.tracing import Tracing
 JOIN_S = 60.0
 METADATA_MS = 5_000
 """How soon a consumer notices that a topic was deleted, or made again."""
-DRAIN_S = 5.0
+DRAIN_S = 2.0
 """How long a stopping projector goes on folding what it has fetched; nothing depends on it."""
 
 logger = logging.getLogger(__name__)

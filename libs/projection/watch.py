@@ -1,6 +1,5 @@
 """Watching over a group's consumer: is it alive, does it bring what the log has, is the log the same?"""
 
-import asyncio
 import logging
 import time
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from libs.contracts.topics import Topic
+from libs.kafka.calls import call
 from libs.kafka.log import LogReader
 from libs.projection.origin import Origins, start_of
 from libs.projection.partition import PartitionFold
@@ -65,8 +65,7 @@ class Watch:
         if consumer is None or not news:
             return
         try:
-            async with asyncio.timeout(STEP_S):
-                await consumer.commit(news)
+            await call(consumer.commit(news), STEP_S)
         except (KafkaError, TimeoutError) as error:
             logger.debug("%s: offsets were not committed: %r", self._topic.name, error)
         else:
@@ -77,8 +76,7 @@ class Watch:
         if consumer is None:
             return
         try:
-            async with asyncio.timeout(STEP_S):
-                await consumer.getmany(TopicPartition(self._topic.name, -1))
+            await call(consumer.getmany(TopicPartition(self._topic.name, -1)), STEP_S)
         except TimeoutError:
             """A rebalance is under way."""
         except KafkaError:
@@ -92,8 +90,9 @@ class Watch:
         positions = {fold.partition: fold.position for fold in folds.values() if fold.position is not None}
         beyond = any(self.ends.get(partition, 0) < position.offset for partition, position in positions.items())
         if beyond or time.monotonic() - self._identified_at > IDENTITY_S:
+            origins = await self._origins.of_all(positions)
             for partition, position in positions.items():
-                start_of(self._topic, partition, await self._origins.of(partition), position)
+                start_of(self._topic, partition, origins[partition], position)
             self._identified_at = time.monotonic()
 
     def _check_progress(self, folds: Mapping[int, PartitionFold], now: float) -> None:

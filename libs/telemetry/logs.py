@@ -11,6 +11,7 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 from libs.tally.errors import timestamp
+from libs.telemetry.rate_limit import RateLimit
 from libs.telemetry.redaction import redacted
 from libs.telemetry.settings import TelemetrySettings
 
@@ -48,8 +49,9 @@ class TextLine(_Line):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         line = super().formatMessage(record)
-        request = getattr(record, "request_id", None)
-        return line if request is None else f"{line} (request {request})"
+        request, left_out = getattr(record, "request_id", None), getattr(record, "left_out", None)
+        line = line if request is None else f"{line} (request {request})"
+        return line if left_out is None else f"{line} ({left_out:,} more like it were left out)"
 
 
 def configure_logs(settings: TelemetrySettings) -> None:
@@ -57,6 +59,7 @@ def configure_logs(settings: TelemetrySettings) -> None:
     text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler()
     handler.setFormatter(TextLine() if text else JsonLine())
+    handler.addFilter(RateLimit())
     handler.addFilter(add_context)
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
     for name in QUIET:

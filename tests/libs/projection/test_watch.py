@@ -1,0 +1,55 @@
+"""The checks of a running consumer: how much they ask of the log."""
+
+from collections.abc import Collection
+
+import pytest
+
+from libs.contracts.log import Position
+from libs.contracts.topics import Topic, votes_topic
+from libs.kafka.log import LogReader
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import create_topics
+from libs.projection import watch
+from libs.projection.origin import Origins
+from libs.projection.partition import PartitionFold
+from libs.projection.settings import ProjectorSettings
+from libs.projection.watch import Watch
+from tests.libs.projection.projector_subject import MemoryProjection, Views
+from tests.libs.projection.test_projector_partition import Steering
+
+PARTITIONS = 8
+
+
+class CountingReader(LogReader):
+    """Counts how often first records are read."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        super().__init__(settings)
+        self.asked: list[int] = []
+
+    async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
+        self.asked.append(len(partitions))
+        return await super().log_ids(topic, partitions)
+
+
+def standing(topic: Topic, partition: int, position: Position) -> PartitionFold:
+    async def place(_: int) -> Position:
+        return position
+
+    fold = PartitionFold(MemoryProjection(topic, Views()), partition, Steering(), place, lambda: None)
+    fold.position = position
+    return fold
+
+
+async def test_the_logs_identity_is_asked_for_once_for_all_partitions(
+    kafka: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "IDENTITY_S", 0)
+    settings, topic = KafkaSettings(kafka_bootstrap_servers=kafka), votes_topic(namespace, PARTITIONS)
+    await create_topics(settings, [topic])
+    async with CountingReader(settings) as reader:
+        ids = await reader.log_ids(topic.name, range(PARTITIONS))
+        reader.asked.clear()
+        folds = {partition: standing(topic, partition, Position(log_id, 1)) for partition, log_id in ids.items()}
+        await Watch(topic, reader, Origins(reader, topic), ProjectorSettings()).check(None, folds)
+        assert reader.asked == [PARTITIONS]
