@@ -18,8 +18,8 @@ from libs.telemetry.tracing import Tracing
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0
 LEAVE_S = 4.0
-"""How long leaving the group is waited for; it goes on in the background, so that no member is left behind. A process
-that stops has some more to do within its grace."""
+"""How long leaving the group is waited for; it goes on in the background, so that no member is left behind. A
+process that stops has some more to do within its grace."""
 
 logger = logging.getLogger(__name__)
 

@@ -1,5 +1,6 @@
 """How an operator's command runs and ends: its options, its exit code, and errors as one line each."""
 
+import asyncio
 import logging
 from collections.abc import Coroutine
 from enum import IntEnum
@@ -56,6 +57,11 @@ def run(work: Coroutine[Any, Any, Ending]) -> None:
         ending = _say("; ".join(wrong), Ending.BAD_USAGE)
     except StackError as error:
         ending = _say(error.message, Ending(int(error.exit_code)))
+    except asyncio.CancelledError:
+        # Nobody but a library cancels a command (Ctrl-C is a KeyboardInterrupt): a connection of it ended.
+        ending = _say(
+            "A connection to a server ended: run it again. `tally doctor` says more.", Ending.SERVER_AWAY
+        )
     except KeyboardInterrupt:
         ending = _say("Interrupted.", Ending.PROBLEM)
     raise typer.Exit(ending)

@@ -1,4 +1,4 @@
-"""`python -m services.projector`: folds until SIGTERM or SIGINT, then drains and exits 0."""
+"""`python -m services.projector`: folds until SIGTERM or SIGINT, then drains and exits 0; 1 where that hangs."""
 
 import asyncio
 import gc
@@ -13,6 +13,7 @@ from libs.kafka.errors import LogChanged, WrongTopic
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import open_tracing
 from services.projector.app import run
+from services.projector.grace import Grace
 from services.projector.settings import Settings
 
 UNSERVABLE: Final = 3
@@ -25,13 +26,20 @@ async def main(settings: Settings) -> int:
     # Records on their way are no garbage to look for: a large fetch spent a third of its time on that.
     gc.freeze()
     gc.set_threshold(500_000, 10, 10)
+    grace = Grace()
+
+    def end() -> None:
+        grace.begin()
+        task.cancel()
+
     with open_tracing(settings, "projector") as tracing:
         task = asyncio.create_task(run(settings, tracing))
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            asyncio.get_running_loop().add_signal_handler(number, end)
         await asyncio.wait([task])
     if task.cancelled():
         logger.info("drained")
+        grace.status = 0
         return 0
     unservable = False
     try:

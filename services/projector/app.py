@@ -37,6 +37,8 @@ from services.projector.purchases import PurchaseManager
 from services.projector.settings import Settings
 
 RETRY_S = 0.5
+WRITER_STOP_S = 2.0
+"""How long what was appended is waited for at the end; what is unknown then, another projector settles."""
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +123,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
                     group.create_task(looking_after.run())
                 group.create_task(manage_purchases())
     finally:
-        await writer.stop()
+        await writer.stop(WRITER_STOP_S)
         await reader.close()
         await valkey.close()
 

@@ -17,6 +17,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Event
 from libs.views.generations import GenerationGone, Generations, State
 from libs.views.votes import VoteViews
+from services.operations.stack.servers import Servers
 from tests.support.builders import a_cast
 from tests.support.folded_log import FoldedLog, folded_log
 
@@ -139,6 +140,21 @@ async def test_servers_that_are_away_for_a_moment_are_waited_for(log: FoldedLog)
             raise ViewsUnavailable("Valkey is away.", retry_after_s=1)
 
     async with a_replay(log, away) as (replay, _):
+        await replay.follow([0], lambda *_: None)
+    assert await voters(log, 2) == 4_500
+
+
+async def test_a_kafka_that_is_killed_meanwhile_is_waited_for(log: FoldedLog, servers: Servers) -> None:
+    if "kafka" not in servers.pids:
+        pytest.skip("Kafka is not a process of this machine")
+    await log.fold()
+
+    async def killed(folds: int, _: Position) -> None:
+        if folds == 2:
+            await servers.kill("kafka")
+            await servers.restart("kafka")
+
+    async with a_replay(log, killed) as (replay, _):
         await replay.follow([0], lambda *_: None)
     assert await voters(log, 2) == 4_500
 

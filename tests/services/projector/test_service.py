@@ -110,6 +110,20 @@ async def test_it_opens_the_gates_folds_and_drains_on_sigterm(deployment: Deploy
     assert await asyncio.wait_for(process.wait(), 10) == 0
 
 
+async def test_a_frozen_kafka_does_not_hold_up_its_end(deployment: Deployment, servers: Servers) -> None:
+    if "kafka" not in servers.pids:
+        pytest.skip("Kafka is not a process of this machine")
+    await deployment.create()
+    process = await deployment.start()
+    await eventually(there(deployment.gates_are_open), deadline_s=30)
+    os.kill(servers.pids["kafka"], signal.SIGSTOP)
+    try:
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+    finally:
+        os.kill(servers.pids["kafka"], signal.SIGCONT)
+
+
 async def test_after_kill_9_another_process_goes_on(deployment: Deployment) -> None:
     await deployment.create()
     first = await deployment.start()
