@@ -246,6 +246,24 @@ class Engine:
                 if changed is not None:
                     return changed
 
+    async def amend_once(
+        self, row: Resource, account: str, key: str, change: Callable[[Document], Document], request: Request
+    ) -> Written:
+        """As `amend`, once for a repeated `request`; a repetition gives the record as it is now."""
+        async with self._turn(row, account, key):
+            while True:
+                stored = await self.get(row, account, key)
+                earlier = await self._writer.outcome(account, request.command_id) if request.content else None
+                if earlier is not None:
+                    _refuse_other_content(earlier, request)
+                    if earlier.kind is OutcomeKind.OK:
+                        return Written(stored, replayed=True)
+                elif (
+                    changed := await self._write(row, account, stored, change(stored.document), request)
+                ) is not None:
+                    return Written(changed, replayed=False)
+                request = request.again()
+
     @asynccontextmanager
     async def _turn(self, row: Resource, account: str, key: str) -> AsyncIterator[None]:
         """One write of a record at a time: merging them again and again would help nobody."""

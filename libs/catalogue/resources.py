@@ -208,9 +208,9 @@ FILES: Final = Resource(
             "only then; after a change of `file_type`, once their bytes were sent again.",
         },
         "upload_url": {
-            "type": "string",
+            "type": ["string", "null"],
             "description": "PUT, GET and DELETE the bytes here, without a key: whoever has the address may. "
-            "Good until the record is deleted.",
+            "Good until it is renewed or the record is deleted. Null for keys without `content:write`.",
         },
     },
     operations=OPERATIONS - {"list", "delete"},

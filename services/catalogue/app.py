@@ -103,7 +103,7 @@ async def open_surface(
     guards = {PARTICIPANTS.name: closed.participant_may_go}
     world = world_of(valkey, log, settings.namespace, guards, Sessions(partial(session_secret, store)))
     test = world_of(valkey, log, test_world(settings.namespace))
-    urls = UploadUrls(store, settings.public_url)
+    urls = UploadUrls(store, world.views, settings.public_url)
     files = Files(settings.namespace, world.engine, store, TypeScan)
     completes = completes or {}
     painters = ThreadPoolExecutor(PICTURES_AT_ONCE, "pictures")

@@ -1,13 +1,15 @@
 """The addresses of files' bytes, and the deletion of a file with them."""
 
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import orjson
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response, StreamingResponse
 
 from libs.catalogue.resources import FILES
-from libs.catalogue.schemas.media import KeptBytes, is_scanned, kept_bytes
+from libs.catalogue.schemas.media import KeptBytes, is_scanned, kept_bytes, upload_id
+from libs.catalogue.writing import Request as WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.storage.store import StorageUnavailable
@@ -17,10 +19,10 @@ from libs.web.auth import Authenticator, headers_of, require
 from libs.web.conditions import etag, matches, not_modified
 from libs.web.content import SAFE, Span, asked_range, attachment
 from libs.web.errors import Unauthorized, UnsupportedMediaType
-from libs.web.openapi import IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, parameter
-from libs.web.requests import stream_body
+from libs.web.openapi import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, parameter
+from libs.web.requests import idempotency_key, stream_body
 from services.catalogue.files import Files
-from services.catalogue.openapi import BEARER
+from services.catalogue.openapi import BEARER, record_answer
 from services.catalogue.routes import fits
 from services.catalogue.upload_urls import UploadUrls
 
@@ -33,6 +35,13 @@ NOTHING_HERE: Final = "There is nothing at this address."
 NO_BYTES: Final = "No bytes have been sent for this file: PUT them to its upload_url."
 
 
+class Admission(NamedTuple):
+    """The file's account, and for a signed address the `upload_id` that it was signed with."""
+
+    account: str
+    upload_id: str | None
+
+
 class Door:
     """Who may handle a file's bytes."""
 
@@ -42,8 +51,8 @@ class Door:
         self._files = files
         self._urls = urls
 
-    async def account(self, request: Request, key: str, permission: str) -> str:
-        """The file's account, for who has its signed address, or a key of the account with the permission.
+    async def admit(self, request: Request, key: str, permission: str) -> Admission:
+        """Lets in who has the file's signed address, or a key of the account with the permission.
 
         Raises `NotFound`, for a wrong signature and for what was to be one too, `Unauthorized` and `Forbidden`.
         """
@@ -56,11 +65,12 @@ class Door:
                     raise NotFound(NOTHING_HERE) from None
                 raise
             require(caller, permission)
-            return caller.account
+            return Admission(caller.account, None)
         owner = await self._views.find_owner(FILES.name, key)
-        if owner is None or not await self._urls.admits(owner, key, signature):
+        stored = None if owner is None else await self._views.get(owner, FILES.name, key)
+        if owner is None or stored is None or not await self._urls.admits(owner, stored, signature):
             raise NotFound(NOTHING_HERE)
-        return owner
+        return Admission(owner, upload_id(stored.document))
 
     async def public(self, request: Request, key: str) -> str | None:
         """The account of a file that everybody may read, None where the address or a key has to do."""
@@ -103,13 +113,13 @@ def file_router(
         Sent again they do no harm. `is_scanned` then says whether they are what `file_type` promises; what is not
         is kept, but not served to everybody. With the signature no key is needed.
         """
-        account = await door.account(request, file_key, "content:write")
+        account, signed = await door.admit(request, file_key, "content:write")
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise UnsupportedMediaType("Send the bytes as they are to be kept, without Content-Encoding.")
         if "content-range" in request.headers:
             raise ValidationFailed([Problem("", "Content-Range is not taken here: send all bytes at once")])
         stored = await files.put(
-            account, file_key, stream_body(headers_of(request.scope), request.receive, max_bytes)
+            account, file_key, stream_body(headers_of(request.scope), request.receive, max_bytes), signed
         )
         kept = kept_bytes(stored.document)
         return Response(status_code=204, headers={} if kept is None else {"ETag": _tag(stored, kept)})
@@ -146,7 +156,7 @@ def file_router(
         With the signature no key is needed, nor for those of a public file that are what `file_type` promises.
         """
         public = await door.public(request, file_key)
-        account = public or await door.account(request, file_key, "content:read")
+        account = public or (await door.admit(request, file_key, "content:read")).account
         for _ in range(TRIES):
             stored = await files.get(account, file_key)
             kept = kept_bytes(stored.document)
@@ -169,8 +179,39 @@ def file_router(
     )
     async def delete_file_content(request: Request, file_key: str) -> Response:
         """Delete a file's bytes; the record stays. With the signature no key is needed."""
-        await files.drop(await door.account(request, file_key, "content:write"), file_key)
+        account, signed = await door.admit(request, file_key, "content:write")
+        await files.drop(account, file_key, signed)
         return Response(status_code=204)
+
+    @router.post(
+        "/files/{file_key}/upload_url",
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "validation_failed",
+            "idempotency_key_reused",
+            "log_unavailable",
+            success={200: record_answer(FILES, "With another `upload_url`.")},
+        ),
+        openapi_extra=needs("content:write") | {"parameters": [IDEMPOTENCY_KEY]},
+    )
+    async def renew_upload_url(request: Request, file_key: str) -> Response:
+        """Renew a file's upload_url.
+
+        The file gets another address, and every earlier one leads nowhere any more; an upload that was begun at
+        such a one is refused at its end. The bytes stay.
+        """
+        caller = await auth.authenticate(request.scope)
+        require(caller, "content:write")
+        given = idempotency_key(request)
+        asked = WriteRequest.once()
+        if given is not None:
+            asked = WriteRequest.repeatable(caller.account, "POST", request.url.path, given, b"")
+        written = await files.renew(caller.account, file_key, asked)
+        shown = FILES.show(written.stored)
+        await urls(caller, str(request.base_url).rstrip("/"), [shown])
+        headers = {"Idempotent-Replayed": "true"} if written.replayed else {}
+        return Response(orjson.dumps(shown), 200, headers, "application/json")
 
     @router.delete(
         "/files/{file_key}",

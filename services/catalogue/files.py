@@ -10,10 +10,11 @@ import secrets
 from collections.abc import AsyncIterator
 from typing import Final
 
-from libs.catalogue.engine import Engine, Fits
+from libs.catalogue.engine import Engine, Fits, Written
 from libs.catalogue.resources import FILES
-from libs.catalogue.schemas.media import KeptBytes, kept_bytes
+from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
 from libs.catalogue.table import Document
+from libs.catalogue.writing import Request
 from libs.contracts.catalogue import Stored
 from libs.media.scanning import Scanner
 from libs.storage.store import StorageUnavailable, Store, world_files
@@ -39,9 +40,10 @@ class Files:
         """The file's record. Raises `NotFound`."""
         return await self._engine.get(FILES, account, key)
 
-    async def put(self, account: str, key: str, chunks: AsyncIterator[bytes]) -> Stored:
+    async def put(self, account: str, key: str, chunks: AsyncIterator[bytes], signed: str | None = None) -> Stored:
         """The chunks become the file's bytes, in one step, when all of them have come.
 
+        With `signed`, the `upload_id` of the address that they are sent to, only while that holds.
         Raises what `chunks` raises, `NotFound`, `StorageUnavailable`, and as `Engine.amend`: where the outcome is
         unknown either bytes may hold, and the same PUT may be sent again.
         """
@@ -64,6 +66,7 @@ class Files:
 
         def change(document: Document) -> Document:
             nonlocal before
+            _refuse_renewed(document, signed)
             before = kept_bytes(document)
             return document | {"bytes": kept.stored()}
 
@@ -79,12 +82,18 @@ class Files:
         """Some bytes (at least one) of the object `name`; None where they were replaced or deleted meanwhile."""
         return await self._store.read(self._object(account, key, name), start, end)
 
-    async def drop(self, account: str, key: str) -> None:
+    async def renew(self, account: str, key: str, request: Request) -> Written:
+        """The file with another address, once for a repeated `request`. Raises as `Engine.amend`."""
+        new = {"upload_id": secrets.token_hex(NAME_BYTES)}
+        return await self._engine.amend_once(FILES, account, key, lambda document: document | new, request)
+
+    async def drop(self, account: str, key: str, signed: str | None = None) -> None:
         """The file has no bytes any more, whether it had some or not. Raises as `put`."""
         before: KeptBytes | None = None
 
         def change(document: Document) -> Document:
             nonlocal before
+            _refuse_renewed(document, signed)
             before = kept_bytes(document)
             return {name: value for name, value in document.items() if name != "bytes"}
 
@@ -119,3 +128,8 @@ class Files:
 
     def _object(self, account: str, key: str, name: str) -> str:
         return f"{self._folder(account, key)}/{name}"
+
+
+def _refuse_renewed(document: Document, signed: str | None) -> None:
+    if signed is not None and signed != upload_id(document):
+        raise NotFound("There is nothing at this address.")

@@ -52,10 +52,16 @@ def is_scanned(document: dict[str, Any]) -> bool:
     return kept is not None and kept.scanned and kept.type == document["file_type"]
 
 
-class File(Record):
-    """The server keeps what it knows of the bytes, `bytes`: `KeptBytes`."""
+def upload_id(document: dict[str, Any]) -> str:
+    """What the signature of a file's address covers beside its key: another one ends all earlier addresses."""
+    found: str = document.get("upload_id", "")
+    return found
 
-    owned: ClassVar[frozenset[str]] = frozenset({"bytes"})
+
+class File(Record):
+    """The server keeps what it knows of the bytes, `bytes`: `KeptBytes`; and `upload_id`: see `upload_id`."""
+
+    owned: ClassVar[frozenset[str]] = frozenset({"bytes", "upload_id"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"is_scanned", "upload_url"}
 
     filename: Name = Field(description="The file's name.")

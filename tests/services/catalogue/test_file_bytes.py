@@ -45,7 +45,7 @@ def files(catalogue: Catalogue, store: Store) -> Files:
 
 
 class Key:
-    key_id, account, permissions = "k", "a", frozenset[str]()
+    key_id, account, permissions = "k", "a", frozenset({"content:write"})
 
 
 async def chunks(*texts: str) -> AsyncIterator[bytes]:
@@ -179,7 +179,7 @@ async def test_a_read_that_is_overtaken_begins_anew(catalogue: Catalogue, store:
     files = Overtaken(catalogue.namespace, catalogue.engine, store, TypeScan)
     key = (await catalogue.create("files", "a", BODY)).key
     await files.put("a", key, chunks("old"))
-    urls = UploadUrls(store, "http://files")
+    urls = UploadUrls(store, catalogue.views, "http://files")
     shown: dict[str, Any] = {"key": key}
     await urls(Key(), "", [shown])
     router = file_router(Authenticator(KeyRing(catalogue.views)), catalogue.views, files, urls, 10)

@@ -1,0 +1,96 @@
+"""A file's signed address: given to writers alone, and ended by a new one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+
+from libs.storage.store import world_files
+from tests.services.catalogue.conftest import Place
+
+BODY = {"filename": "a.txt", "file_type": "text/plain", "file_extension": "txt"}
+
+
+async def a_file(writer: httpx.AsyncClient) -> dict[str, Any]:
+    answer = await writer.post("/files", json=BODY)
+    assert answer.status_code == 201, answer.text
+    record: dict[str, Any] = answer.json()
+    assert (await writer.put(record["upload_url"], content=b"mine")).status_code == 204
+    return record
+
+
+async def renewed(writer: httpx.AsyncClient, record: dict[str, Any], **headers: str) -> dict[str, Any]:
+    answer = await writer.post(f"/files/{record['key']}/upload_url", headers=headers)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_who_may_only_read_is_not_given_an_address_that_takes_writes(place: Place) -> None:
+    async with place.client() as writer, place.anybody() as anybody:
+        record = await a_file(writer)
+        async with place.client("content:read", account=writer.headers["x-account"]) as reader:
+            shown = await reader.get(f"/files/{record['key']}")
+            assert shown.status_code == 200
+            assert shown.json()["upload_url"] is None
+            assert "signature" not in shown.text
+            refused = await reader.post(f"/files/{record['key']}/upload_url")
+            assert refused.status_code == 403
+        assert (await writer.get(f"/files/{record['key']}")).json()["upload_url"] == record["upload_url"]
+        assert (await anybody.get(record["upload_url"])).content == b"mine"
+
+
+async def test_a_renewed_address_ends_the_earlier_ones_and_keeps_the_bytes(place: Place) -> None:
+    async with place.client() as writer, place.client() as stranger, place.anybody() as anybody:
+        record = await a_file(writer)
+        new = await renewed(writer, record)
+        assert new["upload_url"] != record["upload_url"]
+        assert new["is_scanned"] == (await writer.get(f"/files/{record['key']}")).json()["is_scanned"]
+        for method in ("GET", "PUT", "DELETE"):
+            assert (await anybody.request(method, record["upload_url"], content=b"x")).status_code == 404
+        assert (await anybody.get(new["upload_url"])).content == b"mine"
+        assert (await anybody.put(new["upload_url"], content=b"new")).status_code == 204
+        patched = await writer.patch(f"/files/{record['key']}", json={**new, "description": "x"})
+        assert patched.status_code == 200, patched.text
+        assert patched.json()["upload_url"] == new["upload_url"]
+        assert "upload_id" not in patched.json()
+        owned = await writer.patch(f"/files/{record['key']}", json={"upload_id": ""})
+        assert owned.status_code == 422
+        assert (await stranger.post(f"/files/{record['key']}/upload_url")).status_code == 404
+        assert (await writer.post("/files/nothing/upload_url")).status_code == 404
+
+
+async def test_a_renewal_sent_again_with_its_key_renews_once(place: Place) -> None:
+    async with place.client() as writer:
+        record, one, other = await a_file(writer), {"idempotency-key": "one"}, {"idempotency-key": "other"}
+        first = await renewed(writer, record, **one)
+        assert (await renewed(writer, record, **one))["upload_url"] == first["upload_url"]
+        second = await renewed(writer, record, **other)
+        assert second["upload_url"] != first["upload_url"]
+        again = await writer.post(f"/files/{record['key']}/upload_url", headers=one)
+        assert again.json()["upload_url"] == second["upload_url"]
+        assert again.headers["idempotent-replayed"] == "true"
+
+
+async def test_an_upload_that_a_renewal_overtakes_is_refused_and_leaves_nothing(place: Place) -> None:
+    async with place.client() as writer, place.anybody() as anybody:
+        record = await a_file(writer)
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly() -> AsyncIterator[bytes]:
+            yield b"the"
+            begun.set()
+            await go_on.wait()
+            yield b"irs"
+
+        sending = asyncio.create_task(anybody.put(record["upload_url"], content=slowly()))
+        await begun.wait()
+        new = await renewed(writer, record)
+        go_on.set()
+        assert (await sending).status_code == 404
+        assert (await anybody.get(new["upload_url"])).content == b"mine"
+        prefix = f"{world_files(place.worlds['production'].namespace)}files/"
+        assert len([name for name in await place.store.names(prefix) if f"/{record['key']}/" in name]) == 1
