@@ -13,7 +13,7 @@ from platformdirs import user_cache_path
 from services.operations.diagnosis.finding import Finding, fine, problem
 from services.operations.stack import java, ports, valkey
 from services.operations.stack.errors import StackError
-from services.operations.stack.jars import pins
+from services.operations.stack.jar_pins import pins
 from services.operations.stack.settings import StackSettings
 
 OLDEST_PYTHON = (3, 11)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 from libs.kafka.settings import KafkaSettings
 from libs.telemetry.redaction import revealed
@@ -15,6 +17,9 @@ from services.operations.stack.report import Report
 from services.operations.stack.server import External, Server
 from services.operations.stack.settings import StackSettings
 from services.operations.stack.valkey import NativeValkey
+
+OF_THE_EXTRA: Final = ("jgo", "testcontainers")
+"""Modules that the extra `local` brings on every platform; servers' images do without it."""
 
 
 def choose(settings: StackSettings, data_dir: Path, reaper: Reaper, report: Report) -> dict[str, Server]:
@@ -29,6 +34,8 @@ def choose(settings: StackSettings, data_dir: Path, reaper: Reaper, report: Repo
         return chosen
     if "kafka" not in chosen and KafkaSettings().kafka_security_protocol != "PLAINTEXT":
         raise errors.secured_kafka_without_address()
+    if not all(map(find_spec, OF_THE_EXTRA)):
+        raise errors.local_extra_missing()
     port = ports.remembered(data_dir / "ports.json", ("kafka", "kafka_controller", "valkey"))
     if settings.stack == "containers" or (settings.stack == "auto" and not _can_run_natively(chosen)):
         return _in_containers(settings, data_dir, port) | chosen

