@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from libs.casting.casting import Caster
 from libs.casting.contests import Contests
+from libs.casting.partition_watch import PartitionWatch
 from libs.casting.recording import Recorder
 from libs.casting.removing import Remover, cast_reader
 from libs.casting.reserver import Confirmer, Reserver
@@ -56,9 +57,10 @@ async def assemble(
 
     contests = Contests(load, load_version, load_secret)
     addresses, confirmer = AddressCounters(valkey, namespace), Confirmer(views)
-    recorder = Recorder(topic, views, addresses, log, confirmer, await server_secret(store, "receipts"), tracing)
+    watch, server_key = PartitionWatch(views), await server_secret(store, "receipts")
+    recorder = Recorder(topic, views, addresses, log, confirmer, watch, server_key, tracing)
     return Casting(
         contests=contests,
-        caster=Caster(topic, views, addresses, contests, Reserver(views), recorder, tracing),
-        remover=Remover(topic, views, addresses, contests, log, confirmer, cast_reader(reader, topic)),
+        caster=Caster(topic, views, addresses, contests, Reserver(views), recorder, watch, tracing),
+        remover=Remover(topic, views, addresses, contests, log, confirmer, watch, cast_reader(reader, topic)),
     )

@@ -8,7 +8,8 @@ from typing import assert_never
 
 from libs.casting.attempts import Attempt, Outcome
 from libs.casting.contests import Contests, refresh
-from libs.casting.recording import Recorder, reused
+from libs.casting.partition_watch import PartitionWatch
+from libs.casting.recording import RECOVERING, Recorder, reused
 from libs.casting.reserver import Reserver
 from libs.casting.waiting import GATE_WAIT_S, POLL_S, SETTLE_WAIT_S
 from libs.contracts.topics import Topic
@@ -38,6 +39,7 @@ from libs.tally.events import address_votes
 from libs.tally.rules import Selection, judge
 from libs.telemetry.tracing import Tracing, step
 from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Taken
+from libs.views.states import Progress
 from libs.views.votes import VoteViews
 
 
@@ -51,16 +53,17 @@ class Caster:
     contests: Contests
     reserver: Reserver
     recorder: Recorder
+    watch: PartitionWatch
     tracing: Tracing | None = None
 
     async def cast(self, account: str, commands: Sequence[CastVote]) -> list[Outcome]:
         """Cast votes of one contest; those of one voter are decided in their order. Raises nothing."""
         now = asyncio.get_running_loop().time()
         attempts = [Attempt(command, self.topic.partition_of(command.voter)) for command in commands]
-        left = attempts
+        left, gates = attempts, dict[int, Progress]()
         while left:
             try:
-                await self._round(account, left, now + SETTLE_WAIT_S, now + GATE_WAIT_S)
+                await self._round(account, left, gates, now + SETTLE_WAIT_S, now + GATE_WAIT_S)
             except TallyError as error:
                 for attempt in left:
                     if attempt.outcome is None:
@@ -69,8 +72,14 @@ class Caster:
         return [attempt.outcome for attempt in attempts if attempt.outcome is not None]
 
     async def _round(
-        self, account: str, attempts: Sequence[Attempt], settle_deadline: float, gate_deadline: float
+        self,
+        account: str,
+        attempts: Sequence[Attempt],
+        gates: dict[int, Progress],
+        settle_deadline: float,
+        gate_deadline: float,
     ) -> None:
+        """`gates` is what was seen of the partitions that admitted nobody in the rounds before."""
         contest = await self.contests.get(account, attempts[0].command.contest)
         with step(self.tracing, "reserve"):
             answers = await self._reserve(contest, attempts)
@@ -95,11 +104,27 @@ class Caster:
                 shut.append(attempt)
             else:
                 attempt.outcome = _refused(contest, attempt, answer)
-        doubted = [attempt for attempt, _ in granted if attempt.outcome is None]
-        await _wait(doubted, settle_deadline, LogUnavailable("The vote was not recorded.", retry_after_s=1))
-        await _wait(shut, gate_deadline, LedgerCatchingUp("Earlier votes are being settled.", retry_after_s=1))
+        if asyncio.get_running_loop().time() + POLL_S > settle_deadline:
+            for attempt, _ in granted:
+                if attempt.outcome is None:
+                    attempt.outcome = LogUnavailable("The vote was not recorded.", retry_after_s=1)
+        if shut:
+            await self._wait_for_gates(shut, gates, gate_deadline)
         if stale:
             await refresh(self.views, self.contests, account, contest, stale, gate_deadline)
+
+    async def _wait_for_gates(self, shut: Sequence[Attempt], gates: dict[int, Progress], deadline: float) -> None:
+        """Wait until each partition may admit again; votes of one that does not before `deadline` fail."""
+        opened = {
+            partition: self.watch.wait_for_gate(partition, gates.get(partition), deadline)
+            for partition in {attempt.partition for attempt in shut}
+        }
+        for partition, progress in opened.items():
+            if (seen := await progress) is not None:
+                gates[partition] = seen
+        for attempt in shut:
+            if opened[attempt.partition].result() is None:
+                attempt.outcome = LedgerCatchingUp(RECOVERING, retry_after_s=1)
 
     async def _reserve(self, contest: Contest, attempts: Sequence[Attempt]) -> list[Answer | TallyError]:
         """Judge by the contest's configuration, take from the addresses, then ask the ledger, in order."""
@@ -176,14 +201,3 @@ def _counts_address(contest: Contest, command: CastVote) -> bool:
         and command.source == "c-free"
         and contest.ip_restriction_per_participant != UNLIMITED
     )
-
-
-async def _wait(attempts: Sequence[Attempt], deadline: float, otherwise: TallyError) -> None:
-    """Give the world a moment before the next round; past the deadline the attempts fail instead."""
-    if not attempts:
-        return
-    if asyncio.get_running_loop().time() + POLL_S > deadline:
-        for attempt in attempts:
-            attempt.outcome = otherwise
-    else:
-        await asyncio.sleep(POLL_S)

@@ -7,20 +7,27 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from libs.casting.attempts import Attempt
+from libs.casting.partition_watch import PartitionWatch, Undecided
 from libs.casting.reserver import Confirmer
-from libs.casting.waiting import POLL_S
+from libs.casting.waiting import LOOK_WAIT_S
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown, NotAppended
-from libs.tally.admission import Granted, Known, cast_of
-from libs.tally.commands import CastVote
+from libs.tally.admission import Granted, cast_of
+from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.errors import IdempotencyKeyReused, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
 from libs.telemetry.tracing import Tracing, appending, step
 from libs.views.addresses import AddressCounters
+from libs.views.states import VoteName, VoteState
 from libs.views.votes import VoteViews
+
+_InDoubt = tuple[Attempt, Granted, int | None]
+"""An attempt whose record may be in the log, and the record's offset where that is known."""
+
+RECOVERING = "Temporarily unavailable while the service recovers; retry shortly."
 
 
 class Log(Protocol):
@@ -40,6 +47,7 @@ class Recorder:
     addresses: AddressCounters
     log: Log
     confirmer: Confirmer
+    watch: PartitionWatch
     server_key: bytes
     tracing: Tracing | None = None
 
@@ -48,7 +56,7 @@ class Recorder:
         if not granted:
             return
         landed: list[tuple[Attempt, Granted, VoteCast, Appended, asyncio.Future[bool]]] = []
-        in_doubt: list[tuple[Attempt, Granted]] = []
+        in_doubt: list[_InDoubt] = []
         with appending(self.tracing, self.topic.name, len(granted)):
             sent = [
                 (attempt, grant, *self._send(attempt.command, attempt.partition, grant))
@@ -60,7 +68,7 @@ class Recorder:
                 except NotAppended as error:
                     await self._take_back(attempt, grant, error)
                 except AppendUnknown:
-                    in_doubt.append((attempt, grant))
+                    in_doubt.append((attempt, grant, None))
                 else:
                     # asked only now: the answer must be younger than the acknowledgement
                     stands = self.confirmer.confirm(attempt.partition, grant.incarnation)
@@ -73,9 +81,9 @@ class Recorder:
                 if confirmed and place.exact:
                     attempt.accept(grant, event.receipt, place.offset)
                 else:
-                    in_doubt.append((attempt, grant))
+                    in_doubt.append((attempt, grant, place.offset if place.exact else None))
             if in_doubt:
-                await asyncio.gather(*(self._settle(attempt, grant, deadline) for attempt, grant in in_doubt))
+                await self._settle(in_doubt, deadline)
 
     async def give_address(self, attempt: Attempt) -> None:
         """Nothing of the vote is in the log, nor will be. Advisory: a counter has a life of its own."""
@@ -103,33 +111,40 @@ class Recorder:
             )
         await self.give_address(attempt)
 
-    async def _settle(self, attempt: Attempt, granted: Granted, deadline: float) -> None:
-        """Wait until the fold shows the vote, or a fence without it.
+    async def _settle(self, in_doubt: Sequence[_InDoubt], deadline: float) -> None:
+        """Wait until the fold shows each vote, or a fence without it; one look is taken also past `deadline`."""
+        deadline = max(deadline, asyncio.get_running_loop().time() + LOOK_WAIT_S)
+        states = [
+            self.watch.wait_for_vote(
+                attempt.partition,
+                Undecided(name_of(attempt.command), _is_folded, granted.incarnation, offset),
+                deadline,
+            )
+            for attempt, granted, offset in in_doubt
+        ]
+        for (attempt, granted, _), state in zip(in_doubt, states, strict=True):
+            self._decide(attempt, granted, await state)
 
-        What the fold shows may be another attempt's record, so its answer is the one to give; after a fence even
-        that of a request with other content, for which this one came too late.
-        """
-        command = attempt.command
-        while True:
-            with suppress(ViewsUnavailable):
-                state = await self.views.lookup(attempt.partition, command.contest, command.voter, command.vote_id)
-                if state.known is not None:
-                    self._show(attempt, state.known, state.content, replayed=granted.joined)
-                    return
-                if state.open and state.incarnation != granted.incarnation:
-                    attempt.doubted = True
-                    return
-            if asyncio.get_running_loop().time() + POLL_S > deadline:
-                unknown = "Whether the vote was recorded is not known yet; send the same vote id again."
-                attempt.outcome = AppendUnknown(unknown, retry_after_s=2)
-                return
-            await asyncio.sleep(POLL_S)
-
-    def _show(self, attempt: Attempt, known: Known, content: str | None, *, replayed: bool) -> None:
-        if content != attempt.command.content:
+    def _decide(self, attempt: Attempt, granted: Granted, state: VoteState | None) -> None:
+        """The fold may show another attempt's record, so its answer is the one to give; after a fence even that of
+        a request with other content, for which this one came too late."""
+        if state is None:
+            unknown = "Whether the vote was recorded is not known yet; send the same vote id again."
+            attempt.outcome = AppendUnknown(unknown, retry_after_s=2)
+        elif state.known is None:
+            attempt.doubted = True
+        elif state.content != attempt.command.content:
             attempt.outcome = reused(attempt.command)
         else:
-            attempt.answer_again(known, self.server_key, replayed=replayed)
+            attempt.answer_again(state.known, self.server_key, replayed=granted.joined)
+
+
+def name_of(command: CastVote | RemoveVote) -> VoteName:
+    return VoteName(command.contest, command.voter, command.vote_id)
+
+
+def _is_folded(state: VoteState) -> bool:
+    return state.known is not None
 
 
 def reused(command: CastVote) -> TallyError:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from libs.casting.contests import Contests, refresh
-from libs.casting.recording import Log
+from libs.casting.partition_watch import PartitionWatch, Undecided
+from libs.casting.recording import RECOVERING, Log, name_of
 from libs.casting.reserver import Confirmer
-from libs.casting.waiting import GATE_WAIT_S, POLL_S, SETTLE_WAIT_S
+from libs.casting.waiting import GATE_WAIT_S, POLL_S, READ_WAIT_S, SETTLE_WAIT_S
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
 from libs.contracts.topics import Topic
@@ -40,24 +41,24 @@ from libs.tally.errors import (
 from libs.tally.events import VoteCast, VoteRemoved
 from libs.tally.standing import VoteStatus
 from libs.views.addresses import AddressCounters, give_back
-from libs.views.states import Refund
+from libs.views.states import Progress, Refund, VoteName, VoteState
 from libs.views.votes import VoteViews
 
 UNDECIDED = None, VoteStatus.COUNTED, VoteStatus.VOIDED
-"""What a vote may be before its removal is folded; a voided one could still be restored."""
+"""What a vote may be before its removal is folded."""
 CastReader = Callable[[int, int], Awaitable[VoteCast | None]]
-"""Reads the vote at a partition and offset of the log. Raises `LogUnavailable`."""
+"""Reads the vote at a partition and offset of the log. Raises `LogUnavailable`, after a while at most."""
 
 
 class RecordReader(Protocol):
     """What is needed of the log to read single records."""
 
-    async def record(self, topic: str, partition: int, offset: int) -> LogRecord: ...
+    async def record(self, topic: str, partition: int, offset: int, wait_s: float) -> LogRecord: ...
 
 
 def cast_reader(reader: RecordReader, topic: Topic) -> CastReader:
     async def read(partition: int, offset: int) -> VoteCast | None:
-        record = await reader.record(topic.name, partition, offset)
+        record = await reader.record(topic.name, partition, offset, READ_WAIT_S)
         event = vote_codec.decode(record.value)
         return event if isinstance(event, VoteCast) else None
 
@@ -85,6 +86,7 @@ class Remover:
     contests: Contests
     log: Log
     confirmer: Confirmer
+    watch: PartitionWatch
     read_cast: CastReader
 
     async def remove(self, account: str, command: RemoveVote) -> Removed:
@@ -95,9 +97,13 @@ class Remover:
         """
         partition = self.topic.partition_of(command.voter)
         contest = await self.contests.get(account, command.contest)
+        cast: VoteCast | None = None
 
         async def ask() -> RemovalAnswer:
-            nonlocal contest
+            nonlocal contest, cast
+            if cast is None:
+                # first: what is reserved holds up others until it is recorded
+                cast = await self._cast_with_address(contest, partition, command)
             deadline = asyncio.get_running_loop().time() + GATE_WAIT_S
             while True:
                 contest = await self.contests.get(account, command.contest)
@@ -110,11 +116,10 @@ class Remover:
                 raise refusal
             return answer
 
-        async def event(granted: RemovalGranted) -> VoteRemoved:
-            cast = await self._cast_with_address(contest, partition, granted)
+        def event(granted: RemovalGranted) -> VoteRemoved:
             return _event(command, granted, "voter", cast)
 
-        return await self._settled(partition, ask, event)
+        return await self._settled(partition, command, ask, event)
 
     async def refund(self, command: CastVote) -> None:
         """Take back a paid vote at any time. One that never came is used up, so that no attempt can cast it later.
@@ -127,60 +132,60 @@ class Remover:
         async def ask() -> RemovalAnswer:
             return await self.views.refund(partition, command.contest, command.voter, command.vote_id, refund)
 
-        async def event(granted: RemovalGranted) -> VoteRemoved:
+        def event(granted: RemovalGranted) -> VoteRemoved:
             return _event(command, granted, "refund", None)
 
-        await self._settled(partition, ask, event)
+        await self._settled(partition, command, ask, event)
 
     async def _settled(
         self,
         partition: int,
+        command: RemoveVote | CastVote,
         ask: Callable[[], Awaitable[RemovalAnswer]],
-        event: Callable[[RemovalGranted], Awaitable[VoteRemoved]],
+        event: Callable[[RemovalGranted], VoteRemoved],
     ) -> Removed:
         """Ask, and record what is granted, until it is decided; what was fenced off is asked for again."""
-        began = asyncio.get_running_loop().time()
-        late: TallyError
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        seen: Progress | None = None
         while True:
             match await ask():
                 case RemovalGranted() as granted:
-                    removed = await self._record(partition, await event(granted))
+                    removed = await self._record(partition, event(granted))
                     if removed is not None:
                         return removed
-                    patience, late = (
-                        SETTLE_WAIT_S,
-                        LogUnavailable("The removal was not recorded.", retry_after_s=1),
-                    )
+                    if loop.time() + POLL_S > began + SETTLE_WAIT_S:
+                        raise LogUnavailable("The removal was not recorded.", retry_after_s=1)
                 case NotCounted():
                     return Removed(partition, None)
                 case Shut():
-                    patience, late = (
-                        GATE_WAIT_S,
-                        LedgerCatchingUp("Earlier votes are being settled.", retry_after_s=1),
-                    )
+                    seen = await self.watch.wait_for_gate(partition, seen, began + GATE_WAIT_S)
+                    if seen is None:
+                        raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
                 case NotFolded():
-                    undecided = "The vote itself is not decided yet."
-                    patience, late = GATE_WAIT_S, LedgerCatchingUp(undecided, retry_after_s=1)
+                    vote = Undecided(name_of(command), _is_not_pending)
+                    state = await self.watch.wait_for_vote(partition, vote, began + GATE_WAIT_S, seen)
+                    if state is None:
+                        undecided = "The vote itself is not recorded yet; retry shortly."
+                        raise LedgerCatchingUp(undecided, retry_after_s=1)
+                    seen = state.progress
                 case answer:
                     raise AssertionError(f"neither granted nor to be waited for: {answer}")
-            if asyncio.get_running_loop().time() + POLL_S > began + patience:
-                raise late
-            await asyncio.sleep(POLL_S)
 
-    async def _cast_with_address(
-        self, contest: Contest, partition: int, granted: RemovalGranted
-    ) -> VoteCast | None:
+    async def _cast_with_address(self, contest: Contest, partition: int, command: RemoveVote) -> VoteCast | None:
         """The vote's own record, where an address's limit may have room again. Advisory, as that limit is."""
-        if granted.offset is None or contest.ip_restriction_per_participant == UNLIMITED:
+        if contest.ip_restriction_per_participant == UNLIMITED or not contest.is_vote_removal_allowed:
             return None
-        with suppress(LogUnavailable):
-            return await self.read_cast(partition, granted.offset)
+        with suppress(LogUnavailable, ViewsUnavailable):
+            state = await self.views.lookup(partition, *name_of(command))
+            if state.status is VoteStatus.COUNTED and state.offset is not None:
+                return await self.read_cast(partition, state.offset)
         return None
 
     async def _record(self, partition: int, event: VoteRemoved) -> Removed | None:
         """Append and confirm; None where it was fenced off and may be asked for again."""
-        name = event.contest, event.voter, event.vote_id
-        removed = None
+        name = VoteName(event.contest, event.voter, event.vote_id)
+        removed, offset = None, None
         try:
             place = await self.log.submit(
                 self.topic.name, partition, vote_codec.encode(event), event.voter.encode()
@@ -192,28 +197,33 @@ class Remover:
         except AppendUnknown:
             pass
         else:
+            offset = place.offset if place.exact else None
             with suppress(ViewsUnavailable):
-                if await self.confirmer.confirm(partition, event.incarnation) and place.exact:
-                    removed = Removed(partition, place.offset)
-        removed = removed or await self._wait_for_fold(partition, event)
+                if await self.confirmer.confirm(partition, event.incarnation) and offset is not None:
+                    removed = Removed(partition, offset)
+        if removed is None:
+            removed = await self._wait_for_fold(partition, Undecided(name, is_removed, event.incarnation, offset))
         if removed is not None:
             with suppress(ViewsUnavailable):
                 await give_back(self.addresses, event)
         return removed
 
-    async def _wait_for_fold(self, partition: int, event: VoteRemoved) -> Removed | None:
+    async def _wait_for_fold(self, partition: int, removal: Undecided) -> Removed | None:
         deadline = asyncio.get_running_loop().time() + SETTLE_WAIT_S
-        while True:
-            with suppress(ViewsUnavailable):
-                state = await self.views.lookup(partition, event.contest, event.voter, event.vote_id)
-                if state.removal_waits or state.status not in UNDECIDED:
-                    return Removed(partition, None)
-                if state.open and state.incarnation != event.incarnation:
-                    return None
-            if asyncio.get_running_loop().time() + POLL_S > deadline:
-                unknown = "Whether the vote was removed is not known yet; ask again."
-                raise LogUnavailable(unknown, retry_after_s=2)
-            await asyncio.sleep(POLL_S)
+        state = await self.watch.wait_for_vote(partition, removal, deadline)
+        if state is None:
+            unknown = "Whether the vote was removed is not known yet; ask again."
+            raise LogUnavailable(unknown, retry_after_s=2)
+        return Removed(partition, None) if is_removed(state) else None
+
+
+def is_removed(state: VoteState) -> bool:
+    """Whether the fold shows the removal; that of a voided vote does not, since it could still be restored."""
+    return state.removal_waits or state.status not in UNDECIDED
+
+
+def _is_not_pending(state: VoteState) -> bool:
+    return not state.pending
 
 
 def _event(
@@ -222,7 +232,7 @@ def _event(
     reason: Literal["voter", "refund"],
     cast: VoteCast | None,
 ) -> VoteRemoved:
-    """`cast` gives the address that has room again."""
+    """`cast`, the record of the vote, gives the address that has room again."""
     return VoteRemoved(
         contest=command.contest,
         voter=command.voter,

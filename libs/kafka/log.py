@@ -15,6 +15,7 @@ from libs.kafka.calls import call, stop
 from libs.kafka.errors import NO_ANSWER, LogChanged
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
+from libs.kafka.single_records import SingleRecords
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
 
@@ -48,7 +49,7 @@ class LogReader:
     """A reader of whole partitions, in no group, leaving no trace.
 
     Every method raises `LogUnavailable` when Kafka does not answer. Calls may run at once; each `records` has a
-    consumer of its own.
+    consumer of its own, and all `record` share one.
     """
 
     def __init__(self, settings: KafkaSettings, fetch_bytes: int = FETCH_BYTES) -> None:
@@ -57,7 +58,7 @@ class LogReader:
         self._fetch_bytes = fetch_bytes
         self._consumer: AIOKafkaConsumer | None = None
         self._starting = asyncio.Lock()
-        self._reading = asyncio.Lock()
+        self._single = SingleRecords(lambda: self._new_consumer(fetch_bytes), SILENCE_S)
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,6 +69,10 @@ class LogReader:
         await self.close()
 
     async def close(self) -> None:
+        await self._give_up()
+        await self._single.close()
+
+    async def _give_up(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await stop(consumer)
@@ -124,24 +129,16 @@ class LogReader:
                 ids[partition] = first.log_id
         return ids
 
-    async def record(self, topic: str, partition: int, offset: int) -> LogRecord:
-        """The one record at `offset`, which must be in the log; one such call at a time is under way."""
-        return as_record(await self.whole_record(topic, partition, offset))
+    async def record(self, topic: str, partition: int, offset: int, wait_s: float = SILENCE_S) -> LogRecord:
+        """The one record at `offset`, which must be in the log, within `wait_s`."""
+        return as_record(await self.whole_record(topic, partition, offset, wait_s))
 
-    async def whole_record(self, topic: str, partition: int, offset: int) -> ConsumerRecord[bytes, bytes]:
+    async def whole_record(
+        self, topic: str, partition: int, offset: int, wait_s: float = SILENCE_S
+    ) -> ConsumerRecord[bytes, bytes]:
         """As `record`, with its key and headers."""
-        tp = TopicPartition(topic, partition)
-
-        async def fetch(consumer: AIOKafkaConsumer) -> ConsumerRecord[bytes, bytes]:
-            consumer.assign([tp])
-            consumer.seek(tp, offset)
-            try:
-                return await consumer.getone(tp)
-            finally:
-                consumer.unsubscribe()
-
-        async with self._reading:
-            return await self._ask(fetch)
+        with _answering():
+            return await self._single.read(TopicPartition(topic, partition), offset, wait_s)
 
     async def records(
         self, topic: str, ranges: dict[int, Extent], *, fetch_bytes: int = FETCH_BYTES
@@ -222,7 +219,7 @@ class LogReader:
             with _answering():
                 return await call(ask(), SILENCE_S)
         except LogUnavailable:
-            await self.close()
+            await self._give_up()
             raise
 
     async def _started(self) -> AIOKafkaConsumer:

@@ -39,6 +39,26 @@ class PartitionState:
     """The server still runs in which the gate was opened last, so it has lost nothing since."""
 
 
+class VoteName(NamedTuple):
+    """A vote id is one of its contest's and voter's."""
+
+    contest: str
+    voter: str
+    vote_id: str
+
+
+class Progress(NamedTuple):
+    """How far a partition's fold has come, and whether its gate is open, under which incarnation."""
+
+    position: Position
+    open: bool
+    incarnation: int
+
+    def ended(self, incarnation: int) -> bool:
+        """A fence ended `incarnation`: what was reserved under it and is not folded never counts."""
+        return self.open and self.incarnation != incarnation
+
+
 @dataclass(frozen=True, slots=True)
 class VoteState:
     """What the ledger knows of one vote id: nothing (`pending` False, `status` None), pending, or folded.
@@ -47,9 +67,7 @@ class VoteState:
     than the caller's: the same id, reserved anew after a fence, may stand for other content.
     """
 
-    position: Position
-    open: bool
-    incarnation: int
+    progress: Progress
     pending: bool = False
     status: VoteStatus | None = None
     accepted_at: int | None = None

@@ -30,10 +30,12 @@ from libs.views.states import (
     ContestCounts,
     FoldInput,
     PartitionState,
+    Progress,
     Refund,
     ReportState,
     SourceCounts,
     UsedVotes,
+    VoteName,
     VoterAllowance,
     VoteState,
 )
@@ -157,25 +159,15 @@ class VoteViews:
                 return {status: sum(ids[status] for ids in contests.values()) for status in VoteStatus}
 
     async def lookup(self, partition: int, contest: str, voter: str, vote_id: str) -> VoteState:
-        r = unpack(await self._read("votes_lookup", partition, contest, raw(voter), digest(vote_id)))
-        head = Position(r[0].decode(), r[1]), r[2] == 1, r[3]
-        if r[4] == 2:
-            status, at, offset, source, content, left_p, left_c, next_at, chosen, waits = r[5:]
-            names = [name.decode() for name in chosen[::2]]
-            return VoteState(
-                *head,
-                status=VoteStatus(status),
-                accepted_at=at,
-                offset=offset,
-                choices=tuple(zip(names, chosen[1::2], strict=True)),
-                source=SOURCES[source],
-                content=text(content),
-                remaining_participant=limited(left_p),
-                remaining_contest=limited(left_c),
-                next_free_vote_at=next_at or None,
-                removal_waits=waits == 1,
-            )
-        return VoteState(*head, True, None, r[5]) if r[4] == 1 else VoteState(*head)
+        _, [state] = await self.lookups(partition, [VoteName(contest, voter, vote_id)])
+        return state
+
+    async def lookups(self, partition: int, votes: Sequence[VoteName]) -> tuple[Progress, Sequence[VoteState]]:
+        """The state of each of `votes`, all as of the same progress."""
+        packed = pack([(vote.contest, raw(vote.voter), digest(vote.vote_id)) for vote in votes])
+        log, offset, is_open, incarnation, *rows = unpack(await self._read("votes_lookup", partition, packed))
+        progress = Progress(Position(log.decode(), offset), is_open == 1, incarnation)
+        return progress, [vote_state(progress, row) for row in rows]
 
     async def allowance(self, partition: int, contest: str, voter: str) -> VoterAllowance:
         r = unpack(await self._read("votes_allowance", partition, contest, raw(voter)))
@@ -195,6 +187,27 @@ class VoteViews:
         r = unpack(await self._read("votes_closing", partition, contest))
         sources = {name.decode(): closed for name, closed in zip(r[6::2], r[7::2], strict=True)}
         return ClosingState(r[0] == 1, limited(r[1]), r[2], r[3], r[4], r[5], sources)
+
+
+def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:
+    """A row of `votes_lookup`."""
+    if row[0] != 2:
+        return VoteState(progress, True, None, row[1]) if row[0] == 1 else VoteState(progress)
+    status, at, offset, source, content, left_p, left_c, next_at, chosen, waits = row[1:]
+    names = [name.decode() for name in chosen[::2]]
+    return VoteState(
+        progress,
+        status=VoteStatus(status),
+        accepted_at=at,
+        offset=offset,
+        choices=tuple(zip(names, chosen[1::2], strict=True)),
+        source=SOURCES[source],
+        content=text(content),
+        remaining_participant=limited(left_p),
+        remaining_contest=limited(left_c),
+        next_free_vote_at=next_at or None,
+        removal_waits=waits == 1,
+    )
 
 
 def contest_counts(reply: Sequence[Any]) -> ContestCounts:

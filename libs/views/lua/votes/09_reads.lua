@@ -44,38 +44,6 @@ read('votes_counts', function(keys, args)
   return pack({ log, offset, changed, swaps, rows, ratings, pairs_of(views .. ':sources:' .. contest, tostring) })
 end)
 
--- ARGV: contest, voter, digest. {log, offset, open, n, state, ...}: 0 unknown; 1 pending; 2 folded, then status,
--- accepted_at, offset, source, content hash, remaining for participant and contest, next_free_vote_at, choices as
--- participant, votes, ..., and 1 where a removal waits for a reopening.
-read('votes_lookup', function(keys, args)
-  local base = keys[1]
-  local views, gate = view(base), load_gate(base)
-  local log, offset = position(views)
-  local head = { log, offset, gate.open and 1 or 0, gate.n }
-  local contest, voter, digest = args[1], args[2], args[3]
-  local standing = unpack_voter(call('HGET', views .. ':voters:' .. contest, voter))
-  local record = find_record(views, contest, voter, standing, digest)
-  if record then
-    local _, content, at, where, index, count, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
-    local choices = {}
-    if index > 0 then
-      choices = { names_of(views, contest, { index })[index], count }
-    elseif flags >= DETAILED then
-      choices = with_choices(choices, views, contest, voter .. digest)
-    end
-    head[5], head[6], head[7], head[8], head[9], head[10] = 2, status_of(flags), at, where, flags % 2, content
-    head[11], head[12], head[13], head[14] = rem_p, rem_c, next_at, choices
-    head[15] = call('HEXISTS', views .. ':waiting:' .. contest, voter .. digest)
-    return pack(head)
-  end
-  head[5] = 0
-  local field = pending_field(contest, voter)
-  local list = open_pending(base, { field }).list(field)
-  local its = find_pending(list, digest)
-  if its then head[5], head[6] = 1, its[P_AT] end
-  return pack(head)
-end)
-
 -- ARGV: contest, voter. {now (us), epoch, latest free vote (us, 0: none), rows, configuration version in force (-1: none), n},
 -- counted and pending; rows are what the voter has used: {participant ('' contest), source, epoch, used}. A replacement
 -- that is pending uses nothing.

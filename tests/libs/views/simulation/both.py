@@ -8,6 +8,7 @@ from typing import Any
 
 from libs.contracts.log import Position
 from libs.tally.events import Event, LogCreated
+from libs.views.states import VoteState
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger
 from tests.libs.views.simulation.model import ModelLedger
@@ -48,4 +49,6 @@ class Both:
 
 
 def _without_incarnation(answer: Any) -> Any:
+    if isinstance(answer, VoteState):
+        return replace(answer, progress=answer.progress._replace(incarnation=0))
     return replace(answer, incarnation=0) if hasattr(answer, "incarnation") else answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from libs.casting.removing import UNDECIDED
+from libs.casting.removing import is_removed
 from libs.tally.admission import (
     Answer,
     Granted,
@@ -96,7 +96,7 @@ class Removing:
         return isinstance(answer, NotFolded)
 
     def is_done(self, state: VoteState) -> bool:
-        return state.removal_waits or state.status not in UNDECIDED
+        return is_removed(state)
 
     def succeeded(self, world: World, granted: Any) -> None:
         world.removed.append(Removed(self.command))

@@ -29,7 +29,7 @@ from libs.tally.events import VoteCast
 from libs.tally.rules import Selection, decide, judge, not_running, remaining
 from libs.tally.standing import FoldedVote, Standing, VoteStatus
 from libs.tally.tallies import ContestTally, PartitionTally
-from libs.views.states import ClosingState, PartitionState, VoterAllowance, VoteState
+from libs.views.states import ClosingState, PartitionState, Progress, VoterAllowance, VoteState
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.comparison import described, differing
 from tests.libs.views.simulation.gate import Key, ModelGate, Removal, key_of
@@ -203,13 +203,13 @@ class ModelLedger(ModelGate):
         return PartitionState(s.position, self.is_open(), s.n, self.now_ms * 1000, s.tally.fence, *doubt, *judged)
 
     def lookup(self, command: CastVote | RemoveVote) -> VoteState:
-        head = self.s.position, self.is_open(), self.s.n
+        progress = Progress(self.s.position, self.is_open(), self.s.n)
         if (folded := self._folded(command)) is None:
             pending = self.s.pending.get(key_of(command))
-            return VoteState(*head, True, None, pending.granted.accepted_at) if pending else VoteState(*head)
+            return VoteState(progress, True, None, pending.granted.accepted_at) if pending else VoteState(progress)
         cast = folded.cast
         return VoteState(
-            *head,
+            progress,
             status=folded.status,
             accepted_at=cast.accepted_at,
             offset=folded.offset,

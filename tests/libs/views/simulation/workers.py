@@ -85,7 +85,7 @@ def settle(world: World, errand: Errand, incarnation: int) -> Generator[int, Non
         if errand.is_done(state):
             errand.answered(world, state.known)
             return True
-        if state.open and state.incarnation != incarnation:
+        if state.progress.ended(incarnation):
             return None
     return False
 

@@ -1,0 +1,79 @@
+"""Reading single records of the log: those of different partitions at once, by one consumer."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+
+
+class SingleRecords:
+    """A consumer that is assigned each partition it was ever asked for, and fetches only what is being read.
+
+    Reads of one partition take turns. So a partition that does not answer holds up nobody but those who read it.
+    """
+
+    def __init__(self, new_consumer: Callable[[], AIOKafkaConsumer], silence_s: float) -> None:
+        """A consumer that answered nobody for `silence_s` is replaced at its next failure."""
+        self._new_consumer = new_consumer
+        self._silence_s = silence_s
+        self._consumer: AIOKafkaConsumer | None = None
+        self._starting = asyncio.Lock()
+        self._turns: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._reading: dict[TopicPartition, int] = {}
+        self._answered_at = 0.0
+
+    async def read(self, tp: TopicPartition, offset: int, wait_s: float) -> ConsumerRecord[bytes, bytes]:
+        """The record at `offset`. Raises what the consumer raises, and `TimeoutError` after `wait_s`."""
+        try:
+            async with asyncio.timeout(wait_s), self._turns[tp]:
+                record = await self._fetch(await self._started(), tp, offset)
+        except Exception:
+            if asyncio.get_running_loop().time() - self._answered_at > self._silence_s:
+                await self.close()
+            raise
+        self._answered_at = asyncio.get_running_loop().time()
+        return record
+
+    async def close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()
+
+    async def _started(self) -> AIOKafkaConsumer:
+        async with self._starting:
+            if self._consumer is None:
+                consumer = self._new_consumer()
+                try:
+                    await consumer.start()
+                except BaseException:
+                    await consumer.stop()
+                    raise
+                self._consumer = consumer
+                self._answered_at = asyncio.get_running_loop().time()
+            return self._consumer
+
+    async def _fetch(
+        self, consumer: AIOKafkaConsumer, tp: TopicPartition, offset: int
+    ) -> ConsumerRecord[bytes, bytes]:
+        self._reading[tp] = offset
+        if tp in consumer.assignment():
+            consumer.seek(tp, offset)
+            consumer.resume(tp)
+        else:
+            self._assign(consumer, tp)
+        try:
+            return await consumer.getone(tp)
+        finally:
+            del self._reading[tp]
+            consumer.pause(tp)
+            # What was fetched beyond the record is dropped: while it is held, nothing is fetched from its broker.
+            consumer.seek(tp, offset)
+
+    def _assign(self, consumer: AIOKafkaConsumer, tp: TopicPartition) -> None:
+        """Add a partition. An assignment begins without positions, so the reads under way are taken up again."""
+        consumer.assign([*consumer.assignment(), tp])
+        for each in consumer.assignment():
+            if each not in self._reading:
+                consumer.pause(each)
+            consumer.seek(each, self._reading.get(each, 0))
