@@ -10,15 +10,21 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
+from libs.web.client_address import Proxies
+from libs.web.door import Door
+from libs.web.protocol import BoundedConfig
+from libs.web.settings import HostSettings
+
 logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def served_beside(routes: Sequence[BaseRoute], host: str, port: int) -> AsyncIterator[None]:
+async def served_beside(routes: Sequence[BaseRoute], settings: HostSettings, port: int) -> AsyncIterator[None]:
     """Serve `routes` for as long as the context is open. The signals are left to the process.
 
     Where nobody can listen there, that is said, and the work goes on without.
     """
+    host = settings.host
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
@@ -26,15 +32,8 @@ async def served_beside(routes: Sequence[BaseRoute], host: str, port: int) -> As
         logger.error("nothing is served at %s, port %d: %s", host, port, error)
         yield
         return
-    config = uvicorn.Config(
-        Starlette(routes=routes),
-        loop="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-    )
+    door = Door(settings, Proxies(settings.trusted_proxies, settings.forwarded_header))
+    config = BoundedConfig(Starlette(routes=routes), door, timeout_graceful_shutdown=1)
     server = _Guest(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
@@ -45,6 +44,14 @@ async def served_beside(routes: Sequence[BaseRoute], host: str, port: int) -> As
 
 
 class _Guest(uvicorn.Server):
+    def __init__(self, config: BoundedConfig) -> None:
+        super().__init__(config)
+        self._door = config.door
+
+    async def on_tick(self, counter: int) -> bool:
+        self._door.sweep()
+        return await super().on_tick(counter)
+
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield

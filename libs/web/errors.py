@@ -32,6 +32,7 @@ class Row(NamedTuple):
 
 
 TABLE: Final[dict[str, Row]] = {
+    "bad_request": Row(400, "The request is not HTTP"),
     "malformed_json": Row(400, "The body is not JSON"),
     "unauthorized": Row(401, "The API key is missing or unknown"),
     "forbidden": Row(403, "The API key lacks a permission"),
@@ -49,6 +50,7 @@ TABLE: Final[dict[str, Row]] = {
     "ip_limit_reached": Row(409, "The limit for this address is reached"),
     "contest_final": Row(409, "The contest is closed"),
     "status_transition": Row(409, "The status cannot change so"),
+    "request_timeout": Row(408, "The request came too slowly"),
     "gone": Row(410, "The contest's secret was destroyed"),
     "version_conflict": Row(412, "The record has changed"),
     "payload_too_large": Row(413, "The body is too large"),
@@ -56,6 +58,7 @@ TABLE: Final[dict[str, Row]] = {
     "range_not_satisfiable": Row(416, "The range holds nothing"),
     "validation_failed": Row(422, "The body or a parameter is not acceptable"),
     "idempotency_key_reused": Row(422, "The idempotency key was used for something else"),
+    "headers_too_large": Row(431, "The headers are too large"),
     "rate_limited": Row(429, "Too many requests"),
     "internal_error": Row(500, "Something went wrong"),
     "log_unavailable": Row(503, "The log cannot be reached"),
@@ -65,7 +68,7 @@ TABLE: Final[dict[str, Row]] = {
 }
 """Every code with its status. A code that is not here is a bug, and answered as `internal_error`."""
 
-LEGACY_OWN: Final = frozenset({401, 405, 429, 500, 503})
+LEGACY_OWN: Final = frozenset({401, 405, 408, 429, 431, 500, 503})
 """Statuses that the legacy generation keeps; every other error of its callers is a 400."""
 
 METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
@@ -96,6 +99,22 @@ class Forbidden(TallyError):
 
     def __init__(self, permission: str) -> None:
         super().__init__(f"This needs a key with the permission {permission}.", permission=permission)
+
+
+class BadRequest(TallyError):
+    """What came in is not HTTP."""
+
+    code = "bad_request"
+
+
+class RequestTimeout(TallyError):
+    code = "request_timeout"
+
+
+class HeadersTooLarge(TallyError):
+    """Too many bytes, or too many headers."""
+
+    code = "headers_too_large"
 
 
 class MalformedJson(TallyError):

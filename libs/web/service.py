@@ -19,12 +19,15 @@ from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
 from libs.web.asgi import Front
 from libs.web.auth import ApiKey
+from libs.web.client_address import Proxies
 from libs.web.document import DocumentedApp
+from libs.web.door import Door
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_router
 from libs.web.hot import HotRoute, StreamRoute
 from libs.web.metrics import Look, metrics_router
 from libs.web.pages import page_routes
+from libs.web.protocol import BoundedConfig
 from libs.web.settings import HttpSettings
 from libs.web.tracing import Traced
 
@@ -78,39 +81,39 @@ def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAP
     return app
 
 
-async def serve(app: FastAPI, host: str, port: int, tracing: Tracing | None = None) -> None:
+async def serve(app: FastAPI, settings: HttpSettings, tracing: Tracing | None = None) -> None:
     """Serve until SIGINT or SIGTERM, then let what is under way finish. The caller closes what the app uses."""
     spare_the_collector()
     take_all_files()
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises the signal again once it has drained; by then it has been obeyed
         signal.signal(number, signal.SIG_IGN)
-    await Server(app, host, port, tracing).serve()
+    await Server(app, settings, tracing).serve()
 
 
 class Server(uvicorn.Server):
     """Ends streams before it waits for what is under way, and cuts off who takes nothing for `STUCK_S`, where the
     system can."""
 
-    def __init__(self, app: FastAPI, host: str, port: int, tracing: Tracing | None = None) -> None:
+    def __init__(self, app: FastAPI, settings: HttpSettings, tracing: Tracing | None = None) -> None:
         hot = [route for route in app.routes if isinstance(route, HotRoute)]
         self._streams = [route for route in hot if isinstance(route, StreamRoute)]
         front = Front(app, hot)
+        proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
+        self.door = Door(settings, proxies)
         super().__init__(
-            uvicorn.Config(
-                front if tracing is None else Traced(front, tracing),
-                host=host,
-                port=port,
-                loop="none",
-                http="httptools",
-                lifespan="off",
-                access_log=False,
-                log_config=None,
-                server_header=False,
-                proxy_headers=False,
+            BoundedConfig(
+                front if tracing is None else Traced(front, tracing, proxies),
+                self.door,
+                host=settings.host,
+                port=settings.port,
                 timeout_graceful_shutdown=DRAIN_S,
             )
         )
+
+    async def on_tick(self, counter: int) -> bool:
+        self.door.sweep()
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -148,7 +151,7 @@ def run_process(
     async def main() -> None:
         with open_tracing(settings, name) as tracing:
             async with opened(tracing) as app:
-                await serve(app, settings.host, settings.port, tracing)
+                await serve(app, settings, tracing)
 
     uvloop.run(main())
 

@@ -6,18 +6,26 @@ from opentelemetry.trace import StatusCode
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from libs.telemetry.tracing import Tracing
+from libs.web.client_address import Proxies
 from libs.web.request_ids import request_id
 
 
 class Traced:
-    """Put around a `Front`. The span is named by the route: addresses hold keys, and more."""
+    """Put around a `Front`. The span is named by the route: addresses hold keys, and more.
 
-    def __init__(self, app: ASGIApp, tracing: Tracing) -> None:
+    A traceparent decides only where a trusted proxy sent it: a stranger's would have every request of his traced.
+    """
+
+    def __init__(self, app: ASGIApp, tracing: Tracing, proxies: Proxies) -> None:
         self.app = app
         self.tracing = tracing
+        self.proxies = proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        parent = self.tracing.sampled(scope["headers"]) if scope["type"] == "http" else None
+        parent = None
+        if scope["type"] == "http":
+            headers = scope["headers"] if self.proxies.trusts(scope.get("client")) else ()
+            parent = self.tracing.sampled(headers)
         if parent is None:
             await self.app(scope, receive, send)
             return

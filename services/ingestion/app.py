@@ -24,6 +24,7 @@ from libs.views.purchases import PurchaseViews
 from libs.views.requests import RequestKeys
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
+from libs.web.client_address import Proxies
 from libs.web.service import Surface
 from libs.web.sessions import Sessions
 from services.ingestion.purchases import purchase_router
@@ -31,7 +32,6 @@ from services.ingestion.reads import VoterReads
 from services.ingestion.routes import hot_routes, voter_router
 from services.ingestion.settings import Settings
 from services.ingestion.sources import source_router
-from services.ingestion.voters import parse_networks
 from services.ingestion.voting import Voting
 
 
@@ -56,7 +56,7 @@ async def open_surface(settings: Settings, tracing: Tracing | None = None) -> As
     keys = KeyRing(catalogue)
     auth = Authenticator(keys, Sessions(partial(session_secret, store)))
     requests = RequestKeys(valkey, settings.namespace)
-    proxies = parse_networks(settings.trusted_proxies)
+    proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
 
     async def ledger_is_there() -> None:
         states = await asyncio.gather(*(views.state(partition) for partition in range(topic.partitions)))

@@ -12,6 +12,3 @@ class Settings(KafkaSettings, ViewsSettings, StorageSettings, HttpSettings):
     ingest_max_in_flight: int = Field(
         20_000, ge=1, description="Votes that a worker records at once; one more is answered 503."
     )
-    trusted_proxies: str = Field(
-        "", description="Networks of proxies whose X-Forwarded-For is believed, parted by commas."
-    )

@@ -1,7 +1,5 @@
 """From what a client says of a voter to the names that the log knows."""
 
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-
 from uuid_utils import uuid7
 
 from libs.casting.content import content_of
@@ -13,23 +11,6 @@ from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError
 from libs.tally.events import Rating
 from services.ingestion.forms import RatingForm, VoteForm, check_vote
-
-Network = IPv4Network | IPv6Network
-
-
-def parse_networks(text: str) -> list[Network]:
-    """Networks or single addresses parted by commas. Raises ValueError."""
-    return [ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()]
-
-
-def forwarded_address(peer: str | None, forwarded_for: str | None, trusted: list[Network]) -> str | None:
-    """The end user's address by X-Forwarded-For, as far as trusted proxies vouch for it; None if none does."""
-    if not trusted or peer is None or forwarded_for is None or not _within(peer, trusted):
-        return None
-    for hop in reversed([hop.strip() for hop in forwarded_for.split(",")]):
-        if not _within(hop, trusted):
-            return hop if _parse(hop) is not None else None
-    return None
 
 
 def new_vote_id() -> str:
@@ -83,17 +64,3 @@ def _rating(form: RatingForm) -> Rating:
     """In millionths, the nearest."""
     subs = sorted((name, round(value * MILLION)) for name, value in form.sub_ratings.items())
     return Rating(round(form.value * MILLION), tuple(subs))
-
-
-def _within(address: str, networks: list[Network]) -> bool:
-    parsed = _parse(address)
-    return parsed is not None and any(parsed in network for network in networks)
-
-
-def _parse(address: str) -> IPv4Address | IPv6Address | None:
-    """An IPv4 address that is mapped into IPv6, as a socket of both names it, is the IPv4 one."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return None
-    return (parsed.ipv4_mapped or parsed) if isinstance(parsed, IPv6Address) else parsed

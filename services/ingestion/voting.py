@@ -15,11 +15,12 @@ from libs.contracts.tokens import encode_positions, merge_positions
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError, timestamp
 from libs.web.auth import ApiKey, Authenticator, header, require
+from libs.web.client_address import Proxies
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
 from libs.web.requests import read_body, require_json
 from services.ingestion.batches import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
 from services.ingestion.forms import VOTE_ID, VoteForm, check_vote, parse_vote
-from services.ingestion.voters import Network, command, forwarded_address, new_vote_id
+from services.ingestion.voters import command, new_vote_id
 
 SLICE = 500
 """Votes of a batch that are worked on at once: some 10 ms of a worker's time at each step."""
@@ -28,13 +29,11 @@ SLICE = 500
 class Voting:
     """The two endpoints and the bound on what they take on at once."""
 
-    def __init__(
-        self, auth: Authenticator, caster: Caster, max_in_flight: int, trusted_proxies: list[Network]
-    ) -> None:
+    def __init__(self, auth: Authenticator, caster: Caster, max_in_flight: int, proxies: Proxies) -> None:
         self._auth = auth
         self._caster = caster
         self._max_in_flight = max_in_flight
-        self._trusted = trusted_proxies
+        self._proxies = proxies
         self._in_flight = 0
 
     async def cast(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +55,8 @@ class Voting:
         contest = scope["path_params"]["contest_key"]
         try:
             secret = await self._caster.contests.secret(key.account, contest)
-            (accepted,) = await self._take(key, [command(contest, secret, form, vote_id, self._forwarded(scope))])
+            vote = command(contest, secret, form, vote_id, self._proxies.end_user(scope))
+            (accepted,) = await self._take(key, [vote])
             if isinstance(accepted, TallyError):
                 raise accepted
         except TallyError as error:
@@ -82,7 +82,7 @@ class Voting:
         require(key, "votes:write")
         media_type, body = require_json(headers, NDJSON), await read_body(headers, receive, MAX_BATCH_BYTES)
         items = parse_batch(media_type, body, header(headers, b"idempotency-key"))
-        contest, forwarded = scope["path_params"]["contest_key"], self._forwarded(scope)
+        contest, forwarded = scope["path_params"]["contest_key"], self._proxies.end_user(scope)
         secret = await self._caster.contests.secret(key.account, contest)
         answers: list[dict[str, Any]] = []
         positions: list[dict[int, int]] = []
@@ -124,14 +124,6 @@ class Voting:
 
     def _landed(self, votes: int) -> None:
         self._in_flight -= votes
-
-    def _forwarded(self, scope: Scope) -> str | None:
-        if not self._trusted:
-            return None
-        peer = scope.get("client")
-        return forwarded_address(
-            peer[0] if peer else None, header(scope["headers"], b"x-forwarded-for"), self._trusted
-        )
 
 
 async def _counting_refusals(answered: Awaitable[None]) -> None:

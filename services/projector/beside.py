@@ -22,5 +22,5 @@ async def served(
         return
     async with open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges:
         routes = [metrics_route([refresh_gauges]), *health_routes(checks, {})]
-        async with served_beside(routes, settings.host, settings.metrics_port):
+        async with served_beside(routes, settings, settings.metrics_port):
             yield

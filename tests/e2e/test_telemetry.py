@@ -42,6 +42,7 @@ async def traced(
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TALLY_TRACES_URL", collector.url)
         environment.setenv("TALLY_TRACES_RATIO", "0")
+        environment.setenv("TALLY_TRUSTED_PROXIES", "127.0.0.1")
         environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
         async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
             yield supervisor

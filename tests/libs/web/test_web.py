@@ -16,10 +16,12 @@ from starlette.routing import Route
 from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError, ViewsUnavailable
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator, require
+from libs.web.client_address import Proxies
 from libs.web.conditions import matches, not_modified, precondition_fails
 from libs.web.errors import TABLE, Forbidden, Unauthorized, handle_errors, problem_response
 from libs.web.health import health_routes
 from libs.web.requests import read_body
+from libs.web.tracing import Traced
 
 
 class Key:
@@ -295,3 +297,20 @@ async def test_head_of_a_stream_ends_it() -> None:
         await Front(Starlette(routes=[Route("/", endpoint)]))(scope, receive, send)
     assert ended.is_set()
     assert [message.get("body") for message in sent] == [None, b""]
+
+
+async def test_a_stranger_s_traceparent_has_nothing_traced() -> None:
+    seen: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None: ...
+
+    class Sampler:
+        def sampled(self, headers: Any) -> None:
+            seen.append(list(headers))
+
+    sampler: Any = Sampler()
+    traced: Any = Traced(app, sampler, Proxies("10.0.0.0/8"))
+    headers = [(b"traceparent", b"00-" + b"1" * 32 + b"-" + b"1" * 16 + b"-01")]
+    for peer in ("198.51.100.1", "10.0.0.1"):
+        await traced({"type": "http", "client": (peer, 1), "headers": headers}, None, None)
+    assert seen == [[], headers]

@@ -14,6 +14,7 @@ import orjson
 from libs.web.asgi import Front
 from libs.web.hot import HotRoute
 from libs.web.service import Server
+from libs.web.settings import HttpSettings
 from tests.services.query.world import World
 
 DEADLINE_S = 10.0
@@ -120,7 +121,7 @@ async def first_events(world: World, path: str, key: str | None = None) -> tuple
 
 @asynccontextmanager
 async def served(world: World) -> AsyncIterator[Service]:
-    server = Server(world.app, "127.0.0.1", 0)
+    server = Server(world.app, HttpSettings(port=0))
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     await server.startup()

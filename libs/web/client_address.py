@@ -1,0 +1,108 @@
+"""The end user's address: the peer's, or the one that trusted proxies vouch for."""
+
+import logging
+import time
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, Final, Literal
+
+from libs.contracts.pseudonyms import network_of
+from libs.web.errors import Scope
+
+Network = IPv4Network | IPv6Network
+ForwardedHeader = Literal["x-forwarded-for", "forwarded"]
+
+LOGGED_APART_S: Final = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+def parse_networks(text: str) -> list[Network]:
+    """Networks or single addresses, comma-separated. Raises ValueError."""
+    return [ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()]
+
+
+class Proxies:
+    """The trusted proxies, and the one header that they set.
+
+    The other header is ignored: a proxy that knows nothing of it passes on what the caller wrote.
+    """
+
+    def __init__(self, networks: str = "", header: ForwardedHeader = "x-forwarded-for") -> None:
+        self._networks = parse_networks(networks)
+        self._header = header.encode()
+        self._logged_at = -LOGGED_APART_S
+
+    def trusts(self, peer: Any) -> bool:
+        """Whether a connection's peer, as in an ASGI scope, is a trusted proxy."""
+        return bool(self._networks) and peer is not None and self._within(parse_hop(peer[0]))
+
+    def end_user(self, scope: Scope) -> str | None:
+        """The last address before the trusted proxies; None where none of them names it."""
+        if not self.trusts(scope.get("client")):
+            return None
+        lines = [value.decode("latin-1") for name, value in scope["headers"] if name == self._header]
+        if not lines:
+            return None
+        hops = ",".join(lines).split(",")
+        for hop in reversed(hops):
+            address = parse_hop(hop if self._header != b"forwarded" else _for_of(hop))
+            if address is None:
+                self._log(hop)
+                return None
+            if not self._within(address):
+                return str(address)
+        return None
+
+    def network(self, scope: Scope) -> str:
+        """The name that limits count a caller by: an IPv4 address, or the /64 of an IPv6 one."""
+        address = self.end_user(scope)
+        return peer_network(scope.get("client")) if address is None else network_of(address)
+
+    def _within(self, address: IPv4Address | IPv6Address | None) -> bool:
+        return address is not None and any(address in network for network in self._networks)
+
+    def _log(self, hop: str) -> None:
+        """Once a minute at most."""
+        if time.monotonic() - self._logged_at >= LOGGED_APART_S:
+            self._logged_at = time.monotonic()
+            header = self._header.decode()
+            logger.warning("a trusted proxy sent %s with %r, which is no address", header, hop.strip()[:100])
+
+
+def peer_network(peer: Any) -> str:
+    """As `Proxies.network`, of a connection's peer itself."""
+    address = None if peer is None else parse_hop(peer[0])
+    return "" if address is None else network_of(str(address))
+
+
+def parse_hop(text: str) -> IPv4Address | IPv6Address | None:
+    """`192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:443`; None for all else.
+
+    An IPv4 address that is mapped into IPv6 is the IPv4 one; a zone is left out.
+    """
+    host, after = text.strip(), ""
+    if host.startswith("["):
+        host, _, after = host[1:].partition("]")
+    elif host.count(":") == 1:
+        host, colon, port = host.partition(":")
+        after = colon + port
+    if after and not (after[0] == ":" and after[1:].isdigit()):
+        return None
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def _for_of(element: str) -> str:
+    """The `for` of an element of `Forwarded` (RFC 7239), without quotes.
+
+    Elements are split at every comma: quoted strings that hold one are no addresses, and a quote that a caller
+    left open would hide what the proxy wrote after it.
+    """
+    for pair in element.split(";"):
+        name, _, value = pair.partition("=")
+        if name.strip().lower() == "for":
+            return value.strip().strip('"')
+    return ""

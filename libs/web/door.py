@@ -1,0 +1,101 @@
+"""The bounds on connections that a server of one port keeps, and their deadlines."""
+
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from libs.web.client_address import Proxies, peer_network
+from libs.web.settings import HostSettings
+
+SPARE_FILES: Final = 256
+"""Open files that are left to all but callers' connections."""
+MAX_REFUSED: Final = 256
+"""Refused connections that stay open until their clients have read why; one more is cut off."""
+SWEEPS_APART_S: Final = 0.2
+
+
+class Connection(Protocol):
+    """`deadline` is a time of `Door.clock`, None where the client is not waited for."""
+
+    deadline: float | None
+
+    def expire(self) -> None:
+        """The deadline has passed."""
+
+    def evict(self) -> None:
+        """Close it at once: others need its place."""
+
+
+class Door:
+    """Counts connections, and ends those that are late."""
+
+    def __init__(
+        self, settings: HostSettings, proxies: Proxies, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self._proxies = proxies
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        spared = max(1, files - SPARE_FILES) if files != resource.RLIM_INFINITY else settings.http_max_connections
+        self._most = min(settings.http_max_connections, spared)
+        self._connections: dict[Connection, str] = {}
+        self._by_address: Counter[str] = Counter()
+        self._waiting: dict[Connection, None] = {}
+        self._refused: set[Connection] = set()
+        self._swept_at = clock()
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def admit(self, connection: Connection, peer: tuple[str, int] | None) -> bool:
+        """Count a new connection, unless there are too many. The one waited for longest makes room for it."""
+        address = "" if peer is None or self._proxies.trusts(peer) else peer_network(peer)
+        if address and self._by_address[address] >= self.settings.http_max_connections_per_address:
+            return False
+        if len(self._connections) >= self._most:
+            longest = next(iter(self._waiting), None)
+            if longest is None:
+                return False
+            self.leave(longest)
+            longest.evict()
+        self._connections[connection] = address
+        self._by_address[address] += 1
+        return True
+
+    def refuse(self, connection: Connection) -> bool:
+        """Whether a connection that was not admitted may stay until its client has read why."""
+        if len(self._refused) >= MAX_REFUSED:
+            return False
+        self._refused.add(connection)
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        self._refused.discard(connection)
+        self._waiting.pop(connection, None)
+        address = self._connections.pop(connection, None)
+        if address is not None:
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+    def waits(self, connection: Connection) -> None:
+        """From now on its client is waited for."""
+        self._waiting.pop(connection, None)
+        if connection in self._connections:
+            self._waiting[connection] = None
+
+    def works(self, connection: Connection) -> None:
+        """Its client has sent what it has to send, or cannot send more for now."""
+        self._waiting.pop(connection, None)
+
+    def sweep(self) -> None:
+        """End what is late; at most every `SWEEPS_APART_S`."""
+        now = self.clock()
+        if now < self._swept_at + SWEEPS_APART_S:
+            return
+        self._swept_at = now
+        for connection in (*self._connections, *self._refused):
+            if connection.deadline is not None and now >= connection.deadline:
+                connection.expire()

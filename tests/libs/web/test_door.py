@@ -1,0 +1,337 @@
+"""The bounds of a running server: what is too large, too slow or too much, and what others notice of it."""
+
+import asyncio
+import http.client
+import json
+import socket
+from collections.abc import Callable
+from contextlib import closing, suppress
+
+import httpx
+import pytest
+import requests
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from libs.web.errors import Unauthorized
+from libs.web.requests import read_body
+from libs.web.service import build_app
+from tests.support.eventually import eventually
+from tests.support.serving import Client, served
+
+HELLO = "GET /hello HTTP/1.1\nHost: here\n\n"
+MIB = 1 << 20
+
+
+def an_app() -> FastAPI:
+    app = build_app("bounds", [])
+
+    async def hello(_: Request) -> Response:
+        return Response(b"hello")
+
+    async def read(request: Request) -> Response:
+        return Response(str(len(await read_body(request.scope["headers"], request.receive))))
+
+    async def refuse(_: Request) -> Response:
+        raise Unauthorized("Before the body is read.")
+
+    app.router.add_route("/hello", hello)
+    app.router.add_route("/read", read, methods=["POST"])
+    app.router.add_route("/refuse", refuse, methods=["POST"])
+    return app
+
+
+async def refusal(client: Client) -> tuple[int, str]:
+    """The answer, after which nothing comes but the end."""
+    status, body = await client.answer()
+    assert await client.rest() == b""
+    client.close()
+    return status, json.loads(body)["code"]
+
+
+async def greet(client: Client) -> None:
+    client.send(HELLO)
+    assert await client.answer() == (200, b"hello")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET /hello HTTP/1.1\nHost: here\nX: " + "a" * 40_000 + "\n\n",
+        "GET /hello HTTP/1.1\nHost: here\n" + "X: " + "a" * 40_000,
+        "GET /" + "a" * 40_000,
+        "GET /hello HTTP/1.1\nHost: here\n" + "X: y\n" * 101 + "\n",
+        "GET /hello HTTP/1.1\nHost: here\n" + "X: y\n" * 7_000 + "\n",
+        "POST /read HTTP/1.1\nHost: here\nTransfer-Encoding: chunked\n\n1\na\n0\nX: " + "a" * 400_000,
+        "POST /read HTTP/1.1\nHost: here\nTransfer-Encoding: chunked\n\n1;" + "a" * 400_000,
+    ],
+)
+async def test_headers_beyond_the_bounds_are_431(text: str) -> None:
+    async with served(an_app()) as server:
+        client = await server.open()
+        client.send(text)
+        assert await refusal(client) == (431, "headers_too_large")
+
+
+async def test_headers_within_the_bounds_are_taken_however_they_come() -> None:
+    text = "POST /read HTTP/1.1\nHost: here\nContent-Length: 300000\n" + "X: y\n" * 98 + "\n"
+    async with served(an_app()) as server:
+        client = await server.open()
+        for body in (b"a" * 300_000, b"b" * 300_000):
+            client.send(text)
+            client.send(body)
+            assert await client.answer() == (200, b"300000")
+        for character in HELLO:
+            client.send(character)
+            await client.writer.drain()
+        assert await client.answer() == (200, b"hello")
+        client.send(HELLO * 3)
+        assert [await client.answer() for _ in range(3)] == [(200, b"hello")] * 3
+        client.close()
+
+
+async def test_a_trailer_is_no_header() -> None:
+    async with served(an_app()) as server:
+        client = await server.open()
+        client.send("POST /read HTTP/1.1\nHost: here\nTransfer-Encoding: chunked\n\n1\na\n0\nX: y\n\n" + HELLO)
+        assert await client.answer() == (200, b"1")
+        assert await client.answer() == (200, b"hello")
+        client.close()
+
+
+async def test_what_is_not_http_is_a_problem_of_its_own() -> None:
+    async with served(an_app()) as server:
+        client = await server.open()
+        client.send("\x16\x03\x01 hello\n\n")
+        assert await refusal(client) == (400, "bad_request")
+
+
+async def test_half_a_request_is_408_and_nothing_at_all_is_closed() -> None:
+    async with served(an_app(), http_header_timeout_s=0.2) as server:
+        silent, half, second = [await server.open() for _ in range(3)]
+        half.send("GET /hello HTTP/1.1\nHost:")
+        await greet(second)
+        second.send("G")
+        assert await silent.rest() == b""
+        assert await refusal(half) == (408, "request_timeout")
+        assert await refusal(second) == (408, "request_timeout")
+        await eventually(lambda: len(server.server.door) == 0)
+
+
+async def test_who_sends_a_byte_at_a_time_gets_no_more_time() -> None:
+    async with served(an_app(), http_header_timeout_s=0.3) as server:
+        client = await server.open()
+
+        async def trickle() -> None:
+            while True:
+                client.send("GET /hello HTTP/1.1\nHost: " if not sent else "a")
+                sent.append(1)
+                await asyncio.sleep(0.02)
+
+        sent: list[int] = []
+        trickling = asyncio.create_task(trickle())
+        assert (await client.answer())[0] == 408
+        trickling.cancel()
+        client.close()
+
+
+async def test_an_idle_connection_is_closed() -> None:
+    async with served(an_app(), http_idle_timeout_s=0.2) as server:
+        client = await server.open()
+        await greet(client)
+        assert await client.rest() == b""
+
+
+@pytest.mark.parametrize("body", ["", "a" * 10])
+async def test_a_body_that_does_not_come_is_408(body: str) -> None:
+    async with served(an_app(), http_body_timeout_s=0.2) as server:
+        client = await server.open()
+        client.send(f"POST /read HTTP/1.1\nHost: here\nContent-Length: 100000\n\n{body}")
+        assert await refusal(client) == (408, "request_timeout")
+        await eventually(lambda: not server.server.server_state.tasks)
+
+
+async def test_a_body_below_its_least_rate_is_408_and_one_above_it_may_take_long() -> None:
+    async def send(client: Client, size: int) -> None:
+        for _ in range(0, 100_000, size):
+            client.send(b"a" * size)
+            await asyncio.sleep(0.05)
+
+    async def ask(client: Client, size: int) -> int:
+        client.send("POST /read HTTP/1.1\nHost: here\nContent-Length: 100000\n\n")
+        sending = asyncio.create_task(send(client, size))
+        status, _ = await client.answer()
+        sending.cancel()
+        client.close()
+        return status
+
+    async with served(an_app(), http_body_timeout_s=0.4, http_body_min_rate=20_000) as server:
+        slow, fast = await server.open(), await server.open()
+        assert await asyncio.gather(ask(slow, 100), ask(fast, 5000)) == [408, 200]
+
+
+async def test_time_that_the_service_takes_is_none_of_the_clients() -> None:
+    app = an_app()
+    going_on = asyncio.Event()
+
+    async def hesitate(request: Request) -> Response:
+        await going_on.wait()
+        return Response(str(len(await read_body(request.scope["headers"], request.receive))))
+
+    app.router.add_route("/hesitate", hesitate, methods=["POST"])
+    async with served(app, http_body_timeout_s=0.3) as server:
+        client = await server.open()
+        client.send("POST /hesitate HTTP/1.1\nHost: here\nContent-Length: 900000\n\n")
+        client.send(b"a" * 900_000)
+        (connection,) = server.server.server_state.connections
+        await eventually(lambda: connection.flow.read_paused)
+        await asyncio.sleep(0.8)
+        going_on.set()
+        assert await client.answer() == (200, b"900000")
+        client.close()
+
+
+async def test_one_address_has_its_share_of_the_connections() -> None:
+    async with served(an_app(), http_max_connections_per_address=3) as server:
+        first = [await server.open() for _ in range(3)]
+        await greet(first[0])
+        assert await refusal(await server.open()) == (503, "overloaded")
+        other = await server.open("127.0.0.2")
+        await greet(other)
+        first[0].close()
+        await eventually(lambda: len(server.server.door) == 3)
+        await greet(await server.open())
+
+
+async def test_a_trusted_proxy_is_no_single_address() -> None:
+    async with served(an_app(), http_max_connections_per_address=1, trusted_proxies="127.0.0.0/8") as server:
+        for client in [await server.open() for _ in range(5)]:
+            await greet(client)
+
+
+async def test_who_waits_longest_between_requests_makes_room_for_others() -> None:
+    app = an_app()
+    going_on = asyncio.Event()
+
+    async def hold(_: Request) -> Response:
+        await going_on.wait()
+        return Response(b"held")
+
+    app.router.add_route("/hold", hold)
+    async with served(app, http_max_connections=3) as server:
+        busy = await server.open()
+        busy.send("GET /hold HTTP/1.1\nHost: here\n\n")
+        await eventually(lambda: len(server.server.server_state.tasks) == 1)
+        idle = [await server.open() for _ in range(2)]
+        await greet(idle[0])
+        await greet(idle[1])
+        newest = await server.open()
+        await greet(newest)
+        assert await idle[0].rest() == b""
+        await greet(idle[1])
+        going_on.set()
+        assert await busy.answer() == (200, b"held")
+
+
+async def test_where_every_connection_is_at_work_one_more_is_503() -> None:
+    app = an_app()
+    going_on = asyncio.Event()
+
+    async def hold(_: Request) -> Response:
+        await going_on.wait()
+        return Response(b"held")
+
+    app.router.add_route("/hold", hold)
+    async with served(app, http_max_connections=2) as server:
+        busy = [await server.open() for _ in range(2)]
+        for client in busy:
+            client.send("GET /hold HTTP/1.1\nHost: here\n\n")
+        await eventually(lambda: len(server.server.server_state.tasks) == 2)
+        refused = await server.open()
+        refused.send(HELLO)
+        assert await refusal(refused) == (503, "overloaded")
+        going_on.set()
+        for client in busy:
+            assert await client.answer() == (200, b"held")
+
+
+async def test_idle_and_slow_connections_are_bounded_and_others_are_served() -> None:
+    async with served(an_app(), http_max_connections=200) as server:
+        attackers = []
+        begun = "", "GET /hello HTTP/1.1\nHost: h", "POST /read HTTP/1.1\nContent-Length: 9\n\na"
+        for number in range(500):
+            client = await server.open(f"127.0.1.{number % 250 + 1}")
+            client.send(begun[number % 3])
+            attackers.append(client)
+            if number % 50 == 0:
+                voter = await server.open("127.0.0.9")
+                await greet(voter)
+                voter.close()
+        assert len(server.server.door) <= 200
+        assert len(server.server.server_state.connections) <= 200
+        for client in attackers:
+            client.close()
+        await eventually(lambda: len(server.server.door) == 0)
+
+
+def by_httpx(url: str, body: bytes) -> int:
+    return httpx.post(url, content=body, trust_env=False).status_code
+
+
+def by_httpx_in_chunks(url: str, body: bytes) -> int:
+    pieces = (body[at : at + 65_536] for at in range(0, len(body), 65_536))
+    return httpx.post(url, content=pieces, trust_env=False).status_code
+
+
+def by_requests(url: str, body: bytes) -> int:
+    with requests.Session() as session:
+        session.trust_env = False
+        return session.post(url, data=body, timeout=30).status_code
+
+
+def by_http_client(url: str, body: bytes) -> int:
+    with closing(http.client.HTTPConnection("127.0.0.1", httpx.URL(url).port)) as connection:
+        connection.request("POST", httpx.URL(url).path, body, {"Connection": "close"})
+        return connection.getresponse().status
+
+
+def by_a_plain_socket(url: str, body: bytes) -> int:
+    """Sends everything before it reads, as many small clients do."""
+    with socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0)) as connection:
+        path = httpx.URL(url).path
+        connection.sendall(f"POST {path} HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        return int(connection.makefile("rb").readline().split()[1])
+
+
+CLIENTS = [by_httpx, by_httpx_in_chunks, by_requests, by_http_client, by_a_plain_socket]
+
+
+@pytest.mark.parametrize("ask", CLIENTS)
+async def test_a_refusal_reaches_who_is_still_sending(ask: Callable[[str, bytes], int]) -> None:
+    async with served(an_app()) as server:
+        for size in (MIB + 100_000, 9 * MIB):
+            for path, status in (("/read", 413), ("/refuse", 401), ("/nowhere", 404)):
+                assert await asyncio.to_thread(ask, f"{server.url}{path}", b"a" * size) == status, (path, size)
+
+
+async def test_a_connection_goes_on_after_a_body_that_was_refused() -> None:
+    async with served(an_app()) as server:
+        client = await server.open()
+        client.send(f"POST /refuse HTTP/1.1\nHost: here\nContent-Length: {3 * MIB}\n\n")
+        client.send(b"a" * 3 * MIB)
+        assert (await client.answer())[0] == 401
+        await greet(client)
+        client.close()
+
+
+async def test_a_refused_body_is_read_on_for_a_bounded_amount() -> None:
+    async with served(an_app()) as server:
+        client = await server.open()
+        client.send(f"POST /refuse HTTP/1.1\nHost: here\nContent-Length: {1 << 40}\n\n")
+        assert (await client.answer())[0] == 401
+        for _ in range(100):
+            client.send(b"a" * MIB)
+            with suppress(ConnectionError):
+                await client.writer.drain()
+        await eventually(lambda: len(server.server.door) == 0)

@@ -1,0 +1,65 @@
+"""A server of ours on a port of its own, and plain connections to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+
+from libs.web.service import Server
+from libs.web.settings import HttpSettings
+
+
+@dataclass
+class Served:
+    server: Server
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def open(self, address: str = "127.0.0.1") -> Client:
+        """A connection, from this loopback address."""
+        return Client(*await asyncio.open_connection("127.0.0.1", self.port, local_addr=(address, 0)))
+
+
+@dataclass
+class Client:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    def send(self, text: str | bytes) -> None:
+        self.writer.write(text if isinstance(text, bytes) else text.replace("\n", "\r\n").encode())
+
+    async def answer(self) -> tuple[int, bytes]:
+        """Status and body of the next answer, which has a length."""
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(head.partition("content-length: ")[2].split()[0])
+        return int(head.split()[1]), await self.reader.readexactly(length)
+
+    async def rest(self) -> bytes:
+        """Everything until the server ends the connection."""
+        return await self.reader.read()
+
+    def close(self) -> None:
+        self.writer.transport.abort()
+
+
+@asynccontextmanager
+async def served(app: FastAPI, **settings: Any) -> AsyncIterator[Served]:
+    server = Server(app, HttpSettings(port=0, **settings))
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup()
+    serving = asyncio.create_task(server.main_loop())
+    try:
+        yield Served(server, server.servers[0].sockets[0].getsockname()[1])
+    finally:
+        server.should_exit = True
+        await serving
+        await server.shutdown()
