@@ -1,7 +1,7 @@
 """Awaits aiokafka's calls so that cancellations stay where they belong.
 
-aiokafka (0.14) breaks both of asyncio's rules about cancellation. While it closes, it catches the CancelledError that
-its caller was sent: a task that was cancelled just then goes on for ever, deaf to SIGTERM. And it raises
+aiokafka (0.14) breaks both of asyncio's rules about cancellation. While it closes, it catches the CancelledError
+that its caller was sent: a task that was cancelled just then goes on for ever, deaf to SIGTERM. And it raises
 CancelledError of its own: `Fetcher.close` awaits fetches that it cancelled, of which one that was pausing after a
 failed request ends as cancelled. So each call has a task of its own.
 """

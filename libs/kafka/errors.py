@@ -22,6 +22,10 @@ class WrongTopic(TallyError):
     code = "wrong_topic"
 
 
+class ReplicasAway(LogUnavailable):
+    """Fewer replicas of a partition are in sync than must acknowledge a record: until they are back, none is."""
+
+
 class LogChanged(TallyError):
     """A partition is not the log that the view was folded from: recreated, shortened, or with a hole in it."""
 

@@ -105,7 +105,13 @@ class LogReader:
         return {tp.partition: ends[tp] if found[tp] is None else found[tp].offset for tp in tps}
 
     async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
-        """The random id in each partition's first record; a partition still empty is left out.
+        """The random id in each partition's first record; raises and leaves out as `first_records` does."""
+        return {
+            partition: first.log_id for partition, first in (await self.first_records(topic, partitions)).items()
+        }
+
+    async def first_records(self, topic: str, partitions: Collection[int]) -> dict[int, LogCreated]:
+        """Each partition's first record; a partition still empty is left out.
 
         Raises `LogChanged` where the first record is no LogCreated, or is gone.
         """
@@ -117,7 +123,7 @@ class LogReader:
                     topic=topic,
                     partition=partition,
                 )
-        ids: dict[int, str] = {}
+        found: dict[int, LogCreated] = {}
         filled = {partition: Extent(0, 1) for partition, extent in extents.items() if extent.end > 0}
         async with aclosing(self.records(topic, filled, fetch_bytes=FIRST_RECORD_BYTES)) as batches:
             async for partition, records in batches:
@@ -126,8 +132,8 @@ class LogReader:
                     raise LogChanged(
                         f"{topic}/{partition} does not begin with LogCreated", topic=topic, partition=partition
                     )
-                ids[partition] = first.log_id
-        return ids
+                found[partition] = first
+        return found
 
     async def record(self, topic: str, partition: int, offset: int, wait_s: float = SILENCE_S) -> LogRecord:
         """The one record at `offset`, which must be in the log, within `wait_s`."""

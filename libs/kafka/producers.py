@@ -12,6 +12,8 @@ from libs.kafka.settings import KafkaSettings
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 2.0
+METADATA_MS = 10_000
+"""After this time a producer asks for its topics' metadata again: a changed number of partitions shows in it."""
 SEQUENCE_ROOM = 2**30
 """Records after which a producer is replaced: aiokafka 0.14 wraps its sequence numbers at 2**31 below zero."""
 
@@ -101,6 +103,7 @@ class Producers:
         settings = self._settings
         producer = AIOKafkaProducer(
             **connection(settings),
+            metadata_max_age_ms=METADATA_MS,
             acks="all",
             enable_idempotence=True,
             linger_ms=settings.produce_linger_ms,

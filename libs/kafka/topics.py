@@ -3,9 +3,9 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -14,15 +14,17 @@ from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_co
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
-from libs.kafka.errors import NO_ANSWER, LogChanged, WrongTopic
+from libs.kafka.errors import NO_ANSWER, LogChanged, ReplicasAway, WrongTopic
 from libs.kafka.log import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
-from libs.tally.errors import LogUnavailable
+from libs.tally.errors import LogUnavailable, TallyError
 from libs.tally.events import LogCreated
 
 CREATION_TIMEOUT_S = 30.0
 POLL_S = 0.05
+MIN_IN_SYNC: Final = "min.insync.replicas"
+REPLICATION_FACTOR: Final = "replication factor"
 GIVEN_TIMES: Final = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
 """Records bear the time that their producer gives them, whatever it is."""
 
@@ -36,7 +38,7 @@ class FoundTopic(NamedTuple):
 
 def required_settings(replication_factor: int) -> dict[str, str]:
     """What a topic must be set to: with three copies or more, two hold a record before it is acknowledged."""
-    in_sync = {"min.insync.replicas": "2"} if replication_factor >= 3 else {}
+    in_sync = {MIN_IN_SYNC: "2"} if replication_factor >= 3 else {}
     return {**REQUIRED_SETTINGS, **in_sync}
 
 
@@ -46,9 +48,14 @@ async def create_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Non
     Repeatable, and safe beside another creator. Raises `WrongTopic` as `check_topics` does, `LogUnavailable` when
     Kafka does not answer.
     """
-    await _create(settings, topics, {})
+    await create_missing(settings, topics)
     await begin_logs(settings, topics)
     await check_topics(settings, topics)
+
+
+async def create_missing(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
+    """Create those of `topics` that are missing, empty. Repeatable. Raises `WrongTopic`, and `LogUnavailable`."""
+    await _create(settings, topics, {})
 
 
 async def create_unbegun(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
@@ -76,9 +83,9 @@ async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) ->
 async def find_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
     """Those of `topics` that exist, by name. Raises `LogUnavailable`."""
     async with _admin(settings) as admin:
-        partitions = await _partition_counts(admin, topics)
-        found = await _settings_of(admin, list(partitions), GIVEN_TIMES)
-    return {name: FoundTopic(partitions[name], values == GIVEN_TIMES) for name, values in found.items()}
+        described = await _described(admin, topics)
+        found = await _settings_of(admin, list(described), GIVEN_TIMES)
+    return {name: FoundTopic(len(described[name]), values == GIVEN_TIMES) for name, values in found.items()}
 
 
 async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
@@ -93,7 +100,12 @@ async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
             for partition, end in (await reader.end_offsets(topic.name, range(topic.partitions))).items()
             if end == 0
         ]
-    if not empty:
+    await append_first(settings, [(name, partition, LogCreated(_log_id())) for name, partition in empty])
+
+
+async def append_first(settings: KafkaSettings, records: Sequence[tuple[str, int, LogCreated]]) -> None:
+    """Append these (topic, partition, record) to partitions found empty. Raises `LogUnavailable`."""
+    if not records:
         return
     producer = AIOKafkaProducer(
         **connection(settings),
@@ -102,8 +114,8 @@ async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
     try:
         await producer.start()
         acks = [
-            await producer.send(name, vote_codec.encode(LogCreated(secrets.token_hex(16))), partition=partition)
-            for name, partition in empty
+            await producer.send(name, vote_codec.encode(record), partition=partition)
+            for name, partition, record in records
         ]
         await asyncio.gather(*acks)
     except (KafkaError, OSError) as error:
@@ -112,47 +124,82 @@ async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
         await producer.stop()
 
 
+class Examination(NamedTuple):
+    """All that is not as it must be, and the first record of each partition, by topic."""
+
+    problems: list[TallyError]
+    first_records: dict[str, dict[int, LogCreated]]
+
+
 async def check_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
-    """Raise the first of what `examine_topics` finds."""
-    for problem in await examine_topics(settings, topics):
-        raise problem
+    """Raise the first of what `examine_topics` finds and waiting does not mend."""
+    for problem in (await examine_topics(settings, topics)).problems:
+        if problem.retry_after_s is None:
+            raise problem
 
 
-async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> list[WrongTopic | LogChanged]:
-    """All that is not as it must be: each names its topic, and the setting, what was found and what is wanted.
+async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Examination:
+    """Each problem names its topic, and the setting, what was found and what is wanted.
 
-    `LogChanged` where a partition does not begin with LogCreated. Raises `LogUnavailable` when Kafka does not
-    answer.
+    `WrongTopic`; `LogChanged` where a partition does not begin with LogCreated; `ReplicasAway` where fewer
+    replicas are in sync than an acknowledgement takes. Raises `LogUnavailable` when Kafka does not answer.
     """
     wanted = required_settings(settings.kafka_replication_factor)
-    problems: list[WrongTopic | LogChanged] = []
+    found = Examination([], {})
     async with _admin(settings) as admin:
-        partitions = await _partition_counts(admin, topics)
+        described = await _described(admin, topics)
         for topic in topics:
-            found = partitions.get(topic.name)
-            if found is None:
-                problems.append(WrongTopic(f"topic {topic.name} does not exist", topic=topic.name))
-            elif found != topic.partitions:
-                problems.append(_wrong(topic.name, "partitions", str(found), str(topic.partitions)))
-        there = [topic for topic in topics if topic.name in partitions]
-        for name, values in (await _settings_of(admin, [topic.name for topic in there], wanted)).items():
-            problems += [
+            partitions = described.get(topic.name)
+            if partitions is None:
+                found.problems.append(WrongTopic(f"topic {topic.name} does not exist", topic=topic.name))
+            elif len(partitions) != topic.partitions:
+                found.problems.append(wrong_partitions(topic, len(partitions)))
+        for name, values in (await _settings_of(admin, list(described), {*wanted, MIN_IN_SYNC})).items():
+            found.problems.extend(
                 _wrong(name, setting, str(values.get(setting)), value)
                 for setting, value in wanted.items()
                 if values.get(setting) != value
-            ]
+            )
+            copies, in_sync = settings.kafka_replication_factor, int(values[MIN_IN_SYNC])
+            found.problems.extend(_examine_replicas(name, described[name], copies, in_sync))
     async with LogReader(settings) as reader:
-        for topic in there:
-            count = partitions[topic.name]
-            try:
-                begun = await reader.log_ids(topic.name, range(count))
-            except LogChanged as error:
-                problems.append(error)
-                continue
-            if len(begun) < count:
-                empty = f"topic {topic.name}: a partition is empty, without LogCreated"
-                problems.append(WrongTopic(empty, topic=topic.name))
-    return problems
+        for name, partitions in described.items():
+            await _examine_begin(reader, name, len(partitions), found)
+    return found
+
+
+async def _examine_begin(reader: LogReader, topic: str, partitions: int, found: Examination) -> None:
+    try:
+        found.first_records[topic] = await reader.first_records(topic, range(partitions))
+    except LogChanged as error:
+        found.problems.append(error)
+        return
+    if len(found.first_records[topic]) < partitions:
+        empty = f"topic {topic}: a partition is empty, without LogCreated"
+        found.problems.append(WrongTopic(empty, topic=topic))
+
+
+def wrong_partitions(topic: Topic, found: int) -> WrongTopic:
+    """The topic has another number of partitions than this process would place keys by."""
+    return _wrong(topic.name, "partitions", str(found), str(topic.partitions))
+
+
+def _examine_replicas(
+    topic: str, partitions: Sequence[Mapping[str, Any]], factor: int, min_in_sync: int
+) -> Iterator[TallyError]:
+    """The first partition that has too few replicas, and the first that has too few of them in sync."""
+    fewest = min(len(each["replicas"]) for each in partitions)
+    if fewest < factor:
+        yield _wrong(topic, REPLICATION_FACTOR, str(fewest), str(factor))
+    for each in partitions:
+        if len(each["isr"]) < min_in_sync:
+            yield ReplicasAway(
+                f"topic {topic}: partition {each['partition']} has {len(each['isr'])} replicas in sync, "
+                f"and {min_in_sync} must acknowledge a record",
+                retry_after_s=1,
+                topic=topic,
+            )
+            return
 
 
 async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dict[str, str]) -> None:
@@ -193,15 +240,18 @@ async def _settings_of(
     return found
 
 
-async def _partition_counts(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> dict[str, int]:
+async def _described(
+    admin: AIOKafkaAdminClient, topics: Sequence[Topic]
+) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """The partitions of those that exist, each with its `replicas` and the `isr` among them."""
     described = await admin.describe_topics([topic.name for topic in topics])
-    return {one["topic"]: len(one["partitions"]) for one in described if for_code(one["error_code"]) is NoError}
+    return {one["topic"]: one["partitions"] for one in described if for_code(one["error_code"]) is NoError}
 
 
 async def _wait_until_known(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
     """A broker may answer for a new topic a moment after the controller has made it."""
     deadline = time.monotonic() + CREATION_TIMEOUT_S
-    while len(await _partition_counts(admin, topics)) < len(topics):
+    while len(await _described(admin, topics)) < len(topics):
         if time.monotonic() > deadline:
             raise LogUnavailable(f"Kafka does not show its new topics after {CREATION_TIMEOUT_S:.0f} s")
         await asyncio.sleep(POLL_S)
@@ -217,3 +267,7 @@ async def _admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
         raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
     finally:
         await admin.close()
+
+
+def _log_id() -> str:
+    return secrets.token_hex(16)

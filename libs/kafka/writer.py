@@ -16,6 +16,7 @@ from aiokafka.structs import RecordMetadata
 
 from libs.contracts.log import Appended
 from libs.kafka.errors import NO_ANSWER, AppendUnknown, NotAppended
+from libs.kafka.guard import LogGuard
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
 from libs.kafka.settings import KafkaSettings
 from libs.metrics.table import APPEND_SECONDS, APPENDED_RECORDS
@@ -46,6 +47,7 @@ class _Lane:
     __slots__ = (
         "acknowledged",
         "earliest",
+        "end",
         "flight",
         "partition",
         "queue",
@@ -64,6 +66,8 @@ class _Lane:
         self.worker: asyncio.Task[None] | None = None
         self.earliest = math.inf
         """No deadline of a record here is before this one."""
+        self.end = 1
+        """No record may land before this offset: LogCreated has the first, and offsets only go up."""
         self.seconds = APPEND_SECONDS.labels(topic)
         self.acknowledged, self.refused, self.unknown = (
             APPENDED_RECORDS.labels(topic, outcome) for outcome in ("acknowledged", "refused", "unknown")
@@ -84,8 +88,11 @@ class LogWriter:
     is unknown may still arrive, after later records.
     """
 
-    def __init__(self, settings: KafkaSettings, tracing: Tracing | None = None) -> None:
-        """With `tracing`, records carry the trace in which they were submitted."""
+    def __init__(
+        self, settings: KafkaSettings, tracing: Tracing | None = None, guard: LogGuard | None = None
+    ) -> None:
+        """With `tracing`, records carry the trace in which they were submitted. `guard` may refuse them."""
+        self._guard = guard
         self._settings = settings
         self._tracing = tracing
         self._deadline_s = settings.produce_deadline_ms / 1000
@@ -195,6 +202,8 @@ class LogWriter:
         """Why a record is not even queued."""
         if self._stopping:
             return NotAppended(_STOPPING, retry_after_s=1)
+        if self._guard is not None and (refusal := self._guard.append_refusal()) is not None:
+            return NotAppended(refusal.message, retry_after_s=refusal.retry_after_s)
         if self._producers.away is not None:
             return NotAppended(NO_ANSWER, retry_after_s=1, cause=self._producers.away)
         if self._held >= self._settings.produce_max_queued_records:
@@ -228,6 +237,8 @@ class LogWriter:
         try:
             # The only wait before a batch is the producer's: all that time its records are in our own queue.
             partitions = await producer.partitions_for(lane.topic)
+            if self._guard is not None:
+                self._guard.check_partitions(lane.topic, len(partitions))
         except Exception as error:
             self._refuse_all(lane, _refused(error))
             return
@@ -287,6 +298,12 @@ class LogWriter:
             return
         landed = ack.result()
         lane.seconds.observe(time.perf_counter() - began)
+        if self._guard is not None and landed.timestamp_type != 0:
+            if landed.offset < lane.end:
+                self._guard.report_shortened(lane.topic, lane.partition)
+                self._answer_flight(lane, _unknown("the log is not the one that was appended to before"))
+                return
+            lane.end = landed.offset + len(lane.flight)
         partition, offset, exact = lane.partition, landed.offset, landed.timestamp_type != 0
         answered = 0
         for waiting in lane.flight:

@@ -19,9 +19,15 @@ Choices = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class LogCreated:
-    """The first record of every partition: its random id tells this log from a recreated one."""
+    """The first record of every partition: its random id tells this log from a recreated one.
+
+    In the first partition of the catalogue it also records the deployment that the log belongs to: the id of its
+    object store, and the number of partitions of its votes. Both are None elsewhere.
+    """
 
     log_id: str
+    store_id: str | None = None
+    partitions: int | None = None
     type: Literal["LogCreated"] = "LogCreated"
 
 

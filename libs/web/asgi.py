@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 
+from libs.tally.errors import TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.hot import HotRoute
@@ -16,6 +17,10 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+Refusal = Callable[[], TallyError | None]
+"""Why nothing may be served now, for a client; None while it may."""
+ALWAYS_SERVED: Final = ("/livez", "/readyz", "/metrics", "/operations", "/dashboard", "/docs", "/openapi.json")
+"""Paths that say what is wrong, or begin the paths that do."""
 NOT_SHARED: Final = (b"cache-control", b"private, no-cache")
 
 
@@ -25,12 +30,14 @@ class Front:
     shared one: those hold back what was asked for with a key, but not what was asked for with a session's cookie.
 
     Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`. Hot routes are
-    answered here, without the layers that the app puts around its own.
+    answered here, without the layers that the app puts around its own. While one of `refusals` gives a reason,
+    only `ALWAYS_SERVED` is served.
     """
 
-    def __init__(self, app: App, hot: Sequence[HotRoute] = ()) -> None:
+    def __init__(self, app: App, hot: Sequence[HotRoute] = (), refusals: Sequence[Refusal] = ()) -> None:
         self.app = app
         self.hot = hot
+        self.refusals = refusals
         self._times = RequestTimes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,12 +77,21 @@ class Front:
                 await response(scope, receive, watched)
 
     def _app_for(self, scope: Scope) -> App:
+        for refusal in self.refusals:
+            error = refusal()
+            if error is not None and not scope["path"].startswith(ALWAYS_SERVED):
+                raise error
         for route in self.hot:
             found = route.path_regex.match(scope["path"])
             if found is not None and scope["method"] in (route.methods or ()):
                 scope["path_params"], scope["route"] = found.groupdict(), route
                 return route.serve
         return self.app
+
+
+def nothing() -> TallyError | None:
+    """The refusal of what may always be served."""
+    return None
 
 
 def _without_body(send: Send) -> Send:

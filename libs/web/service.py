@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute
 
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
-from libs.web.asgi import Front
+from libs.web.asgi import Front, Refusal, nothing
 from libs.web.auth import ApiKey
 from libs.web.client_address import Proxies
 from libs.web.document import DocumentedApp
@@ -46,7 +46,8 @@ class Surface:
 
     `hot` routes are served before all others. `checks` are named for what they look at; `remarks` are checks, too,
     of what most requests can do without. `looks` come before `/metrics` is answered. `completes` is what it adds
-    to the records that another service shows, by the resource's name.
+    to the records that another service shows, by the resource's name. While `refusal` gives a reason, the process
+    serves nothing.
     """
 
     hot: Sequence[HotRoute] = ()
@@ -56,6 +57,7 @@ class Surface:
     looks: Sequence[Look] = ()
     remarks: Mapping[str, Check] = field(default_factory=dict)
     completes: Mapping[str, Complete] = field(default_factory=dict)
+    refusal: Refusal = nothing
 
 
 def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAPI:
@@ -67,6 +69,7 @@ def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAP
     )
     handle_errors(app)
     checks, remarks = dict[str, Check](), dict[str, Check]()
+    app.state.refusals = [surface.refusal for surface in surfaces if surface.refusal is not nothing]
     for surface in surfaces:
         app.router.routes.extend(surface.hot)
         checks |= surface.checks
@@ -98,7 +101,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: HttpSettings, tracing: Tracing | None = None) -> None:
         hot = [route for route in app.routes if isinstance(route, HotRoute)]
         self._streams = [route for route in hot if isinstance(route, StreamRoute)]
-        front = Front(app, hot)
+        front = Front(app, hot, getattr(app.state, "refusals", ()))
         proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
         self.door = Door(settings, proxies)
         super().__init__(

@@ -13,6 +13,7 @@ from libs.catalogue.reopening import Reopener
 from libs.catalogue.resources import FILES, PARTICIPANTS, RESOURCES
 from libs.catalogue.writing import Writer
 from libs.contracts.topics import catalogue_topic, test_world
+from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.writer import LogWriter
 from libs.media.addresses import parse_allowed
@@ -86,16 +87,30 @@ def world_of(
 
 @asynccontextmanager
 async def open_surface(
-    settings: Settings, completes: Mapping[str, Complete] | None = None, tracing: Tracing | None = None
+    settings: Settings,
+    completes: Mapping[str, Complete] | None = None,
+    tracing: Tracing | None = None,
+    guard: ServiceGuard | None = None,
 ) -> AsyncIterator[Surface]:
     """What the service shows, for as long as the context is open.
 
     `completes` adds to reads what other services know, by resource name, in legacy behind its base. It opens
-    while the servers are away, too: then requests hear so until they are back. The projector refuses a log that
-    would not keep the truth, and without it no write is answered.
+    while the servers are away, too: then requests are answered 503 until they are back. Without the `guard` of a
+    process that serves more, it has one of its own.
     """
+    async with (
+        open_guard(settings, guard) as own,
+        _open_guarded(settings, completes or {}, tracing, own) as surface,
+    ):
+        yield surface
+
+
+@asynccontextmanager
+async def _open_guarded(
+    settings: Settings, completes: Mapping[str, Complete], tracing: Tracing | None, guard: ServiceGuard
+) -> AsyncIterator[Surface]:
     valkey = open_valkey(settings.valkey_url)
-    log = LogWriter(settings, tracing)
+    log = LogWriter(settings, tracing, guard)
     await log.start()
     votes = VoteViews(valkey, settings.namespace)
     closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, settings.partitions)
@@ -105,7 +120,6 @@ async def open_surface(
     test = world_of(valkey, log, test_world(settings.namespace))
     urls = UploadUrls(store, world.views, settings.public_url)
     files = Files(settings.namespace, world.engine, store, TypeScan)
-    completes = completes or {}
     painters = ThreadPoolExecutor(PICTURES_AT_ONCE, "pictures")
 
     def gallery(namespace: str) -> Gallery:
@@ -150,8 +164,14 @@ async def open_surface(
                         RequestKeys(valkey, settings.namespace),
                     ),
                 ],
-                checks={"log": log.check, "views": check_views, "keys": world.keys.check},
+                checks={
+                    "deployment": guard.check,
+                    "log": log.check,
+                    "views": check_views,
+                    "keys": world.keys.check,
+                },
                 remarks={"storage": partial(check_secrets, store)},
+                refusal=guard.refusal,
             )
     finally:
         painters.shutdown(wait=False, cancel_futures=True)

@@ -2,13 +2,11 @@
 
 from pydantic import Field
 
-from libs.kafka.settings import KafkaSettings
-from libs.storage.settings import StorageSettings
-from libs.views.settings import ViewsSettings
+from libs.deployment.settings import DeploymentSettings
 from libs.web.settings import HttpSettings
 
 
-class Settings(KafkaSettings, ViewsSettings, StorageSettings, HttpSettings):
+class Settings(DeploymentSettings, HttpSettings):
     public_url: str = Field(
         "",
         pattern=r"^(https?://[^/?#]+)?$",

@@ -9,6 +9,7 @@ import orjson
 from fastapi import APIRouter, FastAPI
 from starlette.responses import Response
 
+from libs.deployment.guard import open_guard
 from libs.telemetry.tracing import Tracing
 from libs.web.service import Surface, build_app
 from services.catalogue.app import open_surface as open_catalogue
@@ -50,9 +51,10 @@ JSON: Final = "application/json"
 async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[FastAPI]:
     """The app of all parts; each closes what it opened when the context ends."""
     async with AsyncExitStack() as stack:
-        ingestion = await stack.enter_async_context(open_ingestion(settings, tracing))
-        query = await stack.enter_async_context(open_query(settings))
-        catalogue = await stack.enter_async_context(open_catalogue(settings, query.completes, tracing))
+        guard = await stack.enter_async_context(open_guard(settings))
+        ingestion = await stack.enter_async_context(open_ingestion(settings, tracing, guard))
+        query = await stack.enter_async_context(open_query(settings, guard))
+        catalogue = await stack.enter_async_context(open_catalogue(settings, query.completes, tracing, guard))
         parts = (ingestion, query, catalogue)
         checks = {name: check for part in parts for name, check in {**part.remarks, **part.checks}.items()}
         dashboard = await stack.enter_async_context(open_dashboard(settings, checks))

@@ -9,6 +9,7 @@ from libs.casting.assembly import SINGLE_RECORD_BYTES, assemble
 from libs.casting.reporting import Reporter
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import purchases_topic, votes_topic
+from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter
 from libs.purchases.register import Register
@@ -36,14 +37,27 @@ from services.ingestion.voting import Voting
 
 
 @asynccontextmanager
-async def open_surface(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[Surface]:
-    """The service's routes, with what they work on. At the end what was taken on is recorded first."""
+async def open_surface(
+    settings: Settings, tracing: Tracing | None = None, guard: ServiceGuard | None = None
+) -> AsyncIterator[Surface]:
+    """The service's routes, with what they work on. At the end what was taken on is recorded first.
+
+    Without the `guard` of a process that serves more, it has one of its own.
+    """
+    async with open_guard(settings, guard) as own, _open_guarded(settings, tracing, own) as surface:
+        yield surface
+
+
+@asynccontextmanager
+async def _open_guarded(
+    settings: Settings, tracing: Tracing | None, guard: ServiceGuard
+) -> AsyncIterator[Surface]:
     valkey = open_valkey(settings.valkey_url)
     catalogue = CatalogueViews(valkey, settings.namespace)
     views = VoteViews(valkey, settings.namespace)
     topic = votes_topic(settings.namespace, settings.partitions)
     store = open_store(settings.storage_url)
-    log, reader = LogWriter(settings, tracing), LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
+    log, reader = LogWriter(settings, tracing, guard), LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
     await log.start()
     casting = await assemble(settings.namespace, settings.partitions, valkey, log, reader, store, tracing)
     purchases = purchases_topic(settings.namespace, settings.partitions)
@@ -75,10 +89,16 @@ async def open_surface(settings: Settings, tracing: Tracing | None = None) -> As
                     purchase_router(auth, register, requests),
                     source_router(auth, Reporter(topic, views, catalogue, log), requests),
                 ],
-                checks={"log": log.check, "ledger": ledger_is_there, "keys": keys.check},
+                checks={
+                    "deployment": guard.check,
+                    "log": log.check,
+                    "ledger": ledger_is_there,
+                    "keys": keys.check,
+                },
                 # votes of contests that this process knows go on without it
                 remarks={"storage": partial(check_secrets, store)},
                 looks=[refresh_gauges],
+                refusal=guard.refusal,
             )
     finally:
         await log.stop()

@@ -16,6 +16,7 @@ from libs.storage.secrets import erase_contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import timestamp
 from services.operations.connect import DATA_DIR, Stack, find_stack
+from services.operations.deployment import check_stack
 from services.operations.office import open_office
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 
@@ -60,6 +61,7 @@ def erase_secret(
 @asynccontextmanager
 async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
     """Raises `BadParameter` where there is no such contest."""
+    await check_stack(stack)
     async with open_office(stack.kafka_settings, stack.valkey, stack.namespace) as office:
         account = await office.views.find_owner("contests", contest)
         if account is None:

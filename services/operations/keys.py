@@ -11,6 +11,7 @@ from libs.contracts.catalogue import KeyRow
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import timestamp
 from services.operations.connect import DATA_DIR, find_stack
+from services.operations.deployment import check_stack
 from services.operations.office import Environment, World, open_office
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 
@@ -38,6 +39,7 @@ def create(
     async def work() -> Ending:
         stack = find_stack(data_dir)
         namespace = environment.namespace(stack.namespace)
+        await check_stack(stack)
         key = await issue_key(stack.kafka_settings, stack.valkey, namespace, account, permission)
         if as_json:
             print_json({"key_id": key.key_id, "api_key": key.api_key, "account": key.account})
@@ -78,6 +80,7 @@ def revoke(
 ) -> None:
     """Revoke a key, at once: within a second no process takes it any more."""
     del execute  # a leaked key must not wait for a second command; the flag is taken as everywhere else
+    # nor for a deployment that is as it must be: keys depend on neither the votes nor the object store
 
     async def work() -> Ending:
         stack = find_stack(data_dir)

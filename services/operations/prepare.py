@@ -6,9 +6,9 @@ import orjson
 
 from libs.catalogue.keyring import KeyRing
 from libs.catalogue.keys import PERMISSIONS
-from libs.contracts.topics import test_world, topics_of
+from libs.contracts.topics import test_world
+from libs.deployment.identity import create_deployment
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import create_topics
 from libs.storage.store import Store, open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
@@ -20,8 +20,8 @@ STORED: Final = "development/{namespace}.json"
 
 async def prepare(kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> None:
     """Make the topics, begin their logs and load the Valkey functions; safe to repeat."""
-    del storage_url
-    await create_topics(KafkaSettings(kafka_bootstrap_servers=kafka), topics_of(namespace, partitions))
+    settings, store = KafkaSettings(kafka_bootstrap_servers=kafka), open_store(storage_url)
+    await create_deployment(settings, namespace, partitions, store)
     connection = open_valkey(valkey)
     try:
         await load_functions(connection)

@@ -15,12 +15,12 @@ from libs.contracts.catalogue import Stored
 from libs.contracts.problems import ValidationFailed
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.errors import AppendUnknown
-from libs.kafka.writer import LogWriter
 from libs.tally.errors import timestamp
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
 from services.operations.connect import DATA_DIR, Stack, find_stack
+from services.operations.deployment import open_log
 from services.operations.running import AsJson, DataDir, Ending, moment, print_json, run
 
 
@@ -58,17 +58,16 @@ def reopen(
 @asynccontextmanager
 async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
     """Raises `BadParameter` where there is no such contest."""
-    valkey, log = open_valkey(stack.valkey), LogWriter(stack.kafka_settings)
-    await log.start()
+    valkey = open_valkey(stack.valkey)
     try:
         views, topic = CatalogueViews(valkey, stack.namespace), catalogue_topic(stack.namespace)
         account = await views.find_owner("contests", contest)
         if account is None:
             raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
-        engine = Engine(RESOURCES, views, Writer(topic, log, views, AppendUnknown))
-        yield Desk(Reopener(engine, VoteViews(valkey, stack.namespace), stack.partitions), account)
+        async with open_log(stack) as log:
+            engine = Engine(RESOURCES, views, Writer(topic, log, views, AppendUnknown))
+            yield Desk(Reopener(engine, VoteViews(valkey, stack.namespace), stack.partitions), account)
     finally:
-        await log.stop()
         await valkey.close()
 
 

@@ -15,7 +15,6 @@ from libs.casting.reporting import Report, Reporter
 from libs.catalogue.contests import sources_of
 from libs.catalogue.sources import ExternalCounts, Held, external_counts
 from libs.contracts.topics import source_log_key, votes_topic
-from libs.kafka.writer import LogWriter
 from libs.tally.errors import timestamp
 from libs.tally.figures import Figures
 from libs.views.catalogue import CatalogueViews
@@ -23,6 +22,7 @@ from libs.views.functions import open_valkey
 from libs.views.states import SourceCounts
 from libs.views.votes import VoteViews
 from services.operations.connect import DATA_DIR, Stack, find_stack
+from services.operations.deployment import open_log
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 
 app = typer.Typer(no_args_is_help=True, help="External vote sources of contests.")
@@ -55,17 +55,16 @@ class Desk:
 @asynccontextmanager
 async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
     """Raises `BadParameter` where there is no such contest."""
-    valkey, log = open_valkey(stack.valkey), LogWriter(stack.kafka_settings)
-    await log.start()
+    valkey = open_valkey(stack.valkey)
     try:
         catalogue = CatalogueViews(valkey, stack.namespace)
         account = await catalogue.find_owner("contests", contest)
         if account is None:
             raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
         topic, views = votes_topic(stack.namespace, stack.partitions), VoteViews(valkey, stack.namespace)
-        yield Desk(Reporter(topic, views, catalogue, log), account, contest)
+        async with open_log(stack) as log:
+            yield Desk(Reporter(topic, views, catalogue, log), account, contest)
     finally:
-        await log.stop()
         await valkey.close()
 
 

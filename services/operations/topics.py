@@ -5,11 +5,14 @@ from typing import Any
 import typer
 
 from libs.contracts.topics import topics_of
-from libs.kafka.errors import LogChanged, WrongTopic
-from libs.kafka.topics import create_topics, examine_topics
+from libs.deployment.identity import STORE_WAY_OUT, WrongStore, create_deployment
+from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
+from libs.kafka.topics import REPLICATION_FACTOR
+from libs.storage.store import open_store
 from libs.tally.errors import TallyError
 from libs.views.functions import load_functions, open_valkey
 from services.operations.connect import DATA_DIR, Stack, find_stack
+from services.operations.deployment import find_problems
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 
 app = typer.Typer(no_args_is_help=True, help="The log's topics.")
@@ -22,8 +25,10 @@ def create(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
     async def work() -> Ending:
         stack = find_stack(data_dir)
         try:
-            await create_topics(stack.kafka_settings, topics_of(stack.namespace, stack.partitions))
-        except (WrongTopic, LogChanged) as error:
+            await create_deployment(
+                stack.kafka_settings, stack.namespace, stack.partitions, open_store(stack.storage_url)
+            )
+        except (WrongTopic, WrongStore, LogChanged) as error:
             typer.echo(f"Error: {error.message}. `tally topics check` says how to mend it.", err=True)
             return Ending.PROBLEM
         valkey = open_valkey(stack.valkey)
@@ -48,7 +53,7 @@ def check(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
 
 async def _report(stack: Stack, as_json: bool) -> Ending:
     wanted = topics_of(stack.namespace, stack.partitions)
-    problems = await examine_topics(stack.kafka_settings, wanted)
+    problems = await find_problems(stack)
     rows: list[dict[str, Any]] = [
         {
             "topic": topic.name,
@@ -79,12 +84,21 @@ def _print(rows: list[dict[str, Any]]) -> None:
 def _mend(error: TallyError, stack: Stack) -> str:
     topic, setting = error.data["topic"], error.data.get("setting")
     elsewhere = "set TALLY_NAMESPACE to another name and `tally import` an export there"
+    if isinstance(error, WrongStore):
+        return STORE_WAY_OUT
+    if isinstance(error, ReplicasAway):
+        return "start the brokers that hold its other replicas"
     if isinstance(error, LogChanged):
         return f"something else has written to it, or its first records were deleted: {elsewhere}"
     if setting is None:
         return "tally topics create"
     if setting == "partitions":
+        if error.data["wanted"] != str(stack.partitions):
+            return f"set TALLY_PARTITIONS={error.data['wanted']}, and {elsewhere}: votes keep their partition"
         given = "" if topic.endswith(".catalogue") else f"set TALLY_PARTITIONS={error.data['found']}, or else "
         return f"a topic keeps its partitions for life: {given}{elsewhere}"
+    if setting == REPLICATION_FACTOR:
+        fewer = f"set TALLY_KAFKA_REPLICATION_FACTOR={error.data['found']}"
+        return f"add replicas with kafka-reassign-partitions.sh, or {fewer}"
     where = f"--bootstrap-server {stack.kafka} --entity-type topics --entity-name {topic}"
     return f"kafka-configs.sh --alter {where} --add-config {setting}={error.data['wanted']}"

@@ -11,6 +11,7 @@ from libs.contracts.topics import catalogue_topic
 from libs.kafka.log import LogReader
 from libs.storage.store import open_store, world_files
 from services.operations.connect import DATA_DIR, find_stack
+from services.operations.deployment import check_stack
 from services.operations.emptying import Contents, Name
 from services.operations.office import Environment, World, open_office
 from services.operations.progress import ProgressBar
@@ -48,6 +49,7 @@ def wipe(
             raise typer.BadParameter("Only the test environment can be wiped.", param_hint="--environment")
         stack = find_stack(data_dir)
         namespace = environment.namespace(stack.namespace)
+        await check_stack(stack)
         store = open_store(stack.storage_url)
         async with (
             open_office(stack.kafka_settings, stack.valkey, namespace) as office,

@@ -9,6 +9,7 @@ from typing import Final
 
 import uvloop
 
+from libs.deployment.identity import WrongStore
 from libs.kafka.errors import LogChanged, WrongTopic
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import open_tracing
@@ -17,7 +18,7 @@ from services.projector.grace import Grace
 from services.projector.settings import Settings
 
 UNSERVABLE: Final = 3
-"""Exit status when the log is not what it must be: starting again does not help."""
+"""Exit status when the log or the object store is not what it must be: starting again does not help."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ async def main(settings: Settings) -> int:
     unservable = False
     try:
         task.result()
-    except* (LogChanged, WrongTopic) as stopped:
+    except* (LogChanged, WrongTopic, WrongStore) as stopped:
         unservable = True
         for error in stopped.exceptions:
             logger.critical("%s", error)

@@ -9,9 +9,10 @@ from typing import TypeVar
 from libs.casting.assembly import assemble
 from libs.catalogue.writing import Writer
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
+from libs.deployment.guard import DeploymentGuard
+from libs.deployment.identity import check_deployment
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.log import LogReader
-from libs.kafka.topics import check_topics
 from libs.kafka.writer import LogWriter
 from libs.projection.catalogue import CatalogueProjection, no_votes
 from libs.projection.fencing import Fencer
@@ -53,7 +54,8 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     """
     store = open_store(settings.storage_url)
     valkey = open_valkey(settings.valkey_url)
-    reader, writer = LogReader(settings), LogWriter(settings)
+    guard = DeploymentGuard(settings, settings.namespace, settings.partitions, store, valkey)
+    reader, writer = LogReader(settings), LogWriter(settings, guard=guard)
     votes = votes_topic(settings.namespace, settings.partitions)
     purchases = purchases_topic(settings.namespace, settings.partitions)
     catalogue, test = catalogue_topic(settings.namespace), catalogue_topic(test_world(settings.namespace))
@@ -109,14 +111,15 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
 
     projectors = votes_projector, catalogue_projector, test_projector, purchases_projector
     topics = [each.topic for each in projectors]
-    checks = {"log": writer.check, "views": views_are_there} | {each.topic.name: each.check for each in projectors}
+    checks = {"deployment": guard.check, "log": writer.check, "views": views_are_there}
+    checks |= {each.topic.name: each.check for each in projectors}
     try:
         async with served(settings, valkey, store, checks):
-            await _when_there(lambda: check_topics(settings, topics))
+            await _when_there(lambda: check_deployment(settings, settings.namespace, settings.partitions, store))
             await _when_there(lambda: load_functions(valkey))
             await writer.start()
             logger.info("folding %s", ", ".join(topic.name for topic in topics))
-            async with asyncio.TaskGroup() as group:
+            async with guard.watching(), asyncio.TaskGroup() as group:
                 for projecting in projectors:
                     group.create_task(projecting.run())
                 for looking_after in (fencer, closing):

@@ -2,14 +2,12 @@
 
 from pydantic import Field
 
-from libs.kafka.settings import KafkaSettings
+from libs.deployment.settings import DeploymentSettings
 from libs.projection.settings import ProjectorSettings
-from libs.storage.settings import StorageSettings
-from libs.views.settings import ViewsSettings
 from libs.web.settings import HostSettings
 
 
-class Settings(KafkaSettings, ViewsSettings, StorageSettings, ProjectorSettings, HostSettings):
+class Settings(DeploymentSettings, ProjectorSettings, HostSettings):
     """What it reads, where it writes, and how it takes turns with other projectors."""
 
     metrics_port: int = Field(

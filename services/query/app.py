@@ -6,6 +6,7 @@ from functools import partial
 
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import catalogue_topic, test_world
+from libs.deployment.guard import ServiceGuard, open_guard
 from libs.storage.secrets import session_secret
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
@@ -37,8 +38,17 @@ NO_VOTES = 0
 
 
 @asynccontextmanager
-async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
-    """The service's routes, with what they work on."""
+async def open_surface(settings: Settings, guard: ServiceGuard | None = None) -> AsyncIterator[Surface]:
+    """The service's routes, with what they work on.
+
+    Without the `guard` of a process that serves more, it has one of its own.
+    """
+    async with open_guard(settings, guard) as own, _open_guarded(settings, own) as surface:
+        yield surface
+
+
+@asynccontextmanager
+async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterator[Surface]:
     valkey = open_valkey(settings.valkey_url)
     views = VoteViews(valkey, settings.namespace)
     watch = PositionWatch(views)
@@ -80,7 +90,7 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
                     public_stream_route(PublicStream(public, streams), streams.end),
                 ],
                 routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
-                checks={"views": views_are_there, "keys": rings[0].check},
+                checks={"deployment": guard.check, "views": views_are_there, "keys": rings[0].check},
                 completes={
                     "participants": ParticipantCounts(production.snapshots),
                     "/legacy/contests": production.complete,
@@ -88,6 +98,7 @@ async def open_surface(settings: Settings) -> AsyncIterator[Surface]:
                     "/legacy-test/contests": test.complete,
                     "/legacy-test/participants": test.complete_participants,
                 },
+                refusal=guard.refusal,
             )
     finally:
         await valkey.close()

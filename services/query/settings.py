@@ -2,12 +2,11 @@
 
 from pydantic import Field
 
-from libs.storage.settings import StorageSettings
-from libs.views.settings import ViewsSettings
+from libs.deployment.settings import DeploymentSettings
 from libs.web.settings import HttpSettings
 
 
-class Settings(ViewsSettings, StorageSettings, HttpSettings):
+class Settings(DeploymentSettings, HttpSettings):
     count_build_interval_ms: int = Field(
         100, ge=10, description="Most time that the votes of a contest take to show, for callers that name none."
     )

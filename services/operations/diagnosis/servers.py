@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 
 from libs.contracts.topics import topics_of
-from libs.kafka.topics import check_topics
 from libs.standing.problems import problems_of
 from libs.standing.status import Status
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
 from services.operations.connect import Stack
+from services.operations.deployment import find_problems
 from services.operations.diagnosis.finding import Finding, fine, problem
 from services.operations.diagnosis.functions import outdated_libraries
 from services.operations.stack import kafka, valkey
@@ -76,13 +76,15 @@ async def _front(base_url: str) -> Finding:
 
 
 async def _topics(stack: Stack) -> Finding:
-    topics = topics_of(stack.namespace, stack.partitions)
     try:
-        await check_topics(stack.kafka_settings, topics)
+        problems = await find_problems(stack)
     except TallyError as error:
+        problems = [error]
+    if problems:
         way_out = "`tally topics check` says how to mend each"
-        return problem("topics", str(error), way_out, away=error.retry_after_s is not None)
-    return fine("topics", f"{len(topics)} with the settings that keep the truth")
+        return problem("topics", str(problems[0]), way_out, away=problems[0].retry_after_s is not None)
+    topics = topics_of(stack.namespace, stack.partitions)
+    return fine("topics", f"{len(topics)} with the settings that keep the truth, and their object store")
 
 
 async def _functions(connection: Valkey) -> Finding:

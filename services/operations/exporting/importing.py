@@ -6,10 +6,11 @@ from pathlib import Path
 
 from libs.contracts.topics import Topic
 from libs.kafka.log import LogReader
-from libs.kafka.topics import check_topics, create_unbegun, find_topics, take_append_times
+from libs.kafka.topics import create_unbegun, find_topics, take_append_times
 from libs.storage.store import open_store
 from libs.views.functions import load_functions, open_valkey
 from services.operations.connect import Stack
+from services.operations.deployment import check_stack
 from services.operations.exporting import secrets
 from services.operations.exporting.appending import open_appender
 from services.operations.exporting.errors import ImportRefused
@@ -86,4 +87,4 @@ async def _append(
                 raise ImportRefused(f"Somebody else appends to {topics[part.kind].name}: run the import again.")
     found = await find_topics(settings, all_topics)
     await take_append_times(settings, [topic for topic in all_topics if found[topic.name].takes_given_times])
-    await check_topics(settings, all_topics)
+    await check_stack(stack)

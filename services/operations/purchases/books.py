@@ -9,7 +9,6 @@ import typer
 
 from libs.catalogue.keys import list_keys
 from libs.contracts.topics import purchases_topic
-from libs.kafka.writer import LogWriter
 from libs.purchases.register import Register
 from libs.purchases.vault import Vaults
 from libs.storage.secrets import account_secret
@@ -18,6 +17,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
 from services.operations.connect import Stack
+from services.operations.deployment import open_log
 
 Account = Annotated[
     str | None, typer.Option("--account", help="Whose purchases; absent: the running stack's development account.")
@@ -27,13 +27,12 @@ Account = Annotated[
 @asynccontextmanager
 async def open_register(stack: Stack) -> AsyncIterator[Register]:
     topic = purchases_topic(stack.namespace, stack.partitions)
-    valkey, log = open_valkey(stack.valkey), LogWriter(stack.kafka_settings)
-    await log.start()
+    valkey = open_valkey(stack.valkey)
     try:
-        vaults = Vaults(partial(account_secret, open_store(stack.storage_url)))
-        yield Register(topic, log, PurchaseViews(valkey, stack.namespace, topic), vaults)
+        async with open_log(stack) as log:
+            vaults = Vaults(partial(account_secret, open_store(stack.storage_url)))
+            yield Register(topic, log, PurchaseViews(valkey, stack.namespace, topic), vaults)
     finally:
-        await log.stop()
         await valkey.close()
 
 

@@ -19,6 +19,7 @@ from libs.tally.errors import NotFound
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
+from services.operations.deployment import check_stack
 from services.operations.office import open_office
 from services.operations.sealing.logs import ServedLog
 
@@ -57,6 +58,7 @@ class Desk:
 @asynccontextmanager
 async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
     """Raises `BadParameter` where there is no such contest."""
+    await check_stack(stack)
     valkey = open_valkey(stack.valkey)
     try:
         async with (

@@ -18,6 +18,7 @@ from libs.views.functions import open_valkey
 from libs.views.states import ContestCounts
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
+from services.operations.deployment import open_log
 from services.operations.progress import Progress
 from services.operations.voiding.ballots import Ballots, VoidEvent
 
@@ -30,9 +31,9 @@ POLL_S = 0.05
 
 async def append(stack: Stack, events: Sequence[tuple[int, VoidEvent]], progress: Progress) -> None:
     """Each of `events` to its partition. Raises `LogUnavailable` where Kafka stays away: some are in then."""
-    topic, log = votes_topic(stack.namespace, stack.partitions).name, LogWriter(stack.kafka_settings)
+    topic = votes_topic(stack.namespace, stack.partitions).name
 
-    async def insist(partition: int, event: VoidEvent) -> None:
+    async def insist(log: LogWriter, partition: int, event: VoidEvent) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 await log.append(topic, partition, vote_codec.encode(event), event.voter.encode())
@@ -45,12 +46,9 @@ async def append(stack: Stack, events: Sequence[tuple[int, VoidEvent]], progress
                 return
 
     progress.begin(len(events))
-    await log.start()
-    try:
+    async with open_log(stack) as log:
         for at in range(0, len(events), AT_ONCE):
-            await asyncio.gather(*(insist(*event) for event in events[at : at + AT_ONCE]))
-    finally:
-        await log.stop()
+            await asyncio.gather(*(insist(log, *event) for event in events[at : at + AT_ONCE]))
 
 
 async def read_back(stack: Stack, ballots: Ballots, partitions: set[int]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic, topics_of, votes_topic
-from libs.kafka.errors import LogChanged, WrongTopic
+from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
 from libs.kafka.log import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import check_topics, create_topics, required_settings
+from libs.kafka.topics import check_topics, create_topics, examine_topics, required_settings
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
@@ -78,6 +78,19 @@ async def test_a_wrong_setting_is_refused_by_name(
 async def test_another_number_of_partitions_is_refused(settings: KafkaSettings, topic: Topic) -> None:
     with pytest.raises(WrongTopic, match="partitions is 4, but must be 8"):
         await check_topics(settings, [Topic(topic.name, 8)])
+
+
+async def test_fewer_replicas_than_wanted_are_refused(settings: KafkaSettings, topic: Topic) -> None:
+    with pytest.raises(WrongTopic, match="replication factor is 1, but must be 2"):
+        await check_topics(settings.model_copy(update={"kafka_replication_factor": 2}), [topic])
+
+
+async def test_replicas_that_are_away_are_named_and_waited_for(settings: KafkaSettings, topic: Topic) -> None:
+    await alter(settings, topic, {**REQUIRED_SETTINGS, "min.insync.replicas": "2"})
+    [away] = (await examine_topics(settings, [topic])).problems
+    assert isinstance(away, ReplicasAway)
+    assert "partition 0 has 1 replicas in sync, and 2 must acknowledge" in away.message
+    await check_topics(settings, [topic])
 
 
 async def test_a_missing_topic_is_refused(settings: KafkaSettings, namespace: str) -> None:

@@ -20,6 +20,7 @@ from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
 from services.operations.stack.servers import Servers
 from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.unguarded import Unguarded
 from tests.support.web_host import WebHost, open_host
 
 MAX_BYTES = 100_000
@@ -84,7 +85,7 @@ async def place(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         open_catalogue(addresses.kafka, addresses.valkey, namespace_of_tests(namespace)) as test,
         production.folding(),
         test.folding(),
-        open_surface(settings) as surface,
+        open_surface(settings, guard=Unguarded()) as surface,
     ):
         front = Front(build_app("Tallykeeper: catalogue", [surface]))
         yield Place(front, {"production": production, "test": test}, open_store(storage))

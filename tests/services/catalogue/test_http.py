@@ -18,6 +18,7 @@ from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
 from services.operations.stack.servers import Servers
 from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.unguarded import Unguarded
 
 CONTEST = {"title": "Song of the year", "contest_config": {"free": {"max_contest": 3}}}
 
@@ -42,7 +43,7 @@ async def front(
         namespace=catalogue.namespace,
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
-    async with open_surface(settings) as surface:
+    async with open_surface(settings, guard=Unguarded()) as surface:
         app = build_app("Tallykeeper: catalogue", [surface])
 
         @app.get("/broken")

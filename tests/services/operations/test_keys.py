@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from libs.catalogue.keyring import KeyRing
+from libs.contracts.topics import topics_of
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import create_topics
 from services.operations.keys import app
 from tests.support.catalogue import Catalogue, open_catalogue
 
 
 @pytest.fixture
 async def catalogue(
-    kafka: str, valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+    kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Catalogue]:
     monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
     monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
     monkeypatch.setenv("TALLY_NAMESPACE", namespace)
+    monkeypatch.setenv("TALLY_PARTITIONS", "1")
+    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
+    await create_topics(KafkaSettings(kafka_bootstrap_servers=kafka), topics_of(namespace, 1))
     async with open_catalogue(kafka, valkey_address, namespace) as catalogue, catalogue.folding():
         yield catalogue
 

@@ -22,7 +22,7 @@ from libs.contracts.purchases import (
     PurchaseStatus,
     PurchaseTakenBack,
 )
-from libs.contracts.topics import Topic, votes_topic
+from libs.contracts.topics import Topic, topics_of, votes_topic
 from libs.kafka.topics import create_topics
 from libs.purchases.form import parse_purchase
 from libs.purchases.vault import Vault
@@ -91,7 +91,7 @@ async def world(
         catalogue.folding(),
         folded_purchases(kafka, valkey_address, namespace, PARTITIONS) as purchases,
     ):
-        await create_topics(catalogue.kafka, [votes])
+        await create_topics(catalogue.kafka, topics_of(namespace, PARTITIONS))
         await issue_key(catalogue.writer, ACCOUNT, ["purchases:write"])
         yield World(purchases, votes, open_store(str(tmp_path / "objects")))
 

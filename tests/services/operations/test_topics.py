@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,13 +22,16 @@ from services.operations.topics import app
 
 
 @pytest.fixture
-def stack(kafka: str, valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Stack:
+def stack(
+    kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Stack:
     """Settings of a namespace without topics."""
     monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
     monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
     monkeypatch.setenv("TALLY_NAMESPACE", namespace)
     monkeypatch.setenv("TALLY_PARTITIONS", "2")
-    return Stack(kafka, valkey_address, namespace, 2, "", {})
+    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
+    return Stack(kafka, valkey_address, namespace, 2, str(tmp_path / "objects"), {})
 
 
 async def run(*arguments: str) -> Result:
@@ -83,6 +87,17 @@ async def test_another_number_of_partitions_names_the_one_that_was_made(
     assert votes["problem"] == f"topic {stack.namespace}.votes: partitions is 2, but must be 3"
     assert "TALLY_PARTITIONS=2" in votes["mend"]
     assert purchases["problem"].startswith(f"topic {stack.namespace}.purchases: partitions is 2")
+
+
+async def test_another_object_store_is_named_with_the_way_out(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run("create")
+    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "another"))
+    [found] = await problems()
+    assert "the object store (TALLY_STORAGE_URL) is not the one" in found["problem"]
+    assert "set TALLY_STORAGE_URL to the object store that this log was begun with" in found["mend"]
+    assert (await run("create")).exit_code == 1
 
 
 async def test_a_topic_that_something_else_began_is_told_from_one_that_is_empty(stack: Stack) -> None:

@@ -14,6 +14,9 @@ from typer.testing import CliRunner, Result
 from libs.catalogue.keys import issue_key, list_keys
 from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated
 from libs.contracts.topics import test_world as world_of_tests
+from libs.contracts.topics import topics_of
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import create_topics
 from libs.storage.store import open_store, world_files
 from services.operations.__main__ import app
 from tests.libs.catalogue.conftest import TABLE
@@ -28,7 +31,9 @@ async def unfolded(
     monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
     monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
     monkeypatch.setenv("TALLY_NAMESPACE", namespace)
+    monkeypatch.setenv("TALLY_PARTITIONS", "1")
     monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
+    await create_topics(KafkaSettings(kafka_bootstrap_servers=kafka), topics_of(namespace, 1))
     async with open_catalogue(kafka, valkey_address, world_of_tests(namespace), TABLE) as catalogue:
         yield catalogue
 

@@ -44,6 +44,7 @@ from services.catalogue.settings import Settings as CatalogueSettings
 from services.query.app import open_surface
 from services.query.settings import Settings
 from tests.support.builders import a_cast, a_report
+from tests.support.unguarded import Unguarded
 
 PARTITIONS = 4
 START_MS = 1_790_000_000_000
@@ -238,7 +239,7 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
     with TemporaryDirectory() as storage:
         wanted = {"partitions": PARTITIONS, "storage_url": storage} | settings
         given = Settings(valkey_url=valkey_address, namespace=namespace, **wanted)
-        async with open_surface(given) as surface:
+        async with open_surface(given, Unguarded()) as surface:
             app = build_app("query", [surface, _catalogue(valkey, namespace, surface)])
             transport = httpx.ASGITransport(Front(app, surface.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:

@@ -17,6 +17,7 @@ from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
 from services.operations.stack.servers import Servers
 from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.unguarded import Unguarded
 
 BASES = ("/legacy", "/legacy-test")
 
@@ -43,7 +44,7 @@ async def client(
         namespace=worlds["/legacy"].namespace,
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
-    async with open_surface(settings) as surface:
+    async with open_surface(settings, guard=Unguarded()) as surface:
         transport = httpx.ASGITransport(Front(build_app("Tallykeeper: catalogue", [surface])))
         async with httpx.AsyncClient(transport=transport, base_url="http://catalogue") as client:
             yield client

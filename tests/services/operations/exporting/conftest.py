@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from libs.contracts.topics import topics_of
-from libs.kafka.topics import create_topics
+from libs.deployment.identity import create_deployment
+from libs.storage.store import open_store
 from services.operations.connect import Stack
 from services.operations.stack.servers import Servers
 from tests.services.operations.exporting.world import PARTITIONS, Deployment
@@ -21,7 +21,7 @@ from tests.services.operations.exporting.world import PARTITIONS, Deployment
 async def a_deployment(servers: Servers, objects: Path) -> AsyncIterator[Deployment]:
     kafka, namespace = servers.addresses.kafka, f"t{uuid.uuid4().hex[:8]}"
     stack = Stack(kafka, servers.addresses.valkey, namespace, PARTITIONS, str(objects), {})
-    await create_topics(stack.kafka_settings, topics_of(namespace, PARTITIONS))
+    await create_deployment(stack.kafka_settings, namespace, PARTITIONS, open_store(stack.storage_url))
     async with AIOKafkaProducer(bootstrap_servers=kafka, acks="all") as producer:
         yield Deployment(stack, producer)
 

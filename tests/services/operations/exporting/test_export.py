@@ -53,7 +53,7 @@ async def test_nothing_is_lost_not_even_what_is_no_event(filled: Deployment, tmp
 async def test_secrets_come_along_and_only_the_owner_reads_any_of_it(filled: Deployment, tmp_path: Path) -> None:
     result = await filled.tally("export", "--to", tmp_path / "out")
     assert result.exit_code == 0
-    assert "with 3 secrets" in result.stdout
+    assert "with 4 secrets" in result.stdout
     secrets = json.loads((tmp_path / "out" / "secrets.json").read_text())
     assert sorted(secrets) == ["secrets/accounts/a1", "secrets/contests/final", "secrets/server/receipts"]
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700

@@ -11,6 +11,7 @@ import pytest
 from libs.catalogue.keys import list_keys
 from libs.contracts.codec import vote_codec
 from libs.kafka.topics import find_topics
+from libs.storage.identity import find_store_id
 from libs.storage.secrets import contest_secret
 from libs.tally.events import ContestClosed, Event, Fence
 from libs.tally.standing import VoteStatus
@@ -60,13 +61,14 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
         "namespace": target.stack.namespace,
         "records": 35,
         "present": 0,
-        "secrets": 3,
+        "secrets": 4,
         "secrets_present": 0,
     }
     assert await target.records() == await filled.records()
     assert await contest_secret(target.store, "final") == await contest_secret(filled.store, "final")
+    assert await find_store_id(target.store) == await find_store_id(filled.store)
     again = json.loads((await target.tally("import", "--from", out, "--json")).stdout)
-    assert (again["present"], again["secrets_present"]) == (35, 3)
+    assert (again["present"], again["secrets_present"]) == (35, 4)
     where = target.stack.kafka, target.stack.valkey, target.stack.namespace
     async with open_catalogue(*where) as catalogue, catalogue.folding():
         assert await eventually(lambda: catalogue.views.find_owner("contests", "final")) == "a1"
@@ -79,7 +81,7 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
 async def test_a_preview_changes_nothing(target: Deployment, out: Path) -> None:
     result = await target.tally("import", "--from", out)
     assert result.exit_code == 0, result.output
-    assert "Run again with --execute to import 35 records and 3 secrets" in result.stdout
+    assert "Run again with --execute to import 35 records and 4 secrets" in result.stdout
     assert not await exists(target)
 
 

@@ -1,0 +1,99 @@
+"""The identity of a deployment: its object store and its number of partitions, recorded where its log begins.
+
+The first record of the catalogue's first partition holds both. It is there before anything else, it is never
+changed, and an import copies it. So every process can compare its settings with it, whatever the views hold.
+"""
+
+import secrets
+from typing import Final
+
+from libs.contracts.topics import Topic, catalogue_topic, topics_of, votes_topic
+from libs.kafka.errors import WrongTopic
+from libs.kafka.log import LogReader
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import Examination, append_first, begin_logs, create_missing, examine_topics
+from libs.storage.identity import find_store_id, make_store_id
+from libs.storage.store import Store
+from libs.tally.errors import TallyError
+from libs.tally.events import LogCreated
+
+RECORDED_IN: Final = 0
+"""The partition of the catalogue whose first record names the deployment."""
+STORE_WAY_OUT: Final = (
+    "set TALLY_STORAGE_URL to the object store that this log was begun with, the same on every machine, or "
+    "restore that store's contents, with all below secrets/"
+)
+
+
+class WrongStore(TallyError):
+    """The object store is not the one that the log was begun with: voters would get other pseudonyms."""
+
+    code = "wrong_store"
+
+
+async def create_deployment(settings: KafkaSettings, namespace: str, partitions: int, store: Store) -> None:
+    """Create missing topics, record the deployment's identity, begin every log, and check all of it.
+
+    Repeatable. Of several creators with different stores the first in the log wins; the others get `WrongStore`.
+    Raises as `check_deployment`.
+    """
+    topics, catalogue = topics_of(namespace, partitions), catalogue_topic(namespace).name
+    await create_missing(settings, topics)
+    async with LogReader(settings) as reader:
+        ends = await reader.end_offsets(catalogue, [RECORDED_IN])
+    if ends[RECORDED_IN] == 0:
+        first = LogCreated(secrets.token_hex(16), await make_store_id(store), partitions)
+        await append_first(settings, [(catalogue, RECORDED_IN, first)])
+    await begin_logs(settings, topics)
+    await check_deployment(settings, namespace, partitions, store)
+
+
+async def check_deployment(settings: KafkaSettings, namespace: str, partitions: int, store: Store) -> None:
+    """Raise the first of what `examine_deployment` finds and waiting does not mend."""
+    for problem in (await examine_deployment(settings, namespace, partitions, store)).problems:
+        if problem.retry_after_s is None:
+            raise problem
+
+
+async def examine_deployment(
+    settings: KafkaSettings, namespace: str, partitions: int, store: Store
+) -> Examination:
+    """As `examine_topics`, and where the settings differ from what the log was begun with.
+
+    Raises `LogUnavailable`, and `StorageUnavailable`.
+    """
+    found = await examine_topics(settings, topics_of(namespace, partitions))
+    votes, catalogue = votes_topic(namespace, partitions), catalogue_topic(namespace)
+    recorded = found.first_records.get(catalogue.name, {}).get(RECORDED_IN)
+    if recorded is None:
+        return found
+    if (
+        recorded.partitions not in (None, partitions)
+        and len(found.first_records.get(votes.name, ())) == partitions
+    ):
+        found.problems.append(_grown(votes, recorded.partitions))
+    if recorded.store_id is not None:
+        present = await find_store_id(store)
+        if present != recorded.store_id:
+            found.problems.append(_wrong_store(namespace, catalogue, present))
+    return found
+
+
+def _grown(votes: Topic, begun_with: int | None) -> WrongTopic:
+    return WrongTopic(
+        f"topic {votes.name} was begun with {begun_with} partitions and has {votes.partitions} now: voters would "
+        "be placed elsewhere than their votes are",
+        topic=votes.name,
+        setting="partitions",
+        found=str(votes.partitions),
+        wanted=str(begun_with),
+    )
+
+
+def _wrong_store(namespace: str, catalogue: Topic, present: str | None) -> WrongStore:
+    has = "has no id, so it is new or has lost its contents" if present is None else "has another id"
+    return WrongStore(
+        f"the object store (TALLY_STORAGE_URL) is not the one that the log (TALLY_KAFKA_BOOTSTRAP_SERVERS, "
+        f"TALLY_NAMESPACE={namespace}) was begun with: it {has}. To mend it: {STORE_WAY_OUT}",
+        topic=catalogue.name,
+    )

@@ -1,0 +1,87 @@
+"""Another worker that is set otherwise is not let in, and says why; one whose Kafka is away waits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+
+from services.operations.stack.ports import free_ports
+from services.operations.stack.supervisor import Supervisor
+from tests.support.eventually import eventually
+from tests.support.voting import Api
+
+
+@asynccontextmanager
+async def another_gateway(stack: Supervisor, log: Path, **changes: str) -> AsyncIterator[httpx.AsyncClient]:
+    described, [port] = stack.stack, free_ports(1)
+    environment = {
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS": described["kafka"],
+        "TALLY_VALKEY_URL": described["valkey"],
+        "TALLY_NAMESPACE": described["namespace"],
+        "TALLY_PARTITIONS": str(described["partitions"]),
+        "TALLY_STORAGE_URL": described["storage_url"],
+        "TALLY_PORT": str(port),
+    }
+    with log.open("wb") as stderr:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "services.gateway", env={**os.environ, **environment, **changes}, stderr=stderr
+        )
+    headers = {"Authorization": f"Bearer {described['api_key']}"}
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client:
+
+            async def answers() -> bool:
+                try:
+                    return (await client.get("/livez")).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            await eventually(answers, deadline_s=60)
+            yield client
+            assert process.returncode is None
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def readiness(client: httpx.AsyncClient) -> str:
+    answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    reason: str = answer.json()["dependencies"]["deployment"]
+    return reason
+
+
+async def test_workers_that_are_set_otherwise_take_no_votes_and_answer_nothing(
+    api: Api, stack: Supervisor, tmp_path: Path
+) -> None:
+    contest = await api.contest()
+    body = {"participant_key": contest.participants[0], "voter_id": "v"}
+    assert (await contest.vote()).status_code == 201
+    partitions = str(stack.stack["partitions"] + 1)
+    logs = [tmp_path / name for name in ("partitions", "store", "away")]
+    async with (
+        another_gateway(stack, logs[0], TALLY_PARTITIONS=partitions) as displaced,
+        another_gateway(stack, logs[1], TALLY_STORAGE_URL=str(tmp_path / "own")) as renaming,
+        another_gateway(stack, logs[2], TALLY_KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:1") as waiting,
+    ):
+        assert f"must be {partitions}" in await readiness(displaced)
+        assert "TALLY_STORAGE_URL" in await readiness(renaming)
+        assert await readiness(waiting)
+        for client in (displaced, renaming):
+            for answer in (
+                await client.post(f"{contest.path}/votes", json=body),
+                await client.get(f"{contest.path}/vote_updates/"),
+                await client.get(f"{contest.path}/allowance", params={"voter_id": "v1"}),
+            ):
+                assert (answer.status_code, answer.json()["code"]) == (503, "log_unavailable")
+        assert (await waiting.post(f"{contest.path}/votes", json=body)).status_code == 503
+        assert (await waiting.get(f"{contest.path}/vote_updates/")).status_code == 200
+    assert b"nothing is served: topic" in logs[0].read_bytes()
+    assert b"nothing is served: the object store" in logs[1].read_bytes()

@@ -1,0 +1,77 @@
+"""A deployment of two partitions on the real servers, with an object store of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+
+from libs.contracts.topics import Topic, topics_of, votes_topic
+from libs.deployment.guard import DeploymentGuard
+from libs.deployment.identity import check_deployment, create_deployment
+from libs.kafka.settings import KafkaSettings
+from libs.storage.store import Store, open_store
+from libs.views.client import Valkey
+from libs.views.functions import load_functions, open_valkey
+
+
+@dataclass
+class Place:
+    """What one process is set to."""
+
+    settings: KafkaSettings
+    namespace: str
+    partitions: int
+    store: Store
+    valkey: Valkey
+
+    @property
+    def votes(self) -> Topic:
+        return votes_topic(self.namespace, self.partitions)
+
+    def beside(self, partitions: int = 0, store: Store | None = None) -> Place:
+        """Another process, of the same namespace."""
+        return replace(self, partitions=partitions or self.partitions, store=store or self.store)
+
+    def guard(self) -> DeploymentGuard:
+        return DeploymentGuard(
+            self.settings, self.namespace, self.partitions, self.store, self.valkey, check_s=0.2
+        )
+
+    async def create(self) -> None:
+        await create_deployment(self.settings, self.namespace, self.partitions, self.store)
+
+    async def check(self) -> None:
+        await check_deployment(self.settings, self.namespace, self.partitions, self.store)
+
+    async def add_partitions(self, total: int) -> None:
+        grown = [topic.name for topic in topics_of(self.namespace, self.partitions)[:2]]
+        async with self._admin() as admin:
+            await admin.create_partitions({name: NewPartitions(total_count=total) for name in grown})
+
+    async def delete_votes(self) -> None:
+        async with self._admin() as admin:
+            await admin.delete_topics([self.votes.name])
+
+    @asynccontextmanager
+    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.settings.kafka_bootstrap_servers)
+        await admin.start()
+        try:
+            yield admin
+        finally:
+            await admin.close()
+
+
+@pytest.fixture
+async def place(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -> AsyncIterator[Place]:
+    """Not created yet."""
+    settings = KafkaSettings(kafka_bootstrap_servers=kafka, kafka_request_timeout_ms=2_000)
+    valkey = open_valkey(valkey_address)
+    await load_functions(valkey)
+    yield Place(settings, namespace, 2, open_store(str(tmp_path / "objects")), valkey)
+    await valkey.close()

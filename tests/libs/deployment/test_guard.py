@@ -1,0 +1,162 @@
+"""A process serves only on the log and the object store of its deployment, from its start to its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from libs.contracts.log import Position
+from libs.kafka.errors import AppendUnknown, LogChanged, NotAppended, WrongTopic
+from libs.kafka.guard import LogGuard
+from libs.kafka.writer import LogWriter
+from libs.storage.identity import NAME, find_store_id
+from libs.tally.errors import LogUnavailable
+from libs.views.votes import VoteViews
+from tests.libs.deployment.conftest import Place
+from tests.support.eventually import eventually
+from tests.support.unguarded import Unguarded
+
+
+async def started(place: Place, guard: LogGuard) -> LogWriter:
+    writer = LogWriter(place.settings, guard=guard)
+    await writer.start()
+    await eventually(lambda: writer.ready)
+    return writer
+
+
+async def test_after_the_first_check_it_serves_and_appends(place: Place) -> None:
+    await place.create()
+    async with place.guard().watching() as guard:
+        await guard.check()
+        assert guard.refusal() is None
+        writer = await started(place, guard)
+        assert (await writer.append(place.votes.name, 1, b"{}")).offset == 1
+        await writer.stop()
+
+
+async def test_another_number_of_partitions_is_refused_at_the_start(place: Place) -> None:
+    await place.create()
+    async with place.beside(partitions=3).guard().watching() as guard:
+        with pytest.raises(WrongTopic, match="partitions is 2, but must be 3"):
+            await guard.check()
+        assert guard.refusal() is not None
+        writer = await started(place, guard)
+        with pytest.raises(NotAppended, match="does not fit"):
+            await writer.append(place.votes.name, 1, b"{}")
+        await writer.stop()
+
+
+async def test_while_kafka_is_away_at_the_start_nothing_is_appended_and_nothing_is_wrong(place: Place) -> None:
+    away = place.settings.model_copy(update={"kafka_bootstrap_servers": "127.0.0.1:1"})
+    async with Place(away, place.namespace, 2, place.store, place.valkey).guard().watching() as guard:
+        with pytest.raises(LogUnavailable):
+            await guard.check()
+        assert guard.refusal() is None
+        refusal = guard.append_refusal()
+        assert refusal is not None
+        assert refusal.retry_after_s is not None
+
+
+async def test_topics_that_come_later_are_waited_for(place: Place) -> None:
+    async with place.guard().watching() as guard:
+        with pytest.raises(WrongTopic, match="does not exist"):
+            await guard.check()
+        await place.create()
+        await eventually(lambda: guard.append_refusal() is None)
+
+
+async def test_partitions_added_while_it_runs_end_its_service(place: Place) -> None:
+    await place.create()
+    async with place.guard().watching() as guard:
+        await guard.check()
+        await place.add_partitions(3)
+        await eventually(lambda: guard.refusal() is not None)
+        with pytest.raises(WrongTopic, match="partitions is 3, but must be 2"):
+            await guard.check()
+
+
+async def test_a_writer_notices_added_partitions_by_its_own_metadata(place: Place) -> None:
+    class Strict(Unguarded):
+        def check_partitions(self, topic: str, found: int) -> None:
+            asked.append((topic, found))
+            raise WrongTopic("no")
+
+    asked: list[tuple[str, int]] = []
+    await place.create()
+    writer = await started(place, Strict())
+    with pytest.raises(NotAppended, match="no"):
+        await writer.append(place.votes.name, 1, b"{}")
+    await writer.stop()
+    assert asked == [(place.votes.name, 2)]
+
+
+async def test_a_log_that_was_recreated_while_it_runs_ends_its_service(place: Place) -> None:
+    await place.create()
+    async with place.guard().watching() as guard:
+        await guard.check()
+        await place.delete_votes()
+        await eventually(place_is_created(place), deadline_s=30)
+
+        await eventually(lambda: guard.refusal() is not None, deadline_s=20)
+        with pytest.raises(LogChanged, match="was recreated while this process ran"):
+            await guard.check()
+
+
+async def test_a_record_at_an_offset_that_was_given_before_is_not_acknowledged(place: Place) -> None:
+    class Noting(Unguarded):
+        def report_shortened(self, topic: str, partition: int) -> None:
+            noted.append((topic, partition))
+
+    noted: list[tuple[str, int]] = []
+    await place.create()
+    writer = await started(place, Noting())
+    for offset in range(1, 6):
+        assert (await writer.append(place.votes.name, 1, b"{}")).offset == offset
+    await place.delete_votes()
+    await eventually(place_is_created(place), deadline_s=30)
+
+    async def is_unknown() -> bool:
+        try:
+            appended = await writer.append(place.votes.name, 1, b"{}")
+        except AppendUnknown as error:
+            return "not the one that was appended to before" in str(error)
+        except NotAppended:
+            return False
+        raise RuntimeError(f"acknowledged: {appended}")
+
+    await eventually(is_unknown, deadline_s=30)
+    assert noted == [(place.votes.name, 1)]
+    await writer.stop(timeout_s=1)
+
+
+async def test_a_view_of_another_log_ends_its_service(place: Place) -> None:
+    await place.create()
+    await VoteViews(place.valkey, place.namespace).apply(1, Position("the log of before", 0), [], 5)
+    async with place.guard().watching() as guard:
+        with pytest.raises(LogChanged, match="folded from another log"):
+            await guard.check()
+        assert guard.refusal() is not None
+
+
+async def test_a_store_that_comes_back_is_served_again(place: Place) -> None:
+    await place.create()
+    known = await find_store_id(place.store)
+    assert known is not None
+    async with place.guard().watching() as guard:
+        await place.store.delete(NAME)
+        await eventually(lambda: guard.refusal() is not None)
+        await place.store.replace(NAME, known.encode())
+        await eventually(lambda: guard.refusal() is None)
+        await guard.check()
+
+
+def place_is_created(place: Place):  # type: ignore[no-untyped-def]
+    """A topic's deletion takes a moment; until then it cannot be created."""
+
+    async def created() -> bool:
+        try:
+            await place.create()
+        except Exception:
+            return False
+        return True
+
+    return created

@@ -1,0 +1,72 @@
+"""A log belongs to one object store and to one number of partitions, from its first record on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from libs.contracts.topics import catalogue_topic
+from libs.deployment.identity import WrongStore
+from libs.kafka.errors import WrongTopic
+from libs.kafka.log import LogReader
+from libs.storage.identity import NAME, find_store_id
+from libs.storage.store import open_store
+from libs.tally.errors import TallyError
+from tests.libs.deployment.conftest import Place
+
+
+async def test_the_catalogue_begins_with_the_stores_id_and_the_partitions(place: Place) -> None:
+    await place.create()
+    await place.create()
+    async with LogReader(place.settings) as reader:
+        first = (await reader.first_records(catalogue_topic(place.namespace).name, [0]))[0]
+    assert first.store_id == await find_store_id(place.store)
+    assert first.partitions == 2
+
+
+async def test_of_two_machines_with_stores_of_their_own_the_first_in_the_log_wins(
+    place: Place, tmp_path: Path
+) -> None:
+    other = place.beside(store=open_store(str(tmp_path / "another machine's")))
+    results = await asyncio.gather(place.create(), other.create(), return_exceptions=True)
+    [refused] = [result for result in results if result is not None]
+    assert isinstance(refused, WrongStore)
+    for setting in ("TALLY_STORAGE_URL", "TALLY_KAFKA_BOOTSTRAP_SERVERS", place.namespace, "restore"):
+        assert setting in refused.message
+    loser = place if results[0] is refused else other
+    with pytest.raises(WrongStore, match=r"has (another|no) id"):
+        await loser.check()
+
+
+async def test_an_emptied_store_is_refused_and_gets_no_new_id(place: Place) -> None:
+    await place.create()
+    await place.store.delete(NAME)
+    for step in (place.check, place.create):
+        with pytest.raises(WrongStore, match="has lost its contents"):
+            await step()
+    assert await find_store_id(place.store) is None
+
+
+async def test_a_store_serves_several_namespaces(place: Place) -> None:
+    await place.create()
+    known = await find_store_id(place.store)
+    await Place(place.settings, f"{place.namespace}b", 2, place.store, place.valkey).create()
+    assert await find_store_id(place.store) == known
+
+
+async def test_partitions_that_were_added_are_refused_though_settings_agree(place: Place) -> None:
+    await place.create()
+    await place.add_partitions(3)
+
+    async def refused() -> TallyError | None:
+        try:
+            await place.beside(partitions=3).create()
+        except TallyError as error:
+            return error
+        return None
+
+    error = await refused()
+    assert isinstance(error, WrongTopic)
+    assert "was begun with 2 partitions" in error.message
