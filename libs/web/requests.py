@@ -25,6 +25,12 @@ async def read_body(headers: Headers, receive: Receive, max_bytes: int = MAX_JSO
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
+def declared_size(headers: Headers, most: int) -> int:
+    """The body's size by its Content-Length, or `most` without one; never more than `most`."""
+    declared = header(headers, b"content-length") or ""
+    return min(int(declared), most) if declared.isdigit() else most
+
+
 async def stream_body(headers: Headers, receive: Receive, max_bytes: int) -> AsyncIterator[bytes]:
     """The body as it comes in. Raises as `read_body`, and `ClientDisconnect` where it breaks off."""
     declared = header(headers, b"content-length") or ""

@@ -72,6 +72,8 @@ async def _open_guarded(
     requests = RequestKeys(valkey, settings.namespace)
     proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
 
+    voting = Voting(auth, casting.caster, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies)
+
     async def ledger_is_there() -> None:
         states = await asyncio.gather(*(views.state(partition) for partition in range(topic.partitions)))
         if not any(state.open for state in states):
@@ -83,7 +85,7 @@ async def _open_guarded(
             open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges,
         ):
             yield Surface(
-                hot=hot_routes(Voting(auth, casting.caster, settings.ingest_max_in_flight, proxies)),
+                hot=hot_routes(voting),
                 routers=[
                     voter_router(auth, VoterReads(topic, views, casting.contests), casting.remover),
                     purchase_router(auth, register, requests),

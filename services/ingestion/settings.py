@@ -10,3 +10,6 @@ class Settings(DeploymentSettings, HttpSettings):
     ingest_max_in_flight: int = Field(
         20_000, ge=1, description="Votes that a worker records at once; one more is answered 503."
     )
+    ingest_max_batch_bytes: int = Field(
+        128 << 20, ge=8 << 20, description="Size of the batches that a worker holds at once; more: 503."
+    )

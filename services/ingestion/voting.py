@@ -1,7 +1,8 @@
 """`POST /contests/<key>/votes` and `/votes/batch`: the hot path, as bare ASGI."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -17,7 +18,7 @@ from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError, time
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.client_address import Proxies
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
-from libs.web.requests import read_body, require_json
+from libs.web.requests import declared_size, read_body, require_json
 from services.ingestion.batches import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
 from services.ingestion.forms import VOTE_ID, VoteForm, check_vote, parse_vote
 from services.ingestion.voters import command, new_vote_id
@@ -29,12 +30,16 @@ SLICE = 500
 class Voting:
     """The two endpoints and the bound on what they take on at once."""
 
-    def __init__(self, auth: Authenticator, caster: Caster, max_in_flight: int, proxies: Proxies) -> None:
+    def __init__(
+        self, auth: Authenticator, caster: Caster, max_in_flight: int, max_batch_bytes: int, proxies: Proxies
+    ) -> None:
         self._auth = auth
         self._caster = caster
         self._max_in_flight = max_in_flight
         self._proxies = proxies
         self._in_flight = 0
+        self._max_batch_bytes = max_batch_bytes
+        self._batch_bytes = 0
 
     async def cast(self, scope: Scope, receive: Receive, send: Send) -> None:
         await _counting_refusals(self._cast(scope, receive, send))
@@ -80,7 +85,13 @@ class Voting:
         headers = scope["headers"]
         key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "votes:write")
-        media_type, body = require_json(headers, NDJSON), await read_body(headers, receive, MAX_BATCH_BYTES)
+        media_type = require_json(headers, NDJSON)
+        with self._batch_of(declared_size(headers, MAX_BATCH_BYTES)):
+            body = await read_body(headers, receive, MAX_BATCH_BYTES)
+            await self._cast_items(scope, send, key, media_type, body)
+
+    async def _cast_items(self, scope: Scope, send: Send, key: ApiKey, media_type: str, body: bytes) -> None:
+        headers = scope["headers"]
         items = parse_batch(media_type, body, header(headers, b"idempotency-key"))
         contest, forwarded = scope["path_params"]["contest_key"], self._proxies.end_user(scope)
         secret = await self._caster.contests.secret(key.account, contest)
@@ -104,6 +115,17 @@ class Voting:
         if positions:
             head.append((b"tally-position", encode_positions(merge_positions(positions)).encode()))
         await _respond(send, 200, head, orjson.dumps({"results": answers}))
+
+    @contextmanager
+    def _batch_of(self, size: int) -> Iterator[None]:
+        """Room for a batch before it is read. Raises `Overloaded` where there is none."""
+        if self._in_flight >= self._max_in_flight or self._batch_bytes + size > self._max_batch_bytes:
+            raise Overloaded("Too many votes are being recorded at once.", retry_after_s=1)
+        self._batch_bytes += size
+        try:
+            yield
+        finally:
+            self._batch_bytes -= size
 
     async def _take_or_fail(self, key: ApiKey, votes: Sequence[CastVote]) -> Sequence[Outcome]:
         """As `_take`; what refuses all of them refuses each."""

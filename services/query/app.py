@@ -14,6 +14,7 @@ from libs.views.functions import load_functions, open_valkey
 from libs.views.timeline import Timeline
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
+from libs.web.client_address import Proxies
 from libs.web.service import Surface
 from libs.web.sessions import Sessions
 from services.query.legacy import LegacyReads
@@ -28,6 +29,7 @@ from services.query.snapshots import Snapshots
 from services.query.streams.changes import Changes
 from services.query.streams.endpoints import CountStream, PublicStream
 from services.query.streams.routes import count_stream_route, public_stream_route
+from services.query.streams.seats import Seats
 from services.query.streams.streams import Streams
 from services.query.timeline import ContestTimeline
 from services.query.timelines import Timelines
@@ -75,6 +77,9 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     changes = Changes(views, CatalogueViews(valkey, settings.namespace), settings.partitions)
     streams = Streams(production.auth, production.snapshots, changes, catalogue_topic(settings.namespace))
 
+    proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
+    seats = Seats(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
+
     async def views_are_there() -> None:
         await views.state(0)
 
@@ -87,7 +92,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
                     timeline_route(timelines),
                     public_route(public),
                     count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
-                    public_stream_route(PublicStream(public, streams), streams.end),
+                    public_stream_route(PublicStream(public, streams, seats), streams.end),
                 ],
                 routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
                 checks={"deployment": guard.check, "views": views_are_there, "keys": rings[0].check},

@@ -10,4 +10,10 @@ class Settings(DeploymentSettings, HttpSettings):
     count_build_interval_ms: int = Field(
         100, ge=10, description="Most time that the votes of a contest take to show, for callers that name none."
     )
+    stream_max_public: int = Field(
+        5000, ge=0, description="Streams that a process keeps open to callers without a key; one more: 503."
+    )
+    stream_max_public_per_address: int = Field(
+        100, ge=0, description="Of these, streams to one address (IPv6: one /64); one more: 503."
+    )
     count_wait_ms: int = Field(5_000, ge=1, description="How long a read waits for its min_position.")

@@ -135,3 +135,11 @@ async def test_an_item_that_is_no_object_is_told_so(api: Api) -> None:
     answer = await api.client.post(f"{contest.path}/votes/batch", json={"votes": [5]})
     [item] = answer.json()["results"]
     assert (item["status"], item["errors"]) == (422, [{"pointer": "", "message": "must be an object"}])
+
+
+async def test_a_batch_that_is_too_large_is_refused_to_whoever_still_sends_it(api: Api) -> None:
+    contest = await api.contest()
+    for size, path in ((1_100_000, "votes"), (8_800_000, "votes/batch")):
+        body, closing = b"[" * size, {"Connection": "close"}
+        answer = await contest.client.post(f"{contest.path}/{path}", content=body, headers=closing)
+        assert code(answer) == (413, "payload_too_large")

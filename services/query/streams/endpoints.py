@@ -5,6 +5,7 @@ from starlette.types import Receive, Scope, Send
 from libs.web.auth import Authenticator, require
 from services.query.public_results import PublicResults, receipt_of
 from services.query.snapshots import Snapshots
+from services.query.streams.seats import Seats
 from services.query.streams.streams import Streams
 from services.query.streams.views import KeyView, PublicView
 from services.query.vote_updates import by_source
@@ -29,7 +30,8 @@ class CountStream:
 class PublicStream:
     """The public results, to everybody."""
 
-    def __init__(self, results: PublicResults, streams: Streams) -> None:
+    def __init__(self, results: PublicResults, streams: Streams, seats: Seats) -> None:
+        self._seats = seats
         self._results = results
         self._streams = streams
 
@@ -37,4 +39,5 @@ class PublicStream:
         contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
         snapshot = await self._results.published(contest)
         view = PublicView(receipt is not None and await self._results.admits(contest, receipt))
-        await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=False)
+        with self._seats.taken(scope):
+            await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=False)

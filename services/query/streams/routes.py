@@ -60,7 +60,7 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
         end,
         methods=["GET"],
         response_class=EventSourceResponse,
-        responses=problems("not_found", "views_unavailable") | {200: _stream("results")},
+        responses=problems("not_found", "views_unavailable", "overloaded") | {200: _stream("results")},
         openapi_extra={"parameters": [LAST_EVENT_ID]},
         tags=["results"],
         summary="Follow a contest's public results",

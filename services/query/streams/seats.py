@@ -1,0 +1,40 @@
+"""The number of streams that are open to callers without a key, in total and for each address."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from libs.tally.errors import Overloaded
+from libs.web.client_address import Proxies
+from libs.web.errors import Scope
+
+TRY_AGAIN_S = 10
+
+
+class Seats:
+    """Counts the public streams of one process."""
+
+    def __init__(self, most: int, most_per_address: int, proxies: Proxies) -> None:
+        self._most = most
+        self._most_per_address = most_per_address
+        self._proxies = proxies
+        self._taken: Counter[str] = Counter()
+        self._total = 0
+
+    @contextmanager
+    def taken(self, scope: Scope) -> Iterator[None]:
+        """A seat for as long as the context is open. Raises `Overloaded` where there is none."""
+        address = self._proxies.network(scope)
+        if self._taken[address] >= self._most_per_address:
+            raise Overloaded("This address has too many streams open.", retry_after_s=TRY_AGAIN_S)
+        if self._total >= self._most:
+            raise Overloaded("Too many streams are open.", retry_after_s=TRY_AGAIN_S)
+        self._taken[address] += 1
+        self._total += 1
+        try:
+            yield
+        finally:
+            self._taken[address] -= 1
+            self._total -= 1
+            if not self._taken[address]:
+                del self._taken[address]

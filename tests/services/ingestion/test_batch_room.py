@@ -1,0 +1,67 @@
+"""Batches are refused before they are read where there is no room for them."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from libs.tally.errors import Overloaded
+from libs.web.client_address import Proxies
+from services.ingestion.batches import MAX_BATCH_BYTES
+from services.ingestion.voting import Voting
+
+
+class Key:
+    account, permissions = "acme", frozenset({"votes:write"})
+
+
+class Keys:
+    def known(self, scope: Any) -> Key:
+        return Key()
+
+
+def a_worker(max_in_flight: int = 1, max_batch_bytes: int = MAX_BATCH_BYTES) -> Voting:
+    parts: Any = Keys(), object()
+    return Voting(*parts, max_in_flight, max_batch_bytes, Proxies())
+
+
+class Upload:
+    """A batch whose body never comes."""
+
+    def __init__(self, size: int | None = None) -> None:
+        length = [] if size is None else [(b"content-length", str(size).encode())]
+        self.scope = {"headers": length, "path_params": {"contest_key": "c"}}
+        self.is_read = asyncio.Event()
+
+    async def receive(self) -> Any:
+        self.is_read.set()
+        await asyncio.Event().wait()
+
+    async def send_to(self, worker: Voting) -> None:
+        async def send(_: Any) -> None: ...
+
+        await worker.cast_batch(self.scope, self.receive, send)
+
+
+@pytest.mark.parametrize("size", [None, 8, MAX_BATCH_BYTES])
+async def test_a_batch_beyond_the_bytes_that_are_held_is_not_read(size: int | None) -> None:
+    worker, first, second = a_worker(), Upload(MAX_BATCH_BYTES - 7), Upload(size)
+    reading = asyncio.create_task(first.send_to(worker))
+    await first.is_read.wait()
+    with pytest.raises(Overloaded):
+        await second.send_to(worker)
+    assert not second.is_read.is_set()
+    reading.cancel()
+    with suppress(asyncio.CancelledError):
+        await reading
+    reading = asyncio.create_task(second.send_to(worker))
+    await second.is_read.wait()
+    reading.cancel()
+
+
+async def test_a_batch_is_not_read_while_all_votes_in_flight_are_taken() -> None:
+    upload = Upload(8)
+    with pytest.raises(Overloaded):
+        await upload.send_to(a_worker(max_in_flight=0))
+    assert not upload.is_read.is_set()

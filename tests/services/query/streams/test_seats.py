@@ -1,0 +1,35 @@
+"""The number of public streams: bounded for each address, and in total."""
+
+from contextlib import AsyncExitStack
+
+from services.query.settings import Settings
+from tests.services.query.streams.listening import served
+from tests.services.query.streams.test_streams import PUBLIC_STREAM, STREAM, song
+from tests.services.query.world import open_world
+from tests.support.eventually import eventually
+
+FORWARDED = "X-Forwarded-For"
+
+
+async def test_public_streams_are_bounded_by_address_and_in_total(valkey_address: str, namespace: str) -> None:
+    settings = {"stream_max_public": 3, "stream_max_public_per_address": 2, "trusted_proxies": "127.0.0.0/8"}
+    assert settings.keys() <= Settings.model_fields.keys()
+    async with open_world(valkey_address, namespace, **settings) as world, served(world) as service:
+        key = await song(world, "")
+
+        async def status(address: str) -> int:
+            async with service.client.stream("GET", PUBLIC_STREAM, headers={FORWARDED: address}) as answer:
+                return answer.status_code
+
+        async with AsyncExitStack() as listening:
+            for _ in range(2):
+                await listening.enter_async_context(service.listen(PUBLIC_STREAM, **{FORWARDED: "192.0.2.1"}))
+            assert await status("192.0.2.1") == 503
+            await listening.enter_async_context(service.listen(PUBLIC_STREAM, **{FORWARDED: "192.0.2.2:4711"}))
+            assert await status("192.0.2.3") == 503
+            await listening.enter_async_context(service.listen(STREAM, key))
+
+        async def is_free() -> bool:
+            return await status("192.0.2.1") == 200
+
+        await eventually(is_free)
