@@ -9,6 +9,8 @@ from libs.tally.errors import TallyError
 from libs.tally.events import Choices
 from libs.tally.rules import Selection
 
+RECOVERING = "Temporarily unavailable while the service recovers; retry shortly."
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:

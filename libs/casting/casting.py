@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from libs.casting.attempts import Attempt, Outcome
+from libs.casting.attempts import RECOVERING, Attempt, Outcome
 from libs.casting.contests import Contests, refresh
 from libs.casting.partition_watch import PartitionWatch
-from libs.casting.recording import RECOVERING, Recorder, reused
+from libs.casting.recording import Recorder, reused
 from libs.casting.reserver import Reserver
-from libs.casting.waiting import GATE_WAIT_S, POLL_S, SETTLE_WAIT_S
+from libs.casting.waiting import GATE_WAIT_S, POLL_S, RESERVE_WAIT_S, SETTLE_WAIT_S
 from libs.contracts.topics import Topic
 from libs.tally.admission import (
     Answer,
@@ -82,7 +82,7 @@ class Caster:
         """`gates` is what was seen of the partitions that admitted nobody in the rounds before."""
         contest = await self.contests.get(account, attempts[0].command.contest)
         with step(self.tracing, "reserve"):
-            answers = await self._reserve(contest, attempts)
+            answers = await self._reserve(contest, attempts, settle_deadline)
         granted = [
             (attempt, answer)
             for attempt, answer in zip(attempts, answers, strict=True)
@@ -126,7 +126,9 @@ class Caster:
             if opened[attempt.partition].result() is None:
                 attempt.outcome = LedgerCatchingUp(RECOVERING, retry_after_s=1)
 
-    async def _reserve(self, contest: Contest, attempts: Sequence[Attempt]) -> list[Answer | TallyError]:
+    async def _reserve(
+        self, contest: Contest, attempts: Sequence[Attempt], deadline: float
+    ) -> list[Answer | TallyError]:
         """Judge by the contest's configuration, take from the addresses, then ask the ledger, in order."""
         from_addresses: list[tuple[Attempt, Selection]] = []
         for attempt in attempts:
@@ -135,7 +137,10 @@ class Caster:
                 from_addresses.append((attempt, attempt.judged))
         if from_addresses:
             await asyncio.gather(*(self._take_address(contest, *each) for each in from_addresses))
-        futures = [self.reserver.reserve(attempt.partition, _request(contest, attempt)) for attempt in attempts]
+        deadline = min(deadline, asyncio.get_running_loop().time() + RESERVE_WAIT_S)
+        futures = [
+            self.reserver.reserve(attempt.partition, _request(contest, attempt), deadline) for attempt in attempts
+        ]
         answers: list[Answer | TallyError] = []
         for future in futures:
             try:

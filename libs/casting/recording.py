@@ -27,8 +27,6 @@ from libs.views.votes import VoteViews
 _InDoubt = tuple[Attempt, Granted, int | None]
 """An attempt whose record may be in the log, and the record's offset where that is known."""
 
-RECOVERING = "Temporarily unavailable while the service recovers; retry shortly."
-
 
 class Log(Protocol):
     """What recording needs of the log writer."""

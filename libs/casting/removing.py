@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from libs.casting.attempts import RECOVERING
 from libs.casting.contests import Contests, refresh
 from libs.casting.partition_watch import PartitionWatch, Undecided
-from libs.casting.recording import RECOVERING, Log, name_of
+from libs.casting.recording import Log, name_of
 from libs.casting.reserver import Confirmer
 from libs.casting.waiting import GATE_WAIT_S, POLL_S, READ_WAIT_S, SETTLE_WAIT_S
 from libs.contracts.codec import vote_codec

@@ -63,7 +63,7 @@ class Direct:
         self._prefix = prefix
 
     async def call(self, *command: Any) -> Any:
-        if command[0] == "FCALL":
+        if command[0] in ("FCALL", "FCALL_RO"):
             command = command[0], self._prefix + command[1], *command[2:]
         return self._redis.execute_command(*command)
 

@@ -36,6 +36,7 @@ def run(seed: int, ledger: Ledger, **protocol: Any) -> World:
     try:
         # of their own, so that the others stay what they were
         voids = Random(f"voids {seed}") if seed % 3 == 2 else None
+        world.late_grants = Random(f"late grants {seed}") if seed % 4 == 3 else None
         _play(world, voids)
     except Violation as violation:
         raise Violation("\n".join([f"seed {seed}: {violation}", *world.history[-200:]])) from violation

@@ -33,6 +33,9 @@ def attempt(world: World, worker: int, errand: Errand, answered: list[bool]) -> 
         world.note(f"{errand} by v{contest.version}: {answer}")
         if isinstance(answer, Granted) and not answer.joined and contest.version < world.patched:
             raise Violation(f"granted by version {contest.version}, but {world.patched} was answered")
+        if isinstance(answer, Granted) and is_late(world):
+            world.start(give_back(world, errand, answer))
+            return
         yield 1
         if isinstance(answer, Stale):
             loaded = contest_for(world, worker, answer)
@@ -52,6 +55,17 @@ def attempt(world: World, worker: int, errand: Errand, answered: list[bool]) -> 
             errand.answered(world, answer)
             answered.append(True)
             return
+
+
+def is_late(world: World) -> bool:
+    """The voter was answered 503 before the grant came, and may send the vote again at once."""
+    return world.late_grants is not None and world.late_grants.random() < world.faults.send / 2
+
+
+def give_back(world: World, errand: Errand, granted: Granted) -> Steps:
+    yield world.rng.randint(1, 60)
+    errand.release(world.ledger, granted.incarnation)
+    world.note(f"release late {errand} under {granted.incarnation}")
 
 
 def contest_for(world: World, worker: int, stale: Stale) -> Contest:

@@ -76,6 +76,8 @@ class World:
     confirms_after_ack: bool = True
     enough_where_none_is_in_force: float = inf
     """From which version on a worker's copy of the contest may be put in force without loading it: none."""
+    late_grants: Random | None = None
+    """Decides which grants come when nobody waits for them any more; None: they never do."""
     may_close: Callable[[World, Contest, ClosingState], bool] = lambda *_: False
     now: int = 0
     log: list[Event] = field(default_factory=lambda: [LogCreated(LOG_ID)])

@@ -1,0 +1,100 @@
+"""Reservations behind a Valkey that does not answer: nobody waits longer than was agreed, and nothing is held."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from libs.casting.reserver import CALL_REQUESTS, Reserver
+from libs.tally.admission import Answer, Granted, Request, Shut
+from libs.tally.errors import ViewsUnavailable
+from libs.views.votes import VoteViews
+from tests.libs.views.simulation.lua import request_of
+from tests.libs.views.simulation.partition import Partition
+from tests.support.builders import a_contest, a_vote
+from tests.support.eventually import eventually
+
+
+class Frozen:
+    """Views whose reservations are decided, and answered only once it is thawed."""
+
+    def __init__(self, views: VoteViews) -> None:
+        self._views = views
+        self.release = views.release
+        self.thawed = asyncio.Event()
+        self.calls: list[int] = []
+
+    async def reserve(self, partition: int, requests: Sequence[Request]) -> list[Answer]:
+        self.calls.append(len(requests))
+        answers = await self._views.reserve(partition, requests)
+        await self.thawed.wait()
+        return answers
+
+
+@pytest.fixture
+async def frozen(partition: Partition) -> Frozen:
+    first = a_vote(voter="first")
+    await partition.views.release(0, "contest", first.voter, "vote", (await partition.grant(first)).incarnation)
+    return Frozen(partition.views)
+
+
+@pytest.fixture
+def reserver(frozen: Frozen) -> Reserver:
+    return Reserver(frozen)  # type: ignore[arg-type]
+
+
+def request(voter: str) -> Request:
+    return request_of(a_contest(), a_vote(voter=voter))
+
+
+def reserved(reserver: Reserver, voters: Sequence[str], wait_s: float) -> list["asyncio.Future[Answer]"]:
+    deadline = asyncio.get_running_loop().time() + wait_s
+    return [reserver.reserve(0, request(voter), deadline) for voter in voters]
+
+
+async def outcomes(futures: Sequence["asyncio.Future[Answer]"]) -> list[object]:
+    return await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 10)
+
+
+async def test_all_that_queue_are_answered_by_their_own_deadlines(frozen: Frozen, reserver: Reserver) -> None:
+    """Not one call after another; and those that were never sent never will be."""
+    waiting = reserved(reserver, [f"v{n}" for n in range(640)], 0.3)
+    patient = reserved(reserver, ["patient"], 30)
+    answers = await outcomes(waiting)
+    assert all(isinstance(answer, ViewsUnavailable) for answer in answers)
+    assert frozen.calls == [CALL_REQUESTS]
+    frozen.thawed.set()
+    assert isinstance(*await outcomes(patient), Granted)
+    assert frozen.calls == [CALL_REQUESTS, 1]
+
+
+async def test_what_is_granted_too_late_is_given_back(
+    partition: Partition, frozen: Frozen, reserver: Reserver
+) -> None:
+    """Else it would hold its voter's allowance until a fence, and shut the partition for that."""
+    late = reserved(reserver, ["late", "cancelled"], 0.1)
+    awaited = reserved(reserver, ["awaited"], 30)
+    late[1].cancel()
+    await outcomes(late)
+    assert (await partition.views.state(0)).pending == 3
+    frozen.thawed.set()
+    assert isinstance(*await outcomes(awaited), Granted)
+    await eventually(lambda: pending_is(partition, 1))
+
+
+async def pending_is(partition: Partition, count: int) -> bool:
+    return (await partition.views.state(0)).pending == count
+
+
+async def test_a_failed_call_answers_its_own_requests_and_the_next_goes_on(
+    partition: Partition, frozen: Frozen, reserver: Reserver
+) -> None:
+    async def too_few(partition: int, requests: Sequence[Request]) -> list[Answer]:
+        frozen.calls.append(len(requests))
+        return [Shut()] if len(frozen.calls) == 1 else [Shut()] * len(requests)
+
+    frozen.reserve = too_few  # type: ignore[method-assign]
+    answers = await outcomes(reserved(reserver, [f"v{n}" for n in range(CALL_REQUESTS + 1)], 30))
+    assert Counter(map(type, answers[1:-1])) == {ValueError: CALL_REQUESTS - 1}
+    assert isinstance(answers[-1], Shut)
