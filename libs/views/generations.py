@@ -96,8 +96,25 @@ class Moving(Exception):
     """The two generations stand at different positions just now: ask again."""
 
 
+class FencesDiffer(TallyError):
+    """The generation was folded by other fences than the live one: accepted votes would count no more."""
+
+    code = "fences_differ"
+
+    @classmethod
+    def of(cls, number: int, partition: str) -> Self:
+        return cls(
+            f"Generation {number} of {partition} was folded by other fences (records that end doubt about earlier "
+            "votes) than the live view, since one of them was in quarantine: accepted votes could count no more. "
+            "--accept-differences swaps all the same; voting in that partition goes on after a new fence."
+        )
+
+
+FENCES_DIFFER: Final = "fences differ"
+
+
 class Swap(NamedTuple):
-    """Whether the generation is read now; else why not: its state, "gone", or "moving": try again."""
+    """Whether the generation is read now; else why not: its state, "gone", FENCES_DIFFER, "moving" (try again)."""
 
     done: bool
     reason: str = ""
@@ -134,9 +151,12 @@ class Generations:
         """Whether it is open now, for this purpose; False where the number was given to another."""
         return bool(await self._call("open", partition, number, scope, int(side)))
 
-    async def swap(self, partition: int, number: int, *, read: bool = True) -> Swap:
-        """Have readers see what the generation holds; `read` False: no more (of one with a narrower scope)."""
-        done, *reason = await self._call("swap", partition, number, int(read))
+    async def swap(self, partition: int, number: int, *, read: bool = True, accept: bool = False) -> Swap:
+        """Have readers see what the generation holds; `read` False: no more (of one with a narrower scope).
+
+        `accept`: also where votes were folded by other fences; then the gate is shut until the next fence.
+        """
+        done, *reason = await self._call("swap", partition, number, int(read), int(accept))
         return Swap(bool(done), reason[0].decode() if reason else "")
 
     async def touch(self, partition: int, number: int, position: Position) -> State:

@@ -15,6 +15,7 @@ from services.operations.progress import ProgressBar
 from services.operations.quarantine import showing
 from services.operations.quarantine.records import Quarantined, Ward, open_ward
 from services.operations.quarantine.retrying import choose, rebuild, try_again
+from services.operations.replay.desk import Accept
 from services.operations.replay.showing import show_rebuilt
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 
@@ -112,9 +113,7 @@ def drop(
 def retry(
     topic: OfTopic = None,
     execute: Execute = False,
-    accept: Annotated[
-        bool, typer.Option("--accept-differences", help="Swap although the catalogue or purchases read otherwise.")
-    ] = False,
+    accept: Accept = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:

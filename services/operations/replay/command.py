@@ -7,7 +7,16 @@ import typer
 
 from libs.contracts.tokens import decode_positions
 from services.operations.connect import DATA_DIR, find_stack
-from services.operations.replay.desk import Contest, Desk, Execute, Outdated, Projections, open_desk, targets_of
+from services.operations.replay.desk import (
+    Accept,
+    Contest,
+    Desk,
+    Execute,
+    Outdated,
+    Projections,
+    open_desk,
+    targets_of,
+)
 from services.operations.replay.job import Job, Rebuilt
 from services.operations.replay.planning import Plan
 from services.operations.replay.planning import plan as make_plan
@@ -50,9 +59,7 @@ def run(
     to_position: Annotated[
         str | None, typer.Option("--to-position", help="The same, up to a Tally-Position of the votes.")
     ] = None,
-    accept: Annotated[
-        bool, typer.Option("--accept-differences", help="Swap although the catalogue or purchases read otherwise.")
-    ] = False,
+    accept: Accept = False,
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions folded at a time.")] = 16,
     execute: Execute = False,
     data_dir: DataDir = DATA_DIR,

@@ -23,6 +23,14 @@ Outdated = Annotated[
 Number = Annotated[int | None, typer.Option("--generation", help="Its number, as `tally status` shows it.")]
 Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
 
+Accept = Annotated[
+    bool,
+    typer.Option(
+        "--accept-differences",
+        help="Swap although the catalogue or purchases read otherwise, or accepted votes may count no more.",
+    ),
+]
+
 
 class Desk(NamedTuple):
     """What the commands work with."""

@@ -10,7 +10,7 @@ from libs.kafka.log import LogReader
 from libs.projection.replay import Replay
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
-from libs.views.generations import GenerationGone, Generations
+from libs.views.generations import FENCES_DIFFER, FencesDiffer, GenerationGone, Generations
 from services.operations.connect import Stack
 from services.operations.progress import ProgressBar
 from services.operations.replay.bars import Bars
@@ -67,18 +67,20 @@ class Job:
         self._quiet = quiet
 
     async def run(self, *, accept: bool = False) -> Rebuilt:
-        """Fold, verify, swap; with `accept` also where other projections than the votes differ from the live one.
+        """Fold, verify, swap; with `accept` also where other projections than the votes differ from the live one,
+        or votes were folded by other fences.
 
-        Raises `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; run again it goes on.
+        Raises `FencesDiffer`, `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; run again
+        it goes on.
         """
         number, resumed, left = await self._open()
         bars = await self._fold(number, None)
         with ProgressBar("Verifying", enabled=not self._quiet) as progress, without_gc():
             verdict = await verify_generation(self._valkey, self._stack, self._target, number, left, progress)
-        swapped = verdict.equal or (accept and verdict.report is None)
+        swapped = verdict.allows_swap(accept=accept)
         if swapped:
             for partition in left:
-                await swap(self._generations, partition, number)
+                await swap(self._generations, partition, number, accept=accept)
         done = bars.events, bars.seconds, bars.events_per_s
         return Rebuilt(self._target, number, resumed, *done, verdict, swapped)
 
@@ -120,13 +122,20 @@ class Job:
         return bars
 
 
-async def swap(generations: Generations, partition: int, number: int, *, read: bool = True) -> None:
-    """Swap as soon as both generations stand at one position; raises `ViewsUnavailable` where that takes long."""
+async def swap(
+    generations: Generations, partition: int, number: int, *, read: bool = True, accept: bool = False
+) -> None:
+    """Swap as soon as both generations stand at one position; `accept`: also where their fences differ.
+
+    Raises `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` where it takes long.
+    """
     deadline = time.monotonic() + SWAP_S
     while True:
-        found = await generations.swap(partition, number, read=read)
+        found = await generations.swap(partition, number, read=read, accept=accept)
         if found.done:
             return
+        if found.reason == FENCES_DIFFER:
+            raise FencesDiffer.of(number, f"{generations.topic.name}/{partition}")
         if found.reason != "moving":
             raise GenerationGone(
                 f"Generation {number} of {generations.base(partition)} cannot be swapped in: it is {found.reason}."

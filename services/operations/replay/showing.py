@@ -77,6 +77,16 @@ def show_rebuilt(done: Rebuilt) -> None:
         )
     if done.swapped:
         console.out(f"Readers see generation {done.number}. `tally replay rollback` brings the former one back.")
+    elif done.verdict.report is not None and done.verdict.report.equal:
+        where = ", ".join(
+            str(partition) for partition in sorted({one.partition for one in done.verdict.differing})
+        )
+        console.out(
+            "It equals the log, but was folded by other fences (records that end doubt about earlier votes) than "
+            f"what is read now, since one of them was in quarantine: partition {where}. Accepted votes could "
+            "count no more, so it is not read. --accept-differences has it read, and voting there goes on after a "
+            "new fence; `tally replay drop` gives it up."
+        )
     elif done.verdict.report is not None:
         console.out("It does not equal the log, and is not read. `tally replay drop` gives it up.")
     else:

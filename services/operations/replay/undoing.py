@@ -3,7 +3,16 @@
 import typer
 
 from services.operations.connect import DATA_DIR, find_stack
-from services.operations.replay.desk import Contest, Desk, Execute, Number, Projections, open_desk, targets_of
+from services.operations.replay.desk import (
+    Accept,
+    Contest,
+    Desk,
+    Execute,
+    Number,
+    Projections,
+    open_desk,
+    targets_of,
+)
 from services.operations.replay.job import swap
 from services.operations.replay.targets import Target, former, latest_read
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
@@ -13,6 +22,7 @@ def rollback(
     projection: Projections = None,
     contest: Contest = None,
     generation: Number = None,
+    accept: Accept = False,
     execute: Execute = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
@@ -23,7 +33,7 @@ def rollback(
         undone = []
         async with open_desk(find_stack(data_dir)) as desk:
             for target in targets_of(projection, contest):
-                undone += await _roll_back(desk, target, generation, execute)
+                undone += await _roll_back(desk, target, generation, execute, accept)
         if as_json:
             print_json({"rolled_back": undone, "executed": execute})
         for one in undone if not as_json else ():
@@ -76,7 +86,9 @@ def drop(
     run(work())
 
 
-async def _roll_back(desk: Desk, target: Target, number: int | None, execute: bool) -> list[dict[str, object]]:
+async def _roll_back(
+    desk: Desk, target: Target, number: int | None, execute: bool, accept: bool
+) -> list[dict[str, object]]:
     generations = target.row.generations(desk.valkey, desk.stack)
     found = await generations.read_all()
     number = latest_read(found, target.scope) if number is None else number
@@ -87,8 +99,8 @@ async def _roll_back(desk: Desk, target: Target, number: int | None, execute: bo
             continue
         partitions += 1
         if execute and own is not one.live:
-            await swap(generations, partition, own.number, read=False)
+            await swap(generations, partition, own.number, read=False, accept=accept)
         elif execute and before is not None:
-            await swap(generations, partition, before)
+            await swap(generations, partition, before, accept=accept)
     done: dict[str, object] = {"projection": target.name, "generation": number, "partitions": partitions}
     return [done] if partitions else []

@@ -40,9 +40,10 @@ class Change:
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found. Of the votes: `report` compares the generation with an independent fold of the log, and
-    `changes` with what is read now; of other projections `differing` is what the live one holds otherwise.
-    Where that is of another layout there is nothing to compare with (`compared` is False).
+    """What was found. Of the votes: `report` compares the generation with an independent fold of the log,
+    `changes` with what is read now, and `differing` names the partitions that were folded by other fences. Of
+    other projections `differing` is what the live one holds otherwise. Where the live one is of another layout
+    there is nothing to compare with (`compared` is False).
     """
 
     report: Report | None = None
@@ -54,14 +55,17 @@ class Verdict:
     def equal(self) -> bool:
         return not self.differing if self.report is None else self.report.equal
 
+    def allows_swap(self, *, accept: bool) -> bool:
+        """Votes must equal the log in any case; what differs from the live generation may be accepted."""
+        return (self.report is None or self.report.equal) and (accept or not self.differing)
+
     def as_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"equal": self.equal, "compared_with_live": self.compared}
         if self.report is not None:
             found |= {"report": self.report.as_json(), "changes": [change.as_json() for change in self.changes]}
-        else:
-            found["differences"] = [
-                {"partition": one.partition, "key": one.key, "field": one.field} for one in self.differing
-            ]
+        found["differences"] = [
+            {"partition": one.partition, "key": one.key, "field": one.field} for one in self.differing
+        ]
         return found
 
 
@@ -81,6 +85,8 @@ async def verify_generation(
             stack, target.contest, progress=progress, generation=number, partitions=partitions
         )
         verdict.changes = await changes(valkey, stack, target, number, legible)
+        for partition in legible:
+            verdict.differing += await _differing_key(generations, partition, number, "fences")
     else:
         numbers = {number, *(found[partition].live.number for partition in legible)}
         names = await generations.names(numbers)

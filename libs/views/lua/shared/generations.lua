@@ -28,8 +28,9 @@ local function whole(number) return string.format('%.0f', number) end
 -- The generations of one library's views. prefix: of its functions' names; schema: number of the layout that its code
 -- reads and writes; fold(views, items, from, scope, base) folds the items from offset `from` on into the generation at
 -- `views`, only what is of `scope` where that is not '' (base: for the live one, else nil); exchange(a, b, scope) makes
--- what is of `scope` change places.
-local function generations_of(prefix, schema, fold, exchange)
+-- what is of `scope` change places. accord(one, other) says whether those who wrote by one generation's views may go on by
+-- the other's, and taken_over(base, views) is called once these are the live ones.
+local function generations_of(prefix, schema, fold, exchange, accord, taken_over)
   local own = {}
 
   local function key(base) return base .. ':generations' end
@@ -154,7 +155,7 @@ local function generations_of(prefix, schema, fold, exchange)
     return 1
   end)
 
-  -- ARGV: number, 1 (or 0, of a narrower scope: back again). From this call on what that generation holds is read;
+  -- ARGV: number, 1 (or 0, of a narrower scope: back again), 1 to swap also without `accord`. From this call on what that generation holds is read;
   -- what was read until now follows it, to be swapped back. {1} done, {2} it was so; {0, reason} where it does not
   -- follow, or stands elsewhere: behind a live one of another layout, which goes no further, it need not wait.
   redis.register_function(prefix .. '_swap', function(keys, args)
@@ -171,6 +172,7 @@ local function generations_of(prefix, schema, fold, exchange)
     local stuck = all.schema and all.schema ~= schema
     if stuck and row.scope ~= '' then return { 0, 'of another layout than the live one' } end
     if log ~= live_log or offset < live_offset or (offset > live_offset and not stuck) then return { 0, 'moving' } end
+    if accord and not stuck and args[3] ~= '1' and not accord(views, live) then return { 0, 'fences differ' } end
     if row.scope ~= '' then
       exchange(views, live, row.scope)
       row.state, row.read = KEPT, wanted
@@ -179,6 +181,7 @@ local function generations_of(prefix, schema, fold, exchange)
       call('HDEL', key(base), whole(number))
       keep(base, all.live, { state = KEPT, scope = '', schema = all.schema or schema, read = 0 })
       call('HSET', key(base), 'live', whole(number), 'schema', schema)
+      if taken_over then taken_over(base, views) end
     end
     call('HINCRBY', key(base), 'swaps', 1)
     return { 1 }

@@ -6,8 +6,9 @@
 --   base:floors     hash  contest -> configuration version below which nothing may come into force, while none is
 --   base:pending    hash  contest NUL voter -> packed list of reservations the fold has not confirmed
 --   base:due        zset  contest NUL voter NUL digest, by accepted_at (us)
---   base:g<n>:...   the views of generation n (shared/generations.lua): position, fence, quarantine, stats, contests
---                   (a set: of which anything is held), and per contest
+--   base:g<n>:...   the views of generation n (shared/generations.lua): position, fence, fences (a hash: history, a hash
+--                   over all fences folded and their offsets), quarantine, stats, contests (a set: of which anything is
+--                   held), and per contest
 --     voters:<contest>   hash  voter -> packed {records, spilled, sums, anonymous, epoch, latest free vote (us), slots}
 --     spill:<contest>    hash  voter digest -> record, of voters with more than INLINE votes
 --     details:<contest>  hash  voter digest -> packed {epoch, choices (index, votes, ...) or false, rating or false}

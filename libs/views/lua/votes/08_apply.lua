@@ -55,6 +55,10 @@ local function open_fold(views, wanted)
     stats = { fenced = tonumber(stats[1] or 0), duplicates = tonumber(stats[2] or 0),
       quarantined = tonumber(stats[3] or 0), overruled = tonumber(stats[4] or 0) },
   }
+  function state.pass(n, offset)
+    local before = state.history or call('HGET', views .. ':fences', 'history') or ''
+    state.fence, state.history = n, redis.sha1hex(string.format('%s %.0f@%.0f', before, n, offset))
+  end
   function state.contest(contest, time)
     local c = contests[contest]
     if not c then
@@ -80,7 +84,10 @@ local function fold_item(state, item)
     end
   elseif kind == I_FENCE then
     local n, after = item[3], item[4]
-    if n > state.fence and (after == UNLIMITED or after == state.fence) then state.fence, state.opened = n, item end
+    if n > state.fence and (after == UNLIMITED or after == state.fence) then
+      state.pass(n, item[2])
+      state.opened = item
+    end
   elseif kind == I_POISON then
     state.poison[#state.poison + 1] = string.format('%.0f', item[2])
     state.poison[#state.poison + 1] = item[3]
@@ -97,7 +104,10 @@ local function fold(views, items, from, scope, base)
     if own and item[2] >= from then fold_item(state, item) end
   end
   for _, c in pairs(state.contests) do c.write() end
-  if state.opened then call('SET', views .. ':fence', string.format('%.0f', state.fence)) end
+  if state.opened then
+    call('SET', views .. ':fence', string.format('%.0f', state.fence))
+    call('HSET', views .. ':fences', 'history', state.history)
+  end
   if #state.poison > 0 then call('HSET', views .. ':quarantine', unpack(state.poison)) end
   local s = state.stats
   call('HSET', views .. ':stats', 'fenced', s.fenced, 'duplicates', s.duplicates, 'quarantined', s.quarantined,
@@ -126,4 +136,19 @@ local function exchange(one, other, scope)
   end
 end
 
-generations = generations_of('votes', SCHEMA, fold, exchange)
+-- Whether two generations were folded by the same fences. Where one was quarantined in only one of them, votes that were
+-- accepted by the one are fenced in the other.
+local function same_fences(one, other)
+  return call('HGET', one .. ':fences', 'history') == call('HGET', other .. ':fences', 'history')
+end
+
+-- The views became the live ones. Where their fence is not the gate's incarnation, what that admits would not count: the
+-- gate is shut, and opens by a new fence.
+local function shut_unless_in_force(base, views)
+  local gate = load_gate(base)
+  if gate.open and gate.n ~= tonumber(call('GET', views .. ':fence') or 0) then
+    call('HSET', base .. ':gate', 'state', 'shut', 'asked_run', '')
+  end
+end
+
+generations = generations_of('votes', SCHEMA, fold, exchange, same_fences, shut_unless_in_force)

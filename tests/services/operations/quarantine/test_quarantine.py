@@ -264,3 +264,40 @@ async def test_what_is_not_in_quarantine_is_bad_usage(ward: Ward) -> None:
     assert "is not in quarantine" in (await ward.run("show", "votes", "0", "1", code=2)).stderr
     assert "has partitions 0 to 1" in (await ward.run("drop", "votes", "2", "1", code=2)).stderr
     assert (await ward.run("retry", "--execute")).stdout == "No record is in quarantine.\n"
+
+
+async def test_a_replay_by_which_accepted_votes_would_be_fenced_is_not_read_unasked(ward: Ward) -> None:
+    views = ward.log.views
+    await ward.fold(Fold.VOTES)
+
+    async def fenced(*, quarantined: bool) -> int:
+        fence = await views.shut(0, (await views.state(0)).incarnation)
+        assert fence is not None
+        await ward.append(Fold.VOTES, vote_codec.encode(fence))
+        await (ward.set_aside(Fold.VOTES) if quarantined else ward.fold(Fold.VOTES))
+        return fence.incarnation
+
+    await fenced(quarantined=False)
+    await fenced(quarantined=True)
+    await ward.valkey.call("HSET", f"{views._base(0)}:gate", "asked_run", "gone")
+    incarnation = await fenced(quarantined=False)
+    await ward.append(Fold.VOTES, vote_codec.encode(a_cast("a", 3, incarnation=incarnation)))
+    await ward.fold(Fold.VOTES)
+
+    async def count() -> int:
+        counts = await views.counts(0, "contest")
+        assert counts is not None
+        return counts.figures["a", ""].count if counts.figures else 0
+
+    assert await count() == 3
+    refused = (await ward.run("retry", "--topic", "votes", "--execute", code=1)).stdout
+    assert "changes: contest contest a: 3 -> 0 votes" in refused
+    assert "was folded by other fences" in refused
+    assert "partition 0. Accepted votes could count no more, so it is not read." in refused
+    assert (await count(), (await views.state(0)).open) == (3, True)
+    await ward.run("retry", "--topic", "votes", "--execute", "--accept-differences")
+    assert (await count(), (await views.state(0)).open) == (0, False)
+    words = ["replay", "rollback", "--projection", "votes", "--execute", "--data-dir", "none"]
+    undone = await asyncio.to_thread(CliRunner().invoke, app, words)
+    assert undone.exit_code != 0
+    assert "--accept-differences swaps all the same" in undone.output
