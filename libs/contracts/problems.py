@@ -1,9 +1,19 @@
-"""What is wrong with a body, member by member: shared by everything that checks one."""
+"""Validation problems of a body, member by member: shared by everything that checks one."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from libs.tally.errors import TallyError
+
+MAX_PROBLEMS: Final = 20
+"""An answer names no more of them."""
+MAX_FAULTS: Final = 1_000
+"""A body with more is refused without naming any: naming one takes microseconds, and a caller may send hundreds
+of thousands."""
 
 
 class Problem(NamedTuple):
@@ -14,12 +24,12 @@ class Problem(NamedTuple):
 
 
 class ValidationFailed(TallyError):
-    """The body, or a parameter, is well-formed but not acceptable; `errors` names each member that is not."""
+    """The body, or a parameter, is well-formed but not acceptable; `errors` names the first `MAX_PROBLEMS`."""
 
     code = "validation_failed"
 
     def __init__(self, problems: Iterable[Problem], message: str = "") -> None:
-        listed = [problem._asdict() for problem in problems]
+        listed = [problem._asdict() for problem in islice(problems, MAX_PROBLEMS)]
         first = listed[0] if listed else {"pointer": "", "message": "not acceptable"}
         where = f"{first['pointer']}: " if first["pointer"] else ""
         super().__init__(message or f"{where}{first['message']}", errors=listed)
@@ -28,3 +38,10 @@ class ValidationFailed(TallyError):
 def pointer(*steps: str | int) -> str:
     """The RFC 6901 pointer to a member."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def faults(error: ValidationError) -> Sequence[ErrorDetails]:
+    """The errors in a body, without what it holds. Raises `ValidationFailed` for more than `MAX_FAULTS`."""
+    if error.error_count() > MAX_FAULTS:
+        raise ValidationFailed([Problem("", f"more than {MAX_FAULTS:,} members are not acceptable")])
+    return error.errors(include_url=False, include_input=False, include_context=False)

@@ -11,13 +11,20 @@ import orjson
 from libs.contracts.problems import Problem, ValidationFailed, pointer
 from libs.tally.errors import TallyError
 from libs.web.errors import MalformedJson, PayloadTooLarge
-from libs.web.requests import parse_json, parse_object
-from services.ingestion.forms import VoteForm, check_vote
+from libs.web.requests import check_size, load_json
+from services.ingestion.forms import MAX_VOTE_BYTES, VoteForm, check_vote
 from services.ingestion.voters import new_vote_id
 
 MAX_BATCH = 10_000
 MAX_BATCH_BYTES = 8 << 20
+MAX_LINES = 10 * MAX_BATCH
+MAX_VOTE_VALUES = 1_000
+"""Members and items of one vote; no vote that could be counted has as many."""
 NDJSON = "application/x-ndjson"
+MAX_CONTAINERS = 200_000
+"""Objects and arrays in a batch as JSON; parsing millions of them would take a second."""
+MAX_ID_SHOWN = 64
+"""Characters of a refused vote's id: longer ones are none, and not sent back."""
 
 
 class Ballot(NamedTuple):
@@ -33,6 +40,8 @@ def parse_batch(media_type: str, body: bytes, key: str | None = None) -> Sequenc
     Votes without an id get a new one, or, of a batch that is sent with an idempotency `key`, always the same.
     """
     if media_type == NDJSON:
+        if body.count(b"\n") > MAX_LINES:
+            raise PayloadTooLarge(f"A batch holds {MAX_LINES:,} lines at most, blank ones included.")
         lines = [line for line in body.split(b"\n") if line.strip()]
         _refuse_more_than_most(lines)
         return [partial(_line, line, key, at) for at, line in enumerate(lines)]
@@ -47,9 +56,14 @@ def parse_batch(media_type: str, body: bytes, key: str | None = None) -> Sequenc
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    """As `parse_object`; numbers too large and half characters in one item are left to that item."""
+    """The batch's members; numbers too large and half characters in one item are left to that item."""
+    if body.count(b"{") + body.count(b"[") > MAX_CONTAINERS:
+        raise PayloadTooLarge(f"A batch holds {MAX_CONTAINERS:,} objects and arrays at most.")
     try:
-        return parse_object(body)
+        value = load_json(body)
+        if not isinstance(value, dict):
+            raise ValidationFailed([Problem("", "must be a JSON object")])
+        return value
     except MalformedJson:
         try:
             value = json.loads(body.decode(), parse_constant=_no_json)
@@ -65,22 +79,36 @@ def _no_json(name: str) -> None:
 
 
 def _line(line: bytes, key: str | None, at: int) -> Ballot:
+    if len(line) > MAX_VOTE_BYTES:
+        return Ballot(_too_large(), None)
     try:
-        return _item(parse_json(line), key, at)
+        return _item(load_json(line), key, at)
     except MalformedJson as error:
         return Ballot(error, None)
 
 
 def _item(value: Any, key: str | None, at: int) -> Ballot:
     try:
-        orjson.dumps(value)
+        check_size(value, MAX_VOTE_VALUES)
+        size = len(orjson.dumps(value))
     except orjson.JSONEncodeError:
         return Ballot(ValidationFailed([Problem("", "holds a text or a number that is none")]), None)
-    vote = check_vote(value)
+    except TallyError as error:
+        return Ballot(error, _id_in(value))
+    vote = check_vote(value) if size <= MAX_VOTE_BYTES else _too_large()
     if isinstance(vote, VoteForm):
         return Ballot(vote, vote.vote_id or (new_vote_id() if key is None else _id_of(key, at)))
+    return Ballot(vote, _id_in(value))
+
+
+def _id_in(value: Any) -> str | None:
+    """The id of a vote that is refused, where that could be one."""
     given = value.get("vote_id") if isinstance(value, dict) else None
-    return Ballot(vote, given if isinstance(given, str) else None)
+    return given if isinstance(given, str) and len(given) <= MAX_ID_SHOWN else None
+
+
+def _too_large() -> PayloadTooLarge:
+    return PayloadTooLarge(f"A vote may have {MAX_VOTE_BYTES:,} bytes at most.", max_bytes=MAX_VOTE_BYTES)
 
 
 def _id_of(key: str, at: int) -> str:

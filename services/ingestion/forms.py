@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -15,12 +16,17 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from libs.contracts.identity import Identity
-from libs.contracts.problems import Problem, ValidationFailed, pointer
+from libs.contracts.problems import Problem, ValidationFailed, faults, pointer
 from libs.tally.errors import TallyError
 from libs.tally.events import Platform, Source
 from libs.web.errors import MalformedJson
 
 MAX_COUNT = 1_000_000
+MAX_VOTE_BYTES = 64 << 10
+"""Of a vote as JSON, alone or in a batch."""
+MAX_SUB_RATINGS = 500
+MAX_POSITIONS = 100
+"""As many as a contest may have."""
 MAX_RATING = 1_000
 """The highest that a contest's scale may go to."""
 ADDRESS = {"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
@@ -46,7 +52,20 @@ VoteId = Annotated[str, Field(pattern=VOTE_ID), AfterValidator(_no_dot_segment)]
 ParticipantKey = Annotated[str, Field(min_length=1, max_length=64)]
 
 
+def _at_most(most: int) -> BeforeValidator:
+    """Refuses a large object before its members are looked at: each that is wrong would be an error of its own."""
+
+    def check(value: object) -> object:
+        if isinstance(value, dict) and len(value) > most:
+            raise PydanticCustomError("too_many", "must have {most} members at most", {"most": most})
+        return value
+
+    return BeforeValidator(check)
+
+
 Value = Annotated[float, Field(ge=0, le=MAX_RATING)]
+SubRatings = Annotated[dict[str, Value], Field(max_length=MAX_SUB_RATINGS), _at_most(MAX_SUB_RATINGS)]
+Positions = Annotated[dict[str, ParticipantKey], Field(max_length=MAX_POSITIONS), _at_most(MAX_POSITIONS)]
 
 
 class RatingForm(BaseModel):
@@ -55,7 +74,7 @@ class RatingForm(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     value: Value = Field(description="Whole, unless the contest's `step_size` is `fraction`.")
-    sub_ratings: dict[str, Value] = Field({}, description="By the ids of the contest's `sub_rating_configs`.")
+    sub_ratings: SubRatings = Field({}, description="By the ids of the contest's `sub_rating_configs`.")
 
 
 class VoteForm(BaseModel):
@@ -89,7 +108,7 @@ class VoteForm(BaseModel):
     )
 
     rating: RatingForm | None = Field(None, description="In rating contests, and there only.")
-    positions: dict[str, ParticipantKey] | None = Field(
+    positions: Positions | None = Field(
         None, description="In ordering contests, and there only: the participant at each position, by position id."
     )
 
@@ -222,7 +241,10 @@ def check_vote(value: Any) -> VoteForm | TallyError:
 
 
 def _refusal(error: ValidationError) -> TallyError:
-    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    try:
+        problems = faults(error)
+    except ValidationFailed as too_many:
+        return too_many
     if problems[0]["type"] == "json_invalid":
         return MalformedJson(f"The body is not JSON: {problems[0]['msg']}")
     return ValidationFailed([Problem(pointer(*problem["loc"]), problem["msg"]) for problem in problems])

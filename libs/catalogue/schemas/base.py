@@ -24,7 +24,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
-from libs.contracts.problems import Problem, ValidationFailed, pointer
+from libs.contracts.problems import Problem, ValidationFailed, faults, pointer
 from libs.tally.errors import timestamp
 
 _RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -181,11 +181,18 @@ class Record(Members):
 
 
 def problems_of(error: ValidationError) -> ValidationFailed:
-    """Which members are wrong, by RFC 6901 pointers."""
-    return ValidationFailed(
-        Problem(pointer(*_steps(found["loc"])), _message(found["type"], found["msg"]))
-        for found in error.errors(include_url=False, include_input=False, include_context=False)
-    )
+    """The members that are wrong, by RFC 6901 pointers."""
+    try:
+        return ValidationFailed(listed(error))
+    except ValidationFailed as too_many:
+        return too_many
+
+
+def listed(error: ValidationError) -> list[Problem]:
+    """All of them. Raises `ValidationFailed` for too many."""
+    return [
+        Problem(pointer(*_steps(found["loc"])), _message(found["type"], found["msg"])) for found in faults(error)
+    ]
 
 
 def refuse_strays(schema: type[Record], patch: Any) -> None:
@@ -193,9 +200,9 @@ def refuse_strays(schema: type[Record], patch: Any) -> None:
     try:
         schema.model_validate(patch)
     except ValidationError as error:
-        strays = [found for found in problems_of(error).data["errors"] if found["message"] == NO_MEMBER]
+        strays = [found for found in listed(error) if found.message == NO_MEMBER]
         if strays:
-            raise ValidationFailed(Problem(found["pointer"], found["message"]) for found in strays) from None
+            raise ValidationFailed(strays) from None
 
 
 def _steps(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
