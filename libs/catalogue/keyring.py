@@ -12,7 +12,6 @@ from typing import Final
 
 from libs.catalogue.keys import KeyReader
 from libs.contracts.catalogue import KeyRows
-from libs.contracts.log import Position
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
 
@@ -54,8 +53,8 @@ class KeyRing:
     async def find(self, token: str) -> ApiKey | None:
         """The same; for a key that is not in memory, after a look that began later than this call.
 
-        Looks of concurrent callers are one, and at most one in `NEW_KEY_S`. Raises `ViewsUnavailable` when the
-        views cannot be asked.
+        Looks of concurrent callers are one, and at most one in `NEW_KEY_S`. Raises `ViewsUnavailable` for a key
+        that was not found while a partition, in which it may be, cannot be read.
         """
         match = _TOKEN.fullmatch(token)
         if match is not None:
@@ -67,26 +66,29 @@ class KeyRing:
         if key_id not in self._keys:
             if self._looking is None:
                 self._looking = asyncio.create_task(self._look())
-            await asyncio.shield(self._looking)
+            try:
+                await asyncio.shield(self._looking)
+            except ViewsUnavailable:
+                if key_id not in self._keys:
+                    raise
         return self._keys.get(key_id)
 
     async def refresh(self) -> None:
-        """Take over what has changed. Raises `ViewsUnavailable`."""
-        parts = range(CATALOGUE_PARTITIONS)
-        found = await asyncio.gather(
-            *(self._views.keys(p, self._parts[p].version if p in self._parts else "") for p in parts)
-        )
-        changed = [self._take(partition, rows) for partition, rows in zip(parts, found, strict=True)]
-        if any(changed):
+        """Take over what has changed, of all partitions that can be read. Raises `ViewsUnavailable` for others."""
+        found = await asyncio.gather(*map(self._refresh, range(CATALOGUE_PARTITIONS)), return_exceptions=True)
+        if any(outcome is True for outcome in found):
             self._keys = {
                 row.key_id: ApiKey(row.key_id, row.account, frozenset(row.permissions), bytes.fromhex(row.sha256))
                 for held in self._parts.values()
                 for row in held.rows or ()
             }
+        for outcome in found:
+            if isinstance(outcome, BaseException):
+                raise outcome
 
     async def check(self) -> None:
-        """For health checks: raises `ViewsUnavailable` until the keys were read once."""
-        if not self._parts:
+        """For health checks: raises `ViewsUnavailable` until the keys of every partition were read once."""
+        if len(self._parts) < CATALOGUE_PARTITIONS:
             raise ViewsUnavailable("The API keys were not read yet.")
 
     @asynccontextmanager
@@ -101,14 +103,19 @@ class KeyRing:
                 await running
 
     async def run(self) -> None:
-        """Keep the ring fresh until cancelled. While the views are away, what is known goes on holding."""
+        """Keep the ring fresh until cancelled. What cannot be read goes on holding as it is known."""
+        said = False
         while True:
             try:
                 await self.refresh()
             except ViewsUnavailable as error:
-                logger.warning("keys cannot be refreshed: %s", error)
+                if not said:
+                    logger.warning("keys cannot be refreshed: %s", error)
+                said = True
             except Exception:
                 logger.exception("refreshing the keys failed")
+            else:
+                said = False
             await asyncio.sleep(REFRESH_S)
 
     async def _look(self) -> None:
@@ -117,18 +124,11 @@ class KeyRing:
         self._looking = None
         await self.refresh()
 
-    def _take(self, partition: int, found: KeyRows) -> bool:
-        """Adopt a partition's keys, unless its view is being folded again and has not come as far as it was."""
+    async def _refresh(self, partition: int) -> bool:
+        """Whether the partition's keys have changed."""
         held = self._parts.get(partition)
-        if held is not None and _older(found.position, held.position):
-            return False
+        found = await self._views.keys(partition, "" if held is None else held.version)
         if found.rows is None:
             return False
         self._parts[partition] = found
         return True
-
-
-def _older(found: Position | None, held: Position | None) -> bool:
-    if found is None or held is None:
-        return held is not None
-    return found.log_id == held.log_id and found.offset < held.offset

@@ -13,7 +13,6 @@ import orjson
 from pydantic import StringConstraints
 
 from libs.contracts.codec import Codec
-from libs.contracts.log import Position
 from libs.tally.events import LogCreated
 
 ACCOUNT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -253,8 +252,7 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class KeyRows:
-    """All keys of one partition as of `position`; `rows` is None where they are still at the version asked for."""
+    """All keys of one partition; `rows` is None where they are still at the version asked for."""
 
-    position: Position | None
     version: str
     rows: tuple[KeyRow, ...] | None

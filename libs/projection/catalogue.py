@@ -7,6 +7,7 @@ from libs.contracts.catalogue import CatalogueEvent, catalogue_codec, contests_o
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import Topic
+from libs.projection.projection import FreshViews
 
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 RaiseConfig = Callable[[Mapping[str, int]], Awaitable[None]]
@@ -19,6 +20,9 @@ SLICE_BYTES = 256 * 1024
 
 class CatalogueWriter(Protocol):
     """What is needed of the catalogue's views."""
+
+    @property
+    def fresh(self) -> FreshViews: ...
 
     async def position(self, partition: int) -> Position | None: ...
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None: ...
@@ -33,6 +37,7 @@ class CatalogueProjection:
 
     def __init__(self, topic: Topic, views: CatalogueWriter, raise_config: RaiseConfig) -> None:
         self.topic = topic
+        self.fresh = views.fresh
         self._views = views
         self._raise_config = raise_config
 

@@ -5,6 +5,14 @@ from typing import Protocol
 
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import Topic
+from libs.views.freshness import Freshness
+
+
+class FreshViews(Protocol):
+    """How views are made fresh (`libs.views.freshness`)."""
+
+    async def freshness(self, partition: int) -> Freshness: ...
+    async def declare(self, partition: int, run: str, end: Position) -> bool: ...
 
 
 class Projection(Protocol):
@@ -15,6 +23,10 @@ class Projection(Protocol):
     """
 
     topic: Topic
+
+    @property
+    def fresh(self) -> FreshViews | None:
+        """Where readers need to know that the views are fresh; None where a gate of their own says so."""
 
     async def position(self, partition: int) -> Position | None:
         """How far the view of `partition` has come; None when nothing was folded yet."""

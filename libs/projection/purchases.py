@@ -16,6 +16,7 @@ class PurchasesProjection:
 
     def __init__(self, topic: Topic, views: PurchaseViews) -> None:
         self.topic = topic
+        self.fresh = views.fresh
         self._views = views
 
     async def position(self, partition: int) -> Position | None:

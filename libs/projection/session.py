@@ -21,6 +21,7 @@ from libs.kafka.errors import LogChanged
 from libs.kafka.log import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.broker_security import broker_security
+from libs.projection.freshness import FreshnessKeeper
 from libs.projection.origin import Origins, start_of
 from libs.projection.partition import PartitionFold
 from libs.projection.projection import Projection
@@ -75,10 +76,14 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         self._closing = False
         self.watch = Watch(self._topic, self._reader, self._origins, membership.settings)
         self._starting: asyncio.Task[None] | None = None
+        self._freshness: asyncio.Task[None] | None = None
         self._broker, self._subscriber = self._build()
 
     async def run(self) -> None:
         """Join, then watch over the consumer. Ends only by raising: `LogChanged`, or why to start anew."""
+        if (fresh := self._membership.projection.fresh) is not None:
+            keeper = FreshnessKeeper(self._topic, fresh, self._reader, self.folds)
+            self._freshness = asyncio.create_task(keeper.run())
         self._starting = asyncio.create_task(self._broker.start())
         await asyncio.wait({self._starting, self._failure}, timeout=JOIN_S, return_when=asyncio.FIRST_COMPLETED)
         if self._starting.done():
@@ -101,6 +106,9 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
             )
             await self.watch.commit(self._consumer(), self.folds)
         self._drop(frozenset(self.folds))
+        if self._freshness is not None:
+            self._freshness.cancel()
+            await asyncio.wait([self._freshness])
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
             await asyncio.wait([self._starting])

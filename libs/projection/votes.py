@@ -23,6 +23,8 @@ IN_FLIGHT = 2
 class VotesProjection:
     """See `Projection` for the contract."""
 
+    fresh = None
+
     def __init__(self, topic: Topic, views: VoteViews, addresses: AddressCounters | None) -> None:
         """Without `addresses`, as in a replay, their counters stay as they are."""
         self.topic = topic

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -13,6 +14,7 @@ from libs.standing.quarantine import count_among, count_of, dropped
 from libs.standing.status import Ledger, OtherGeneration, Part, Row, Status
 from libs.standing.times import AppendTimes, At
 from libs.storage.store import Store
+from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.generations import Generations, PartitionGenerations
@@ -65,10 +67,12 @@ class Lookout:
         return Status(_now(), [row for of_one in rows for row in of_one], parts, await self._sealed())
 
     async def _sealed(self) -> Sequence[Sealed]:
-        """As of a while ago at most: they seldom change, and listing a bucket costs."""
+        """As of a while ago: they seldom change, and listing a bucket costs. A status shows also while the
+        catalogue cannot be read."""
         if time.monotonic() > self._listed + SEALED_EVERY_S:
-            self._known_sealed = await sealed_contests(self._store, self._records)
-            self._listed = time.monotonic()
+            with suppress(ViewsUnavailable):
+                self._known_sealed = await sealed_contests(self._store, self._records)
+                self._listed = time.monotonic()
         return self._known_sealed
 
     async def rows(self, fold: Fold) -> list[Row]:

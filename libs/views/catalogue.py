@@ -29,6 +29,7 @@ from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.events import LogCreated
 from libs.views.client import Valkey
+from libs.views.freshness import FreshReader
 from libs.views.generations import apply
 
 Order = Literal["created", "updated"]
@@ -51,7 +52,8 @@ STORED_SIZE = 7
 class CatalogueViews:
     """The catalogue of one world (`namespace`). An account's records lie in one partition, found by its name.
 
-    Every method raises `ViewsUnavailable` when Valkey is away.
+    Every method raises `ViewsUnavailable` when Valkey is away; those that read records, keys or outcomes also
+    while the view is not fresh (`libs/views/freshness.py`). So nothing is absent that was acknowledged, or older.
     """
 
     def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
@@ -60,17 +62,19 @@ class CatalogueViews:
         self._namespace = namespace
         self._generation = generation
         self._topic = catalogue_topic(namespace)
+        self.fresh = FreshReader(valkey, "catalogue", self._base)
 
     async def position(self, partition: int) -> Position | None:
         """How far `partition` has been folded; None when nothing was."""
         named = "" if self._generation is None else self._generation
-        log, offset, *_ = await self._read("catalogue_position", partition, named)
+        log, offset, *_ = await self._valkey.call(
+            "FCALL_RO", "catalogue_position", 1, self._base(partition), named
+        )
         return _position(log, offset)
 
     async def mark(self, partition: int) -> Mark:
         """Equal marks: nothing that is read has changed in between."""
-        log, offset, _, _, swaps = await self._read("catalogue_position", partition, "")
-        return Mark(_position(log, offset), swaps)
+        return Mark(*await self.fresh.read_at("mark", partition))
 
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
         """As `generations.apply` says."""
@@ -78,7 +82,7 @@ class CatalogueViews:
         await apply(self._valkey, "catalogue", self._base(partition), start, end, items, self._generation)
 
     async def get(self, account: str, resource: str, key: str) -> Stored | None:
-        packed = await self._read("catalogue_get", self._partition(account), account, resource, key)
+        packed = await self.fresh.read("get", self._partition(account), account, resource, key)
         return None if packed is None else _stored(key.encode(), packed)
 
     async def page(
@@ -93,8 +97,8 @@ class CatalogueViews:
         limit: int,
     ) -> list[Stored]:
         """Up to `limit` records, newest first by `order`: older than `before`, not older than `since` (us)."""
-        flat = await self._read(
-            "catalogue_page",
+        flat = await self.fresh.read(
+            "page",
             self._partition(account),
             account,
             resource,
@@ -108,7 +112,7 @@ class CatalogueViews:
 
     async def contest_config(self, account: str, contest: str) -> ContestConfig:
         """The contest, all its participants and vote sources in the order of their making, and their version."""
-        reply = await self._read("catalogue_contest", self._partition(account), account, contest)
+        reply = await self.fresh.read("contest", self._partition(account), account, contest)
         version, envelope, participants, sources = reply
         return ContestConfig(
             version=int(version) if version else None,
@@ -119,7 +123,7 @@ class CatalogueViews:
 
     async def due(self, partition: int, most: int) -> list[tuple[str, str]]:
         """Account and key of the contests of a partition that are due by its Valkey's clock, the longest first."""
-        flat = await self._read("catalogue_due", partition, most)
+        flat = await self.fresh.read("due", partition, most)
         return [(account.decode(), key.decode()) for account, key in zip(flat[::2], flat[1::2], strict=True)]
 
     async def settle(self, account: str, contest: str, version: int, due: int | None) -> None:
@@ -131,25 +135,25 @@ class CatalogueViews:
 
     async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]:
         """What became of each command (at most 4,000), None where the fold has not seen it in 24 h of log time."""
-        replies = await self._read("catalogue_outcomes", partition, *command_ids)
+        replies = await self.fresh.read("outcomes", partition, *command_ids)
         return [_outcome(packed) if packed else None for packed in replies]
 
     async def keys(self, partition: int, known_version: str) -> KeyRows:
         """The API keys of a partition, unless they are still at `known_version`."""
-        log, offset, version, changed, *flat = await self._read("catalogue_keys", partition, known_version)
+        version, changed, *flat = await self.fresh.read("keys", partition, known_version)
         rows = tuple(_key_row(key_id, row) for key_id, row in zip(flat[::2], flat[1::2], strict=True))
-        return KeyRows(_position(log, offset), version.decode(), rows if changed else None)
+        return KeyRows(version.decode(), rows if changed else None)
 
     async def find_owner(self, resource: str, key: str) -> str | None:
         """The account that owns a record with a key made by the server; every partition is asked."""
         owners = await asyncio.gather(
-            *(self._read("catalogue_owner", p, resource, key) for p in range(CATALOGUE_PARTITIONS))
+            *(self.fresh.read("owner", p, resource, key) for p in range(CATALOGUE_PARTITIONS))
         )
         return next((owner.decode() for owner in owners if owner is not None), None)
 
     async def quarantine(self, partition: int) -> dict[int, str]:
         """Offset and reason of every record that could not be folded."""
-        flat = await self._read("catalogue_quarantine", partition)
+        flat = await self._valkey.call("FCALL_RO", "catalogue_quarantine", 1, self._base(partition))
         return {int(offset): reason.decode() for offset, reason in zip(flat[::2], flat[1::2], strict=True)}
 
     def _partition(self, account: str) -> int:
@@ -157,9 +161,6 @@ class CatalogueViews:
 
     def _base(self, partition: int) -> str:
         return f"{self._namespace}:{{c{partition}}}"
-
-    async def _read(self, function: str, partition: int, *args: Any) -> Any:
-        return await self._valkey.call("FCALL_RO", function, 1, self._base(partition), *args)
 
 
 def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:

@@ -24,6 +24,7 @@ from libs.contracts.purchases import (
 from libs.contracts.topics import Topic
 from libs.tally.events import LogCreated
 from libs.views.client import Valkey
+from libs.views.freshness import FreshReader
 from libs.views.generations import apply
 
 Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
@@ -42,7 +43,8 @@ class Todo(NamedTuple):
 class PurchaseViews:
     """The purchases of a namespace. A purchase lies in the partition of its key, a user's in all of them.
 
-    Every method raises `ViewsUnavailable` when Valkey is away.
+    Every method raises `ViewsUnavailable` when Valkey is away; those that read purchases also while the view is
+    not fresh (`libs/views/freshness.py`).
     """
 
     def __init__(self, valkey: Valkey, namespace: str, topic: Topic, generation: int | None = None) -> None:
@@ -51,11 +53,12 @@ class PurchaseViews:
         self._valkey = valkey
         self._namespace = namespace
         self._topic = topic
+        self.fresh = FreshReader(valkey, "purchases", self._base)
 
     async def position(self, partition: int) -> Position | None:
         """How far `partition` has been folded; None when nothing was."""
         named = "" if self._generation is None else self._generation
-        log, offset, _ = await self._read("purchases_position", partition, named)
+        log, offset, _ = await self._valkey.call("FCALL_RO", "purchases_position", 1, self._base(partition), named)
         return _position(log, offset)
 
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
@@ -64,7 +67,7 @@ class PurchaseViews:
         await apply(self._valkey, "purchases", self._base(partition), start, end, items, self._generation)
 
     async def get(self, account: str, key: str) -> Purchase | None:
-        packed = await self._read("purchases_get", self._topic.partition_of(key), account, key)
+        packed = await self.fresh.read("get", self._topic.partition_of(key), account, key)
         return None if packed is None else _purchase(account, key, packed)
 
     async def of_user(self, account: str, user: str, before: Place | None, limit: int) -> list[Purchase]:
@@ -79,7 +82,7 @@ class PurchaseViews:
 
     async def todo(self, partition: int, after: int, limit: int) -> list[Todo]:
         """Up to `limit` open purchases since offsets greater than `after`, in the order of the log."""
-        flat = await self._read("purchases_todo", partition, after, limit)
+        flat = await self.fresh.read("todo", partition, after, limit)
         return [
             Todo(int(offset), _purchase(account.decode(), key.decode(), packed))
             for offset, account, key, packed in zip(*(flat[at::4] for at in range(4)), strict=True)
@@ -87,7 +90,7 @@ class PurchaseViews:
 
     async def quarantine(self, partition: int) -> dict[int, str]:
         """Offset and reason of every record that could not be folded."""
-        flat = await self._read("purchases_quarantine", partition)
+        flat = await self._valkey.call("FCALL_RO", "purchases_quarantine", 1, self._base(partition))
         return {int(offset): reason.decode() for offset, reason in zip(flat[::2], flat[1::2], strict=True)}
 
     async def _list(self, name: str, account: str, before: Place | None, limit: int) -> list[Purchase]:
@@ -95,7 +98,7 @@ class PurchaseViews:
         latest: int | str = "+inf" if before is None else before.at
         pages = await asyncio.gather(
             *(
-                self._read("purchases_page", partition, name, account, latest, min(limit, MOST_LISTED) + 1)
+                self.fresh.read("page", partition, name, account, latest, min(limit, MOST_LISTED) + 1)
                 for partition in range(self._topic.partitions)
             )
         )
@@ -107,9 +110,6 @@ class PurchaseViews:
 
     def _base(self, partition: int) -> str:
         return f"{self._namespace}:{{q{partition}}}"
-
-    async def _read(self, function: str, partition: int, *args: Any) -> Any:
-        return await self._valkey.call("FCALL_RO", function, 1, self._base(partition), *args)
 
 
 def _newest(placed: list[tuple[Place, Purchase]], before: Place | None, limit: int) -> list[Purchase]:

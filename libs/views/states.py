@@ -140,6 +140,7 @@ class VoterAllowance:
 
     `latest` is when the voter's latest free vote was accepted (None: there is none), `epoch` the allowance period
     that the voter had come to by then. A contest of another configuration than `config` names is `Stale` by it.
+    Only while the gate `is_open` is nothing missing of what was accepted.
     """
 
     now: int
@@ -147,6 +148,7 @@ class VoterAllowance:
     latest: int | None
     used: Sequence[UsedVotes]
     config: Stale
+    is_open: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,9 +171,10 @@ class VoteViews:
 
     async def allowance(self, partition: int, contest: str, voter: str) -> VoterAllowance:
         r = unpack(await self._read("votes_allowance", partition, contest, raw(voter)))
-        now, epoch, latest, rows, in_force, incarnation = r
+        now, epoch, latest, rows, in_force, incarnation, is_open = r
         used = [UsedVotes(name.decode(), SOURCES[source], its, votes) for name, source, its, votes in rows]
-        return VoterAllowance(now, epoch, latest or None, used, Stale(limited(in_force), incarnation))
+        config = Stale(limited(in_force), incarnation)
+        return VoterAllowance(now, epoch, latest or None, used, config, is_open == 1)
 
     async def report(self, partition: int, contest: str, source: str, report_id: str) -> ReportState:
         log, offset, *r = unpack(await self._read("votes_report", partition, contest, source, report_id))

@@ -8,10 +8,11 @@ from libs.casting.waiting import GATE_WAIT_S
 from libs.contracts.tokens import encode_positions
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.errors import NotFound, timestamp
+from libs.tally.errors import LedgerCatchingUp, NotFound, timestamp
 from libs.tally.events import Source
 from libs.tally.rules import remaining, voting_limits
 from libs.tally.standing import VoteStatus
+from libs.views.freshness import RECOVERING
 from libs.views.votes import VoteViews
 from services.ingestion.forms import (
     Allowance,
@@ -44,11 +45,14 @@ class VoterReads:
     async def status(
         self, account: str, contest: str, vote_id: str, voter_id: str | None, anonymous_id: str | None
     ) -> VoteStatusAnswer:
-        """Raises `NotFound` for an id that was never accepted from this voter."""
+        """Raises `NotFound` for an id that was never accepted from this voter, `LedgerCatchingUp` while nobody can
+        tell."""
         voter = await find_voter(self._contests, account, contest, voter_id, anonymous_id)
         partition = self._topic.partition_of(voter)
         state = await self._views.lookup(partition, contest, voter, vote_id)
         if state.status is None:
+            if not state.pending and not state.progress.open:
+                raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
             if not state.pending:
                 raise NotFound(f"This voter has no accepted vote {vote_id}.", vote_id=vote_id)
             return VoteStatusAnswer(
@@ -75,11 +79,14 @@ class VoterReads:
     async def allowance(
         self, account: str, contest_key: str, voter_id: str | None, anonymous_id: str | None
     ) -> AllowanceAnswer:
-        """A voter who never voted has used nothing. All else is as votes would be judged by now."""
+        """A voter who never voted has used nothing. All else is as votes would be judged by now. Raises
+        `LedgerCatchingUp` while nobody can tell."""
         voter = await find_voter(self._contests, account, contest_key, voter_id, anonymous_id)
         contest = await self._contests.get(account, contest_key)
         partition = self._topic.partition_of(voter)
         found = await self._views.allowance(partition, contest_key, voter)
+        if not found.is_open:
+            raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
         if found.config.in_force != contest.version:
             deadline = asyncio.get_running_loop().time() + GATE_WAIT_S
             stale = {partition: found.config}

@@ -1,5 +1,6 @@
 """What a deployment needs before its services start, and the keys that development gets with it."""
 
+import asyncio
 from typing import Final
 
 import orjson
@@ -10,12 +11,15 @@ from libs.contracts.topics import test_world
 from libs.deployment.identity import create_deployment
 from libs.kafka.settings import KafkaSettings
 from libs.storage.store import Store, open_store
+from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from services.operations.keys import issue_key
 
 ACCOUNT: Final = "dev"
 STORED: Final = "development/{namespace}.json"
+READABLE_S: Final = 30.0
+POLL_S: Final = 0.05
 
 
 async def prepare(kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> None:
@@ -65,8 +69,20 @@ async def _credentials(store: Store, settings: KafkaSettings, valkey: str, names
 async def _is_known(valkey: str, namespace: str, token: str) -> bool:
     connection = open_valkey(valkey)
     try:
-        ring = KeyRing(CatalogueViews(connection, namespace))
-        await ring.refresh()
-        return ring.get(token) is not None
+        return await _when_readable(KeyRing(CatalogueViews(connection, namespace)), token)
     finally:
         await connection.close()
+
+
+async def _when_readable(ring: KeyRing, token: str) -> bool:
+    """Once all keys can be read: a projector that was just started may still have to fold them."""
+    deadline = asyncio.get_running_loop().time() + READABLE_S
+    while True:
+        try:
+            await ring.refresh()
+        except ViewsUnavailable:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(POLL_S)
+        else:
+            return ring.get(token) is not None

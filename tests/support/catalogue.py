@@ -24,6 +24,7 @@ from libs.projection.settings import CATALOGUE, ProjectorSettings
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
+from tests.support.eventually import eventually
 
 
 @dataclass
@@ -52,11 +53,17 @@ class Catalogue:
         )
         task = asyncio.create_task(projector.run())
         try:
+            await eventually(self.is_fresh)
             yield
         finally:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+    async def is_fresh(self) -> bool:
+        """Whether every partition can be read."""
+        found = await asyncio.gather(*map(self.views.fresh.freshness, range(self.topic.partitions)))
+        return all(state.is_fresh for state in found)
 
     def another_engine(self, table: Table = RESOURCES) -> Engine:
         """As another process would have it."""

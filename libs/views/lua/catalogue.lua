@@ -358,21 +358,21 @@ local generations = generations_of('catalogue', SCHEMA, fold)
 
 -- ---------------------------------------------------------------------------------------------- reads
 
--- of the live generation
-local function read(name, callback)
-  redis.register_function({ function_name = name, flags = { 'no-writes' },
-    callback = function(keys, args) return callback(generations.view(keys[1]), args) end })
-end
+-- of the live generation, where that is fresh (shared/reads.lua): each reply is the fourth part of what is answered
+local read = reads_of('catalogue', generations)
 
--- ARGV: generation ('' the live one). {log id, offset, records in quarantine, log time (ms), swaps}; log id '' when
--- nothing was folded
+-- ARGV: generation ('' the live one). {log id, offset, records in quarantine, log time (ms)}; log id '' when nothing was
+-- folded. Of a view that is not fresh, too.
 redis.register_function({ function_name = 'catalogue_position', flags = { 'no-writes' }, callback = function(keys, args)
   local p = call('HMGET', generations.view(keys[1], args[1]) .. ':position', 'log', 'offset', 'poison', 'time')
-  return { p[1] or '', p[2] or '0', p[3] or '0', p[4] or '0', generations.swaps(keys[1]) }
+  return { p[1] or '', p[2] or '0', p[3] or '0', p[4] or '0' }
 end })
 
+-- How often the live generation was exchanged.
+read('mark', function(_, _, base) return generations.swaps(base) end)
+
 -- ARGV: account, resource, key. The packed envelope, or nil.
-read('catalogue_get', function(base, args)
+read('get', function(base, args)
   return call('HGET', records_of(base, args[1], args[2]), args[3])
 end)
 
@@ -393,7 +393,7 @@ local function envelopes(records, keys)
 end
 
 -- ARGV: account, resource, parent key, order (created|updated), before (us, or +inf), since (us, or -inf), most.
-read('catalogue_page', function(base, args)
+read('page', function(base, args)
   local list = list_of(base, args[4], args[1], args[2], args[3])
   local before = args[5] == '+inf' and args[5] or '(' .. args[5]
   local found = call('ZRANGE', list, before, args[6], 'BYSCORE', 'REV', 'LIMIT', 0, args[7])
@@ -402,7 +402,7 @@ end)
 
 -- ARGV: account, contest. {version or '', envelope or '', {participant, envelope, ...}, {source, envelope, ...}}, both
 -- by running number.
-read('catalogue_contest', function(base, args)
+read('contest', function(base, args)
   local account, contest = args[1], args[2]
   local version = call('HGET', base .. ':config', contest) or ''
   local envelope = call('HGET', records_of(base, account, 'contests'), contest)
@@ -415,7 +415,7 @@ read('catalogue_contest', function(base, args)
 end)
 
 -- ARGV: most. {account, contest, ...} of those that are due by now, the longest first.
-read('catalogue_due', function(base, args)
+read('due', function(base, args)
   local time = call('TIME')
   local now = whole(time[1] * 1000000 + time[2])
   local names, reply = call('ZRANGE', base .. ':due', '-inf', now, 'BYSCORE', 'LIMIT', 0, args[1]), {}
@@ -435,28 +435,28 @@ redis.register_function('catalogue_settle', function(keys, args)
   return 1
 end)
 
--- ARGV: version that the caller holds. {log id, offset, version, changed (1|0), key id, packed row, ...}
-redis.register_function({ function_name = 'catalogue_keys', flags = { 'no-writes' }, callback = function(keys, args)
-  local base = generations.view(keys[1])
-  local p = call('HMGET', base .. ':position', 'log', 'offset', 'keys')
-  local reply = { p[1] or '', p[2] or '0', (p[3] or '-1') .. '.' .. generations.swaps(keys[1]), 0 }
-  if reply[3] == args[1] then return reply end
-  reply[4] = 1
-  for _, value in ipairs(call('HGETALL', base .. ':keys')) do reply[#reply + 1] = value end
+-- ARGV: version that the caller holds. {version, changed (1|0), key id, packed row, ...}
+read('keys', function(views, args, base)
+  local version = (call('HGET', views .. ':position', 'keys') or '-1') .. '.' .. generations.swaps(base)
+  if version == args[1] then return { version, 0 } end
+  local reply = { version, 1 }
+  for _, value in ipairs(call('HGETALL', views .. ':keys')) do reply[#reply + 1] = value end
   return reply
-end })
+end)
 
 -- ARGV: command ids. {packed outcome or '', ...} in their order
-read('catalogue_outcomes', function(base, args)
+read('outcomes', function(base, args)
   local reply = call('HMGET', base .. ':outcomes', unpack(args))
   for i = 1, #args do reply[i] = reply[i] or '' end
   return reply
 end)
 
 -- ARGV: resource, key. The account that owns it, or nil.
-read('catalogue_owner', function(base, args)
+read('owner', function(base, args)
   return call('HGET', base .. ':owners:' .. args[1], args[2])
 end)
 
--- {offset, reason, ...}
-read('catalogue_quarantine', function(base) return call('HGETALL', base .. ':quarantine') end)
+-- {offset, reason, ...}, of a view that is not fresh, too.
+redis.register_function({ function_name = 'catalogue_quarantine', flags = { 'no-writes' }, callback = function(keys)
+  return call('HGETALL', generations.view(keys[1]) .. ':quarantine')
+end })

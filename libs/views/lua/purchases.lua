@@ -109,27 +109,24 @@ local generations = generations_of('purchases', SCHEMA, fold)
 
 -- ---------------------------------------------------------------------------------------------- reads
 
--- ARGV[1] of the position: generation ('' the live one), which every other read is of
-local function read(name, callback)
-  redis.register_function({ function_name = name, flags = { 'no-writes' }, callback = function(keys, args)
-    return callback(generations.view(keys[1], name == 'purchases_position' and args[1] or ''), args)
-  end })
-end
+-- of the live generation, where that is fresh (shared/reads.lua): each reply is the fourth part of what is answered
+local read = reads_of('purchases', generations)
 
--- {log id, offset, records in quarantine}; log id '' when nothing was folded
-read('purchases_position', function(base)
-  local p = call('HMGET', base .. ':position', 'log', 'offset', 'poison')
+-- ARGV: generation ('' the live one). {log id, offset, records in quarantine}; log id '' when nothing was folded. Of a
+-- view that is not fresh, too.
+redis.register_function({ function_name = 'purchases_position', flags = { 'no-writes' }, callback = function(keys, args)
+  local p = call('HMGET', generations.view(keys[1], args[1]) .. ':position', 'log', 'offset', 'poison')
   return { p[1] or '', p[2] or '0', p[3] or '0' }
-end)
+end })
 
 -- ARGV: account, key. The packed purchase, or nil.
-read('purchases_get', function(base, args)
+read('get', function(base, args)
   return call('HGET', records_of(base, args[1]), args[2])
 end)
 
 -- ARGV: list ('users:<account>:<user>' or 'refused:<account>'), account, latest (us, or +inf), most (at most 4,000).
 -- {key, packed, ...}, newest first
-read('purchases_page', function(base, args)
+read('page', function(base, args)
   local found = call('ZRANGE', base .. ':' .. args[1], args[3], '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, args[4])
   local reply = {}
   if #found == 0 then return reply end
@@ -142,7 +139,7 @@ read('purchases_page', function(base, args)
 end)
 
 -- ARGV: offset behind which to look, most. {offset, account, key, packed, ...}, in the order of the log
-read('purchases_todo', function(base, args)
+read('todo', function(base, args)
   local found = call('ZRANGE', base .. ':todo', '(' .. args[1], '+inf', 'BYSCORE', 'LIMIT', 0, args[2],
     'WITHSCORES')
   local reply = {}
@@ -157,5 +154,7 @@ read('purchases_todo', function(base, args)
   return reply
 end)
 
--- {offset, reason, ...}
-read('purchases_quarantine', function(base) return call('HGETALL', base .. ':quarantine') end)
+-- {offset, reason, ...}, of a view that is not fresh, too.
+redis.register_function({ function_name = 'purchases_quarantine', flags = { 'no-writes' }, callback = function(keys)
+  return call('HGETALL', generations.view(keys[1]) .. ':quarantine')
+end })

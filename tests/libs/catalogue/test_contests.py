@@ -76,6 +76,8 @@ async def test_the_version_is_in_force_before_the_change_can_be_read(catalogue: 
     order: list[Any] = []
 
     class Views:
+        fresh = catalogue.views.fresh
+
         async def position(self, partition: int) -> Position | None:
             return None
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 import pytest
 
@@ -10,11 +10,10 @@ from libs.catalogue.errors import UnknownKey
 from libs.catalogue.keyring import KeyRing
 from libs.catalogue.keys import PERMISSIONS, issue_key, list_keys, revoke_key
 from libs.contracts.catalogue import KeyRow, KeyRows
-from libs.contracts.log import Position
 from libs.contracts.problems import ValidationFailed
+from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
-from libs.views.catalogue import CatalogueViews
-from tests.support.catalogue import Catalogue
+from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
 
 
@@ -73,52 +72,75 @@ async def test_a_name_or_permission_that_is_none_is_refused(
         await issue_key(catalogue.writer, name, [permission])
 
 
-async def test_keys_of_one_world_are_unknown_in_the_other(catalogue: Catalogue, account: str) -> None:
+async def test_keys_of_one_world_are_unknown_in_the_other(
+    kafka: str, valkey_address: str, namespace: str, catalogue: Catalogue, account: str
+) -> None:
     issued = await issue_key(catalogue.writer, account, PERMISSIONS)
-    other = KeyRing(CatalogueViews(catalogue.valkey, catalogue.namespace + "-test"))
-    assert await other.find(issued.api_key) is None
+    async with open_catalogue(kafka, valkey_address, namespace) as other, other.folding():
+        assert await KeyRing(other.views).find(issued.api_key) is None
 
 
 class Views:
-    """Keys as the test says: what a view being folded again looks like."""
+    """Keys as the test says, in the first partition; `away` are those that cannot be read now."""
 
-    def __init__(self) -> None:
-        self.answer: KeyRows | None = None
+    def __init__(self, *rows: KeyRow, away: Collection[int] = ()) -> None:
+        self.answer = KeyRows("1", rows)
+        self.away = away
         self.asked = 0
 
-    async def keys(self, partition: int, known_version: int) -> KeyRows:
+    async def keys(self, partition: int, known_version: str) -> KeyRows:
         self.asked += 1
-        if self.answer is None:
+        if partition in self.away:
             raise ViewsUnavailable("away")
-        return self.answer if partition == 0 else KeyRows(None, -1, ())
+        return self.answer if partition == 0 else KeyRows("1", ())
 
 
 TOKEN = "tk_0123456789abcdef_" + "x" * 43
 ROW = KeyRow("a", "0123456789abcdef", hashlib.sha256(TOKEN.encode()).hexdigest(), (), 1)
 
 
-async def test_keys_hold_while_a_view_is_folded_again_from_the_beginning() -> None:
-    views = Views()
+EVERY = range(CATALOGUE_PARTITIONS)
+
+
+async def test_known_keys_hold_while_the_views_cannot_be_read() -> None:
+    views = Views(ROW)
     ring = KeyRing(views)
-    views.answer = KeyRows(Position("log", 9), 5, (ROW,))
     await ring.refresh()
-    for behind in (KeyRows(None, -1, ()), KeyRows(Position("log", 3), -1, ())):
-        views.answer = behind
+    views.away = EVERY
+    with pytest.raises(ViewsUnavailable):
         await ring.refresh()
-        assert ring.get(TOKEN)
-    views.answer = KeyRows(Position("log", 12), 11, ())
+    assert ring.get(TOKEN)
+    await ring.check()
+    views.away, views.answer = (), KeyRows("2", ())
     await ring.refresh()
     assert ring.get(TOKEN) is None
 
 
 async def test_an_unknown_key_while_the_views_are_away_is_in_doubt_not_refused() -> None:
     with pytest.raises(ViewsUnavailable):
-        await KeyRing(Views()).find(TOKEN)
+        await KeyRing(Views(away=EVERY)).find(TOKEN)
+
+
+async def test_one_partition_that_cannot_be_read_hides_no_other() -> None:
+    """New and revoked keys of the others hold; a key that may lie in this one is in doubt, and nobody is ready."""
+    views = Views(ROW, away=[2])
+    ring = KeyRing(views)
+    assert await ring.find(TOKEN)
+    with pytest.raises(ViewsUnavailable):
+        await ring.find("tk_aaaaaaaaaaaaaaaa_" + "x" * 43)
+    with pytest.raises(ViewsUnavailable):
+        await ring.check()
+    views.answer = KeyRows("2", ())
+    with pytest.raises(ViewsUnavailable):
+        await ring.refresh()
+    assert ring.get(TOKEN) is None
+    views.away = ()
+    await ring.refresh()
+    await ring.check()
 
 
 async def test_a_flood_of_unknown_keys_asks_the_views_once() -> None:
     views = Views()
-    views.answer = KeyRows(None, -1, ())
     ring = KeyRing(views)
     assert await asyncio.gather(*(ring.find(TOKEN[:-1] + letter) for letter in "abcdefgh")) == [None] * 8
     assert views.asked == 4

@@ -27,6 +27,8 @@ class Views:
 class MemoryProjection:
     """Keeps every folded value but LogCreated's, in order."""
 
+    fresh = None
+
     def __init__(self, topic: Topic, views: Views, hold: asyncio.Event | None = None) -> None:
         self.topic = topic
         self.views = views

@@ -32,6 +32,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from tests.libs.views.catalogue_model import DAY_MS, PARENTS, Model
+from tests.support.freshness import make_fresh
 
 PARTITION = 2
 ACCOUNTS = [
@@ -172,6 +173,7 @@ async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
 
 async def assert_equal(views: CatalogueViews, model: Model) -> None:
     assert await views.position(PARTITION) == Position(LOG, model.offset)
+    await make_fresh(views.fresh, PARTITION)
     for account in ACCOUNTS:
         for resource in [*TOPS, *PARENTS]:
             for key in KEYS:
@@ -301,6 +303,7 @@ async def test_what_is_settled_is_due_again_once_it_has_changed(valkey: Coalesce
         return (account, "k") in await views.due(PARTITION, 10)
 
     await views.apply(PARTITION, Position(LOG, 0), [(LogRecord(0, NOW_MS, b""), made)], 1)
+    await make_fresh(views.fresh, PARTITION)
     await views.settle(account, "k", 0, LATER)
     assert not await due()
     await views.settle(account, "k", 0, 7)
@@ -334,6 +337,7 @@ async def test_a_page_costs_the_same_at_any_size(valkey: Coalescer, namespace: s
         ]
         await views.apply(PARTITION, Position(LOG, position), entries, position + 100)
         position += 100
+    await make_fresh(views.fresh, PARTITION)
     seen: list[str] = []
     before = None
     while page := await views.page(ACCOUNTS[0], "contests", before=before, limit=100):
@@ -360,6 +364,7 @@ async def test_deleting_a_record_with_a_thousand_children_is_one_step(valkey: Co
             for index, event in enumerate(events[first : first + 100])
         ]
         await views.apply(PARTITION, Position(LOG, first), entries, first + len(entries))
+    await make_fresh(views.fresh, PARTITION)
     assert await views.get(account, "participants", "p999") is None
     assert await views.page(account, "participants", parent="c", limit=10) == []
     left = await asyncio.gather(

@@ -26,6 +26,7 @@ from libs.tally.events import LogCreated
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchases import Entry, PurchaseViews
+from tests.support.freshness import make_fresh
 from tests.support.purchases import NOW_US, a_purchase, purchase_key
 
 LOG = "the-log"
@@ -89,6 +90,7 @@ def views_of(valkey: Coalescer, partitions: int = 1) -> PurchaseViews:
 async def assert_equal(views: PurchaseViews, entries: list[Entry]) -> None:
     fold = folded(entries)
     assert await views.position(0) == Position(LOG, len(entries))
+    await make_fresh(views.fresh)
     for account in ACCOUNTS:
         mine = [one for (owner, _), one in fold.purchases.items() if owner == account]
         for name in NAMES:
@@ -143,6 +145,7 @@ async def fold_all(views: PurchaseViews, *events: PurchasesEvent, partition: int
         (LogRecord(offset, NOW_MS, b""), event) for offset, event in enumerate(events, start.offset)
     ]
     await views.apply(partition, start, entries, start.offset + len(entries))
+    await make_fresh(views.fresh, partition)
 
 
 async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Coalescer) -> None:

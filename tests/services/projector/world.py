@@ -57,6 +57,7 @@ class World:
         task = asyncio.create_task(run(self.settings.model_copy(update=settings)))
         try:
             await eventually(self.gates_are_open, deadline_s=30)
+            await eventually(self.catalogue.is_fresh)
             yield
         finally:
             task.cancel()

@@ -189,6 +189,7 @@ async def test_up_to_any_interval_it_adds_up_to_what_was_counted_by_then(
 ) -> None:
     namespace = f"t{uuid.uuid4().hex}"
     catalogue = Catalogue(valkey, namespace)
+    await catalogue.begin()
     await catalogue.create("contests", "one", contest())
     for key, status in {"a": "approved", "b": "approved", "c": "rejected", "é": "approved"}.items():
         await catalogue.enter("one", key, status=status)

@@ -30,7 +30,7 @@ from libs.contracts.log import LogRecord, Position
 from libs.contracts.tokens import encode_positions
 from libs.contracts.topics import catalogue_topic, source_log_key, test_world, votes_topic
 from libs.kafka.writer import LogWriter
-from libs.tally.events import ContestClosed, Event, SourceReported, VoteCast, VoteRemoved
+from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, VoteCast, VoteRemoved
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
@@ -44,6 +44,7 @@ from services.catalogue.settings import Settings as CatalogueSettings
 from services.query.app import open_surface
 from services.query.settings import Settings
 from tests.support.builders import a_cast, a_report
+from tests.support.freshness import make_fresh
 from tests.support.unguarded import Unguarded
 
 PARTITIONS = 4
@@ -72,6 +73,14 @@ class Catalogue:
         self._topic = catalogue_topic(namespace)
         self._next: dict[int, int] = defaultdict(int)
         self._at = START_MS * 1000
+
+    async def begin(self) -> None:
+        """The log of every partition begins, and its view is fresh."""
+        for partition in range(self._topic.partitions):
+            entries = [(LogRecord(0, START_MS, b""), LogCreated("log"))]
+            await self.views.apply(partition, Position("log", 0), entries, 1)
+            await make_fresh(self.views.fresh, partition)
+            self._next[partition] = 1
 
     async def fold(self, event: CatalogueEvent, account: str) -> int:
         partition = self._topic.partition_of(account)
@@ -243,7 +252,10 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
             app = build_app("query", [surface, _catalogue(valkey, namespace, surface)])
             transport = httpx.ASGITransport(Front(app, surface.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
-                yield World(valkey, namespace, given, app, client)
+                world = World(valkey, namespace, given, app, client)
+                for catalogue in world.production, world.test:
+                    await catalogue.begin()
+                yield world
     await valkey.close()
 
 

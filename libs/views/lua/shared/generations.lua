@@ -1,7 +1,7 @@
 -- Generations: one partition's view, folded more than once. Joined to every library of views.
 --   base:generations   hash  live (number of the generation that is read; 1 while absent), swaps (times that what is
 --                            read was exchanged), last (highest number ever given), and by number, of each that was
---                            opened, packed {state, scope, schema, read}
+--                            opened, packed {state, scope, schema, read}; fresh (reads.lua)
 --   base:g<number>:... what a generation holds; its position is base:g<number>:position
 -- One of a narrower scope never is the live one: what it holds changes places with what the live one held, and `read`
 -- says whether it has (1) or not (0).
@@ -24,6 +24,13 @@ local function pack(value) return cmsgpack.pack(value) end
 local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
 
 local function whole(number) return string.format('%.0f', number) end
+
+-- This very server, in this very role: a primary that failed over and comes back has its old run id, but another
+-- replication id; it may have missed all that its successor did, and must not take its gate for open.
+local function run_id()
+  local info = call('INFO', 'server', 'replication')
+  return string.match(info, 'run_id:(%w+)') .. '.' .. string.match(info, 'master_replid:(%w+)')
+end
 
 -- The generations of one library's views. prefix: of its functions' names; schema: number of the layout that its code
 -- reads and writes; fold(views, items, from, scope, base) folds the items from offset `from` on into the generation at
@@ -109,7 +116,10 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     local needed, reply = compare(views, args)
     if not needed then return reply end
     local items = unpack_one(args[4])
-    if args[2] == '0' then call('HSET', key(base), 'schema', schema) end
+    if args[2] == '0' then
+      call('HSET', key(base), 'schema', schema)
+      call('HDEL', key(base), 'fresh')
+    end
     fold(views, items, tonumber(args[2]), '', base)
     finish(views, args)
     for number, row in pairs(rows(base).opened) do

@@ -51,13 +51,6 @@ local generations
 
 local function view(base, number) return generations.view(base, number) end
 
--- This very server, in this very role: a primary that failed over and comes back has its old run id, but another
--- replication id; it may have missed all that its successor did, and must not take its gate for open.
-local function run_id()
-  local info = call('INFO', 'server', 'replication')
-  return string.match(info, 'run_id:(%w+)') .. '.' .. string.match(info, 'master_replid:(%w+)')
-end
-
 local function microseconds()
   local time = call('TIME')
   return time[1] * 1000000 + time[2]

@@ -44,9 +44,9 @@ read('votes_counts', function(keys, args)
   return pack({ log, offset, changed, swaps, rows, ratings, pairs_of(views .. ':sources:' .. contest, tostring) })
 end)
 
--- ARGV: contest, voter. {now (us), epoch, latest free vote (us, 0: none), rows, configuration version in force (-1: none), n},
--- counted and pending; rows are what the voter has used: {participant ('' contest), source, epoch, used}. A replacement
--- that is pending uses nothing.
+-- ARGV: contest, voter. {now (us), epoch, latest free vote (us, 0: none), rows, configuration version in force (-1: none), n,
+-- 1 where the gate is open}, counted and pending; rows are what the voter has used: {participant ('' contest), source,
+-- epoch, used}. A replacement that is pending uses nothing.
 read('votes_allowance', function(keys, args)
   local base = keys[1]
   local views, contest, voter = view(base), args[1], args[2]
@@ -76,7 +76,7 @@ read('votes_allowance', function(keys, args)
       rows[#rows + 1] = { '', source, p[P_EPOCH], weights[i] }
     end
   end
-  return pack({ math.max(microseconds(), gate.clock), epoch, latest, rows, c.in_force, gate.n })
+  return pack({ math.max(microseconds(), gate.clock), epoch, latest, rows, c.in_force, gate.n, gate.open and 1 or 0 })
 end)
 
 -- ARGV: contest, source, report id. {log, offset, content hash, offset of the report, late, ids held}; only the first

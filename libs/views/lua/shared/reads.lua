@@ -1,0 +1,45 @@
+-- Fresh views. A view that was emptied, or that came back older with its server, still answers: records as absent, or as
+-- they were. So what is read says whether the view is fresh: since its server runs in this role it has come to an end
+-- of the log that was asked for under this run. All that anybody was answered by an earlier run lies before that end; and
+-- within one run a view only moves forward, unless it begins from nothing, and then it is fresh no more.
+--   base:generations  hash, fresh: the run that the live view is fresh under
+
+-- The reads of one library's live views, and the two functions by which a projector makes a view fresh.
+local function reads_of(prefix, generations)
+  local function position(base)
+    local p = call('HMGET', generations.view(base) .. ':position', 'log', 'offset')
+    return p[1] or '', p[2] or '0'
+  end
+
+  local function is_fresh(base, run) return call('HGET', base .. ':generations', 'fresh') == run end
+
+  -- {1, log id, offset, what `callback(base of the live view, arguments, KEYS[1])` gives}; {0, log id, offset} where
+  -- the view is not fresh
+  local function read(name, callback)
+    redis.register_function({ function_name = prefix .. '_' .. name, flags = { 'no-writes' },
+      callback = function(keys, args)
+        local base = keys[1]
+        local log, offset = position(base)
+        if log == '' or not is_fresh(base, run_id()) then return { 0, log, offset } end
+        return { 1, log, offset, callback(generations.view(base), args, base) }
+      end })
+  end
+
+  -- {run of the server, 1 where the view is fresh under it, log id, offset}
+  redis.register_function({ function_name = prefix .. '_freshness', flags = { 'no-writes' }, callback = function(keys)
+    local run, log, offset = run_id(), position(keys[1])
+    return { run, log ~= '' and is_fresh(keys[1], run) and 1 or 0, log, offset }
+  end })
+
+  -- ARGV: run, log id, end of that log, asked for once the server had named the run. 1 where the view is fresh now, 0
+  -- where it has not come to the end, or the server runs anew.
+  redis.register_function(prefix .. '_declare_fresh', function(keys, args)
+    local base = keys[1]
+    local log, offset = position(base)
+    if run_id() ~= args[1] or log == '' or log ~= args[2] or tonumber(offset) < tonumber(args[3]) then return 0 end
+    call('HSET', base .. ':generations', 'fresh', args[1])
+    return 1
+  end)
+
+  return read
+end

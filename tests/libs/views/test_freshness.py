@@ -1,0 +1,147 @@
+"""Views are read only while they are fresh: at the log's end, as asked for in this run of their server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from libs.contracts.catalogue import KeyIssued
+from libs.contracts.log import LogRecord, Position
+from libs.contracts.topics import catalogue_topic
+from libs.tally.errors import ViewsUnavailable
+from libs.tally.events import LogCreated
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Coalescer
+from libs.views.functions import load_functions, open_valkey
+from libs.views.generations import Generations, Swap
+from tests.support.freshness import make_fresh
+
+LOG = "log"
+ISSUED = {"account": "acme", "at": 1, "sha256": "00", "permissions": ()}
+ENTRIES: list[Any] = [
+    (LogRecord(0, 1, b""), LogCreated(LOG)),
+    *((LogRecord(n, 1, b""), KeyIssued(**ISSUED, command_id=f"c{n}", key_id=f"k{n}")) for n in range(1, 6)),
+]
+
+
+class View:
+    """One partition, folded by hand."""
+
+    def __init__(self, valkey: Coalescer, namespace: str) -> None:
+        self.valkey = valkey
+        self.base = f"{namespace}:{{c0}}"
+        self.views = CatalogueViews(valkey, namespace)
+        self.another_process = CatalogueViews(valkey, namespace)
+
+    async def fold(self, start: int, end: int) -> None:
+        await self.views.apply(0, Position(LOG, start), ENTRIES[start:end], end)
+
+    async def empty(self, part: str = "*") -> None:
+        await self.valkey.call("DEL", *await self.valkey.call("KEYS", f"{self.base}:{part}"))
+
+    async def keys(self) -> int:
+        rows = (await self.views.keys(0, "")).rows
+        assert rows is not None
+        return len(rows)
+
+
+@pytest.fixture
+async def view(valkey_address: str, namespace: str) -> AsyncIterator[View]:
+    valkey = open_valkey(valkey_address)
+    await load_functions(valkey)
+    yield View(valkey, namespace)
+    await valkey.close()
+
+
+async def every_read(views: CatalogueViews) -> list[str]:
+    """Those that answer."""
+    reads = {
+        "mark": views.mark(0),
+        "get": views.get("b", "contests", "x"),
+        "page": views.page("b", "contests", limit=1),
+        "contest_config": views.contest_config("b", "x"),
+        "due": views.due(0, 1),
+        "outcomes": views.outcomes(0, ["c"]),
+        "keys": views.keys(0, ""),
+        "find_owner": views.find_owner("contests", "x"),
+    }
+    assert catalogue_topic("any").partition_of("b") == 0
+    answered = []
+    for name, read in reads.items():
+        try:
+            await read
+        except ViewsUnavailable:
+            continue
+        answered.append(name)
+    return answered
+
+
+async def test_nothing_is_read_of_a_view_that_was_never_at_the_end(view: View) -> None:
+    assert await every_read(view.views) == []
+    await view.fold(0, 6)
+    assert await every_read(view.views) == []
+    assert await view.views.position(0) == Position(LOG, 6)
+    assert await view.views.quarantine(0) == {}
+    await make_fresh(view.views.fresh)
+    assert set(await every_read(view.views)) == {
+        "mark",
+        "get",
+        "page",
+        "contest_config",
+        "due",
+        "outcomes",
+        "keys",
+    }
+
+
+async def test_a_view_is_fresh_only_at_the_end_of_its_own_log_in_the_run_that_was_asked(view: View) -> None:
+    await view.fold(0, 4)
+    run = (await view.views.fresh.freshness(0)).run
+    for asked, end in ((run, Position(LOG, 5)), (run, Position("other", 4)), ("earlier.run", Position(LOG, 4))):
+        assert not await view.views.fresh.declare(0, asked, end)
+        assert not (await view.views.fresh.freshness(0)).is_fresh
+    assert await view.views.fresh.declare(0, run, Position(LOG, 4))
+    await view.fold(4, 6)
+    assert await view.keys() == 5, "it goes on being fresh as it moves on"
+
+
+async def test_an_older_view_of_an_earlier_run_is_not_fresh(view: View) -> None:
+    await view.fold(0, 6)
+    await make_fresh(view.views.fresh)
+    await view.valkey.call("HSET", f"{view.base}:generations", "fresh", "earlier.run")
+    assert await every_read(view.another_process) == []
+
+
+@pytest.mark.parametrize("lost", ["*", "g1:position", "generations"])
+async def test_a_view_that_begins_anew_is_fresh_again_only_at_the_end(view: View, lost: str) -> None:
+    """In the same run of the server, as after FLUSHALL; also for processes that have seen nothing of it."""
+    await view.fold(0, 6)
+    await make_fresh(view.views.fresh)
+    await view.empty(lost)
+    assert await every_read(view.another_process) == []
+    if lost != "generations":
+        await view.fold(0, 3)
+    assert await every_read(view.another_process) == []
+
+
+async def test_nobody_reads_what_is_older_than_what_he_has_read(view: View) -> None:
+    """Whatever the server says: of an earlier state that was restored into a running one."""
+    await view.fold(0, 6)
+    await make_fresh(view.views.fresh)
+    assert await view.keys() == 5
+    await view.valkey.call("HSET", f"{view.base}:g1:position", "offset", 5)
+    assert await every_read(view.views) == []
+    await view.valkey.call("HSET", f"{view.base}:g1:position", "offset", 6)
+    assert await view.keys() == 5
+
+
+async def test_a_swap_keeps_a_view_fresh(view: View, namespace: str) -> None:
+    await view.fold(0, 6)
+    await make_fresh(view.views.fresh)
+    generations = Generations(view.valkey, namespace, "catalogue", catalogue_topic(namespace))
+    await generations.open(0, 2)
+    await CatalogueViews(view.valkey, namespace, 2).apply(0, Position(LOG, 0), ENTRIES, 6)
+    assert await generations.swap(0, 2) == Swap(True)
+    assert await view.keys() == 5

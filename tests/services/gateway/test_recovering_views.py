@@ -1,0 +1,253 @@
+"""A Valkey that was emptied or came back older: what it lacks is unavailable, never absent, never as it was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from libs.catalogue.keys import PERMISSIONS
+from libs.contracts.topics import catalogue_topic, topics_of
+from libs.kafka.topics import create_topics
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Coalescer
+from libs.views.functions import load_functions, open_valkey
+from libs.web.asgi import Front
+from services.gateway.app import open_app
+from services.gateway.settings import Settings
+from services.operations.keys import issue_key
+from services.projector.app import run
+from services.projector.settings import Settings as ProjectorSettings
+from tests.support.eventually import eventually
+from tests.support.voting import Api, Contest, code, new_id
+
+PARTITIONS = 2
+ACCOUNT = "acme"
+
+Dump = dict[bytes, bytes]
+
+
+@dataclass
+class Deployment:
+    """The whole HTTP API over views that a test keeps, loses and brings back; `projecting` folds."""
+
+    settings: Settings
+    valkey: Coalescer
+    api: Api
+    api_key: str
+
+    @asynccontextmanager
+    async def projecting(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(run(ProjectorSettings(**self.settings.model_dump(include=SHARED))))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    @asynccontextmanager
+    async def another_process(self) -> AsyncIterator[Api]:
+        """A gateway that has seen nothing yet."""
+        async with open_app(self.settings) as app, self.client(app, self.api_key) as client:
+            yield Api(client)
+
+    @staticmethod
+    def client(app: FastAPI, api_key: str) -> httpx.AsyncClient:
+        transport = httpx.ASGITransport(Front(app), raise_app_exceptions=False)
+        headers = {"authorization": f"Bearer {api_key}", "service-brand": ACCOUNT, "service-key": api_key}
+        return httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers, timeout=30)
+
+    async def answers(self, path: str, status: int) -> httpx.Response:
+        """Once it does."""
+
+        async def ask() -> httpx.Response:
+            answer = await self.api.client.get(path)
+            assert answer.status_code == status, answer.text
+            return answer
+
+        return await eventually(ask, deadline_s=30)
+
+    async def keep(self, part: str = "*") -> Dump:
+        """The views as they are."""
+        names = await self.valkey.call("KEYS", f"{self.settings.namespace}:{part}")
+        dumped = await asyncio.gather(*(self.valkey.call("DUMP", name) for name in names))
+        return {name: value for name, value in zip(names, dumped, strict=True) if value is not None}
+
+    async def empty(self, part: str = "*") -> None:
+        """As by FLUSHALL, of what is this deployment's."""
+        if names := await self.valkey.call("KEYS", f"{self.settings.namespace}:{part}"):
+            await self.valkey.call("DEL", *names)
+
+    async def bring_back(self, kept: Dump) -> None:
+        """The views as they were kept, of an earlier run of the server, as after a crash."""
+        await self.empty()
+        for name, value in kept.items():
+            await self.valkey.call("RESTORE", name, 0, value)
+            if name.endswith(b":generations"):
+                await self.valkey.call("HSET", name, "fresh", "an-earlier.run")
+            if name.endswith(b":gate"):
+                await self.valkey.call("HSET", name, "run", "an-earlier.run")
+
+
+SHARED = {"namespace", "partitions", "kafka_bootstrap_servers", "valkey_url", "storage_url"}
+
+
+@pytest.fixture
+async def deployment(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -> AsyncIterator[Deployment]:
+    settings = Settings(
+        kafka_bootstrap_servers=kafka,
+        valkey_url=valkey_address,
+        namespace=namespace,
+        partitions=PARTITIONS,
+        storage_url=str(tmp_path),
+    )
+    await create_topics(settings, topics_of(namespace, PARTITIONS))
+    valkey = open_valkey(valkey_address)
+    await load_functions(valkey)
+    deployment = Deployment(settings, valkey, Api(httpx.AsyncClient()), "")
+    async with deployment.projecting():
+        issued = await eventually(lambda: _issued(settings), deadline_s=30)
+    deployment.api_key = issued
+    async with open_app(settings) as app, deployment.client(app, issued) as client:
+        deployment.api = Api(client)
+        yield deployment
+    await valkey.close()
+
+
+async def _issued(settings: Settings) -> str:
+    return (await issue_key(settings, settings.valkey_url, settings.namespace, ACCOUNT, PERMISSIONS)).api_key
+
+
+@dataclass
+class Made:
+    """A contest with a source and a vote, and every question about them."""
+
+    contest: Contest
+    vote_id: str
+
+    def questions(self, client: httpx.AsyncClient) -> dict[str, Any]:
+        path, voter = self.contest.path, {"voter_id": "v1"}
+        body = {"participant_key": self.contest.participants[0], "voter_id": "v2", "vote_id": new_id()}
+        report = {"report_id": new_id(), "counts": [{"mapped_id": "a", "count": 3}]}
+        return {
+            "contest": client.get(path),
+            "contests": client.get("/contests"),
+            "participants": client.get(f"{path}/participants"),
+            "counts": client.get(f"{path}/vote_updates/"),
+            "public": client.get(f"/public{path}/results"),
+            "change": client.patch(path, json={"title": "Final"}),
+            "deletion": client.delete(f"/participants/{self.contest.participants[1]}"),
+            "source": client.put(f"{path}/vote_sources/sms", json=SOURCE),
+            "report": client.post(f"{path}/vote_sources/sms/counts", json=report),
+            "vote": client.post(f"{path}/votes", json=body),
+            "allowance": client.get(f"{path}/allowance", params=voter),
+            "status": client.get(f"{path}/votes/{self.vote_id}", params=voter),
+            "removal": client.delete(f"{path}/votes/{self.vote_id}", params=voter),
+            "legacy": client.get(f"/legacy/contests/{self.contest.key}"),
+        }
+
+
+SOURCE = {"mapping": {}}
+
+
+async def made(api: Api) -> Made:
+    contest = await api.contest(is_vote_removal_allowed=True)
+    source = await api.client.put(f"{contest.path}/vote_sources/sms", json=SOURCE)
+    assert source.status_code in (200, 201), source.text
+    vote = await contest.vote(voter="v1")
+    assert vote.status_code == 201, vote.text
+    return Made(contest, vote.json()["vote_id"])
+
+
+async def asked(questions: dict[str, Any]) -> dict[str, int]:
+    return {name: (await question).status_code for name, question in questions.items()}
+
+
+async def assert_unavailable(one: Made, api: Api, *, but_for: str = "") -> None:
+    found = await asked(one.questions(api.client))
+    found.pop(but_for, None)
+    assert found == dict.fromkeys(found, 503)
+
+
+async def test_nothing_is_absent_while_an_emptied_view_is_not_folded_again(deployment: Deployment) -> None:
+    async with deployment.projecting():
+        await deployment.answers("/contests", 200)
+        one = await made(deployment.api)
+        before = await deployment.api.client.get(one.contest.path)
+    await deployment.empty()
+    await assert_unavailable(one, deployment.api)
+    await assert_unavailable(one, deployment.api)  # nothing was learned from the first answers
+    async with deployment.another_process() as other:
+        await assert_unavailable(one, other)
+        ready = await other.client.get("/readyz")
+        assert (ready.status_code, ready.json()["dependencies"]["keys"]) == (503, "unavailable")
+        async with deployment.projecting():
+            assert (await deployment.answers(one.contest.path, 200)).json() == before.json()
+            await deployment.answers(f"{one.contest.path}/votes/{one.vote_id}?voter_id=v1", 200)
+            found = await asked(one.questions(other.client))
+            assert all(status < 300 or name == "deletion" for name, status in found.items()), found
+
+
+async def test_an_acknowledged_change_survives_a_view_that_came_back_older(deployment: Deployment) -> None:
+    """A PATCH that equals the older record is no reason to write nothing, nor to say that it took effect."""
+    async with deployment.projecting():
+        await deployment.answers("/contests", 200)
+        one = await made(deployment.api)
+        kept = await deployment.keep()
+        changed = await deployment.api.client.patch(one.contest.path, json={"title": "Newer"})
+        assert changed.status_code == 200
+    await deployment.bring_back(kept)
+    await assert_unavailable(one, deployment.api, but_for="status")  # the vote is in the older view, too
+    async with deployment.projecting():
+        now = await deployment.answers(one.contest.path, 200)
+        assert now.json()["title"] == "Newer"
+        again = await deployment.api.client.patch(one.contest.path, json={"title": "Final"})
+        assert (again.status_code, again.json()["title"]) == (200, "Final")
+        assert again.headers["etag"] not in (now.headers["etag"], changed.headers["etag"])
+
+
+async def test_hidden_counts_stay_hidden_over_a_view_from_before_they_were(deployment: Deployment) -> None:
+    async with deployment.projecting():
+        await deployment.answers("/contests", 200)
+        one = await made(deployment.api)
+        results = f"/public{one.contest.path}/results"
+        assert (await deployment.answers(results, 200)).json()
+        kept = await deployment.keep()
+        assert (await one.contest.change(vote_visibility="hidden")).status_code == 200
+        hidden = await deployment.api.client.get(results)
+    await deployment.bring_back(kept)
+    async with deployment.another_process() as other, deployment.projecting():
+        for api in (deployment.api, other):
+            seen = [await api.client.get(results)]
+            while seen[-1].status_code == 503:
+                await asyncio.sleep(0)
+                seen.append(await api.client.get(results))
+            assert (seen[-1].status_code, _shown(seen[-1])) == (hidden.status_code, _shown(hidden))
+
+
+def _shown(results: httpx.Response) -> Any:
+    return {name: value for name, value in results.json().items() if name != "updated"}
+
+
+async def test_one_emptied_partition_holds_back_its_accounts_alone(deployment: Deployment) -> None:
+    topic = catalogue_topic(deployment.settings.namespace)
+    partition = topic.partition_of(ACCOUNT)
+    other = next(f"other{n}" for n in range(99) if topic.partition_of(f"other{n}") != partition)
+    views = CatalogueViews(deployment.valkey, deployment.settings.namespace)
+    async with deployment.projecting():
+        await deployment.answers("/contests", 200)
+        one = await made(deployment.api)
+    await deployment.empty(f"{{c{partition}}}*")
+    assert code(await deployment.api.client.get(one.contest.path)) == (503, "views_unavailable")
+    assert (await one.contest.vote(voter="v3")).status_code in (201, 503), "what is known of the contest may do"
+    assert await views.page(other, "contests", limit=1) == []
+    async with deployment.projecting():
+        await deployment.answers(one.contest.path, 200)
