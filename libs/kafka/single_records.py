@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
+from libs.kafka.calls import call, stop
+
 
 class SingleRecords:
     """A consumer that is assigned each partition it was ever asked for, and fetches only what is being read.
@@ -26,8 +28,7 @@ class SingleRecords:
     async def read(self, tp: TopicPartition, offset: int, wait_s: float) -> ConsumerRecord[bytes, bytes]:
         """The record at `offset`. Raises what the consumer raises, and `TimeoutError` after `wait_s`."""
         try:
-            async with asyncio.timeout(wait_s), self._turns[tp]:
-                record = await self._fetch(await self._started(), tp, offset)
+            record = await call(self._read(tp, offset), wait_s)
         except Exception:
             if asyncio.get_running_loop().time() - self._answered_at > self._silence_s:
                 await self.close()
@@ -38,7 +39,11 @@ class SingleRecords:
     async def close(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await consumer.stop()
+            await stop(consumer)
+
+    async def _read(self, tp: TopicPartition, offset: int) -> ConsumerRecord[bytes, bytes]:
+        async with self._turns[tp]:
+            return await self._fetch(await self._started(), tp, offset)
 
     async def _started(self) -> AIOKafkaConsumer:
         async with self._starting:
@@ -47,7 +52,7 @@ class SingleRecords:
                 try:
                     await consumer.start()
                 except BaseException:
-                    await consumer.stop()
+                    await stop(consumer)
                     raise
                 self._consumer = consumer
                 self._answered_at = asyncio.get_running_loop().time()
