@@ -1,0 +1,88 @@
+"""Votes at a gate that is shut: they wait together, and go on when it opens."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from libs.casting.attempts import Accepted
+from libs.casting.casting import Caster
+from libs.casting.contests import Contests
+from libs.casting.partition_watch import PartitionWatch
+from libs.casting.recording import Recorder
+from libs.casting.reserver import CALL_REQUESTS, Confirmer, Reserver
+from libs.contracts.log import Appended
+from libs.contracts.topics import votes_topic
+from libs.tally.contest import Contest
+from libs.tally.errors import LedgerCatchingUp
+from libs.tally.events import Fence
+from tests.libs.casting.conftest import Counted
+from tests.libs.views.simulation.partition import Partition
+from tests.support.builders import a_contest, a_vote
+from tests.support.eventually import eventually
+
+WAITING = 200
+
+
+class Log:
+    """Stands for a log that takes everything."""
+
+    end = 1_000
+
+    def submit(
+        self, topic: str, partition: int, value: bytes, key: bytes | None = None
+    ) -> "asyncio.Future[Appended]":
+        self.end += 1
+        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        answer.set_result(Appended(partition, self.end, True))
+        return answer
+
+
+@pytest.fixture
+def caster(partition: Partition, namespace: str) -> Caster:
+    async def load(account: str, key: str) -> Contest:
+        return a_contest()
+
+    async def load_version(account: str, key: str) -> int:
+        return a_contest().version
+
+    async def load_secret(key: str) -> bytes:
+        return b"secret"
+
+    views, topic = partition.views, votes_topic(namespace, 1)
+    contests, watch = Contests(load, load_version, load_secret), PartitionWatch(views)
+    addresses: Any = None  # the contest has no limit for them
+    recorder = Recorder(topic, views, addresses, Log(), Confirmer(views), watch, b"key")
+    return Caster(topic, views, addresses, contests, Reserver(views), recorder, watch)
+
+
+async def shut(partition: Partition) -> Fence:
+    fence = await partition.views.shut(0, (await partition.views.state(0)).incarnation)
+    assert fence is not None
+    return fence
+
+
+async def test_votes_at_a_shut_gate_ask_for_a_reservation_again_only_when_it_has_opened(
+    partition: Partition, caster: Caster, valkey: Counted
+) -> None:
+    fence = await shut(partition)
+    casting = [asyncio.ensure_future(caster.cast("account", [a_vote(voter=f"v{n}")])) for n in range(WAITING)]
+    await eventually(lambda: valkey.calls["votes_lookup"] > 5)
+    batches = -(-WAITING // CALL_REQUESTS)
+    assert valkey.calls["votes_reserve"] == batches
+    await partition.fold(fence)
+    outcomes = [outcome for outcomes in await asyncio.gather(*casting) for outcome in outcomes]
+    assert all(isinstance(outcome, Accepted) for outcome in outcomes), outcomes[:3]
+    assert (
+        valkey.calls["votes_reserve"] <= 4 * batches
+    )  # once more for the configuration, which went with the gate
+
+
+async def test_a_gate_that_stays_shut_is_answered_in_time(
+    partition: Partition, caster: Caster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("libs.casting.casting.GATE_WAIT_S", 0.2)
+    await shut(partition)
+    [outcome] = await caster.cast("account", [a_vote()])
+    assert isinstance(outcome, LedgerCatchingUp)
+    assert outcome.retry_after_s == 1
