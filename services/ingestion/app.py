@@ -87,7 +87,7 @@ async def _open_guarded(
             yield Surface(
                 hot=hot_routes(voting),
                 routers=[
-                    voter_router(auth, VoterReads(topic, views, casting.contests), casting.remover),
+                    voter_router(auth, VoterReads(topic, views, casting.contests, catalogue), casting.remover),
                     purchase_router(auth, register, requests),
                     source_router(auth, Reporter(topic, views, catalogue, log), requests),
                 ],

@@ -1,7 +1,9 @@
 """What voting clients send and are told; the OpenAPI description comes from these models."""
 
+from collections.abc import Callable
+from functools import partial
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -13,7 +15,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, from_json
 
 from libs.contracts.identity import Identity
 from libs.contracts.problems import Problem, ValidationFailed, faults, pointer
@@ -30,6 +32,7 @@ MAX_POSITIONS = 100
 MAX_RATING = 1_000
 """The highest that a contest's scale may go to."""
 ADDRESS = {"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
+ONE_VOTER: Final = "exactly one of voter_id and anonymous_id must be given"
 VOTE_ID = r"^[A-Za-z0-9_.:\-]{1,64}$"
 
 
@@ -115,7 +118,7 @@ class VoteForm(BaseModel):
     @model_validator(mode="after")
     def _one_voter(self) -> Self:
         if (self.voter_id is None) == (self.anonymous_id is None):
-            raise PydanticCustomError("one_voter", "exactly one of voter_id and anonymous_id must be given")
+            raise PydanticCustomError("one_voter", ONE_VOTER)
         return self
 
 
@@ -183,9 +186,13 @@ class VoteStatusAnswer(BaseModel):
     vote_id: str = Field(description="Unique per contest and voter.")
     contest_key: str = Field(description="Key of the contest.")
     status: Literal["accepted", "counted", "overruled", "removed", "replaced", "voided", "late"] = Field(
-        description="Only what is `counted` is in the counts."
+        description="What became of it in the log."
     )
-    reason: str | None = Field(description="For a person: why it does not count.")
+    counts: bool = Field(
+        description="In the counts now: it is `counted`, and a participant that it is for is approved, or was "
+        "when the contest was closed."
+    )
+    reason: str | None = Field(description="For a person: why it does not count, or not all of it.")
     accepted_at: str | None = Field(description="The time that it was judged by; null where it never came.")
     source: Source | None = Field(description="Free or paid; null where it never came.")
     choices: list[Choice] | None = Field(description="What it was for; null where it never came.")
@@ -227,7 +234,7 @@ def parse_vote(body: bytes) -> VoteForm:
     try:
         return VoteForm.model_validate_json(body)
     except ValidationError as error:
-        raise _refusal(error) from error
+        raise _refusal(error, partial(from_json, body)) from error
 
 
 def check_vote(value: Any) -> VoteForm | TallyError:
@@ -237,14 +244,19 @@ def check_vote(value: Any) -> VoteForm | TallyError:
     try:
         return VoteForm.model_validate(value)
     except ValidationError as error:
-        return _refusal(error)
+        return _refusal(error, lambda: value)
 
 
-def _refusal(error: ValidationError) -> TallyError:
+def _refusal(error: ValidationError, parse: Callable[[], Any]) -> TallyError:
+    """All that is wrong with what `parse` gives, also that it names no voter, or two."""
     try:
         problems = faults(error)
     except ValidationFailed as too_many:
         return too_many
     if problems[0]["type"] == "json_invalid":
         return MalformedJson(f"The body is not JSON: {problems[0]['msg']}")
-    return ValidationFailed([Problem(pointer(*problem["loc"]), problem["msg"]) for problem in problems])
+    found = [Problem(pointer(*problem["loc"]), problem["msg"]) for problem in problems]
+    given = parse()
+    if isinstance(given, dict) and (given.get("voter_id") is None) == (given.get("anonymous_id") is None):
+        found.append(Problem("", ONE_VOTER))
+    return ValidationFailed(dict.fromkeys(found))

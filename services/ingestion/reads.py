@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Sequence
 
 from libs.casting.contests import Contests, refresh
 from libs.casting.waiting import GATE_WAIT_S
+from libs.catalogue.contests import status_of
 from libs.contracts.tokens import encode_positions
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED, Contest
@@ -12,6 +14,7 @@ from libs.tally.errors import LedgerCatchingUp, NotFound, timestamp
 from libs.tally.events import Source
 from libs.tally.rules import remaining, voting_limits
 from libs.tally.standing import VoteStatus
+from libs.views.catalogue import CatalogueViews
 from libs.views.freshness import RECOVERING
 from libs.views.votes import VoteViews
 from services.ingestion.forms import (
@@ -37,7 +40,8 @@ REASONS = {
 class VoterReads:
     """Reads of one voter, found by the pseudonym that only this contest's secret gives."""
 
-    def __init__(self, topic: Topic, views: VoteViews, contests: Contests) -> None:
+    def __init__(self, topic: Topic, views: VoteViews, contests: Contests, catalogue: CatalogueViews) -> None:
+        self._catalogue = catalogue
         self._topic = topic
         self._views = views
         self._contests = contests
@@ -47,6 +51,7 @@ class VoterReads:
     ) -> VoteStatusAnswer:
         """Raises `NotFound` for an id that was never accepted from this voter, `LedgerCatchingUp` while nobody can
         tell."""
+        configured = await self._contests.current(account, contest)
         voter = await find_voter(self._contests, account, contest, voter_id, anonymous_id)
         partition = self._topic.partition_of(voter)
         state = await self._views.lookup(partition, contest, voter, vote_id)
@@ -59,22 +64,49 @@ class VoterReads:
                 vote_id=vote_id,
                 contest_key=contest,
                 status="accepted",
-                reason=None,
+                counts=False,
+                reason="It is recorded, and counted in a moment.",
                 accepted_at=timestamp(state.accepted_at),
                 source=None,
                 choices=None,
                 position=None,
             )
+        counts, reason = False, REASONS.get(state.status)
+        if state.status is VoteStatus.COUNTED:
+            counts, reason = await self._counts(configured, [participant for participant, _ in state.choices])
         return VoteStatusAnswer(
             vote_id=vote_id,
             contest_key=contest,
             status=state.status.name.lower(),
-            reason=REASONS.get(state.status),
+            counts=counts,
+            reason=reason,
             accepted_at=timestamp(state.accepted_at),
             source=state.source,
             choices=[Choice(participant_key=participant, count=count) for participant, count in state.choices],
             position=encode_positions({partition: (state.offset or 0) + 1}),
         )
+
+    async def _counts(self, contest: Contest, participants: Sequence[str]) -> tuple[bool, str | None]:
+        """Whether a counted vote for these counts now, and why not, or not for all of them."""
+        standings = await asyncio.gather(*(self._standing(contest, participant) for participant in participants))
+        missing = [
+            f"{participant} {standing}"
+            for participant, standing in zip(participants, standings, strict=True)
+            if standing != "approved"
+        ]
+        reason = f"Votes do not count now for: {', '.join(missing)}." if missing else None
+        return len(missing) < len(participants), reason
+
+    async def _standing(self, contest: Contest, participant: str) -> str:
+        """The participant's status, or what stands in its place."""
+        if contest.closed:
+            approved = contest.participants.get(participant) == "approved"
+            return "approved" if approved else "(not approved when the contest was closed)"
+        stored = await self._catalogue.get(contest.account, "participants", participant)
+        if stored is None or stored.parent != contest.key:
+            return "(deleted)"
+        status = status_of(stored)
+        return status if status == "approved" else f"({status})"
 
     async def allowance(
         self, account: str, contest_key: str, voter_id: str | None, anonymous_id: str | None

@@ -71,7 +71,8 @@ def show(counted: Counted) -> None:
         console.out(f"Source {source['source']} ({source['title']}): {source['count']:,} votes, {totals}.")
     console.out(
         f"{record['count']:,} votes of {record['unique_voter_count']:,} voters, "
-        f"{record['anonymous_voter_count']:,} of them anonymous, as of {said['at']}."
+        f"{record['anonymous_voter_count']:,} of them anonymous, as of {said['at']}. "
+        "Voters are all who voted, also for participants that were rejected."
     )
     console.out(f"Last event of the log in it: {said['last_event'] or '-'}. Tally-Position: {said['position']}")
     for partition, position in said["positions"].items():

@@ -16,7 +16,10 @@ class Counted(BaseModel):
 
     count: int = Field(description="Votes.")
     anonymous_voter_count: int = Field(description="Distinct voters who are anonymous.")
-    unique_voter_count: int = Field(description="Distinct voters of either kind.")
+    unique_voter_count: int = Field(
+        description="Distinct voters of either kind, of all who voted: those whose votes were all for "
+        "participants rejected later are among them, though their votes are not in `count`."
+    )
 
 
 class SubRatingSums(BaseModel):

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
+import httpx
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.voting import Api, code, hours_from_now, new_id, running
+from tests.support.voting import Api, Contest, code, hours_from_now, new_id, running
 
 
 async def test_an_accepted_vote_is_counted_and_can_be_read_at_its_position(api: Api) -> None:
@@ -192,6 +194,45 @@ async def test_new_limits_hold_from_the_answer_to_the_patch_on(api: Api) -> None
         assert code(await contest.vote(0)) == (409, "participant_limit_reached")
         assert (await contest.change(free={"max_participant": limit})).status_code == 200
         assert (await contest.vote(0)).status_code == 201
+
+
+async def test_a_status_says_that_votes_for_a_rejected_or_deleted_participant_do_not_count(api: Api) -> None:
+    contest = await api.contest()
+    votes = [await contest.vote(number, f"v{number}") for number in (0, 1)]
+    for number, vote in enumerate(votes):
+        await eventually(counted_of(contest, vote, f"v{number}"))
+    assert (await contest.status(votes[0], "v0")) | {"counts": True, "reason": None} == await contest.status(
+        votes[0], "v0"
+    )
+    first, second = (f"/participants/{key}" for key in contest.participants)
+    assert (await api.client.patch(first, json={"status": "rejected"})).status_code == 200
+    found = await contest.status(votes[0], "v0")
+    assert (found["status"], found["counts"]) == ("counted", False)
+    assert found["reason"] == f"Votes do not count now for: {contest.participants[0]} (rejected)."
+    assert (await api.client.patch(first, json={"status": "approved"})).status_code == 200
+    assert (await contest.status(votes[0], "v0"))["counts"] is True
+    assert (await api.client.delete(second)).status_code == 204
+    found = await contest.status(votes[1], "v1")
+    assert (found["counts"], found["reason"]) == (
+        False,
+        f"Votes do not count now for: {contest.participants[1]} (deleted).",
+    )
+
+
+async def test_right_after_its_contest_is_deleted_a_vote_has_no_status(api: Api) -> None:
+    contest = await api.contest()
+    vote = await contest.vote()
+    path = f"{contest.path}/votes/{vote.json()['vote_id']}"
+    assert (await api.client.get(path, params={"voter_id": "v1"})).status_code == 200
+    assert (await api.client.delete(contest.path)).status_code == 204
+    assert code(await api.client.get(path, params={"voter_id": "v1"})) == (404, "not_found")
+
+
+def counted_of(contest: Contest, vote: httpx.Response, voter: str) -> Callable[[], Awaitable[bool]]:
+    async def counted() -> bool:
+        return bool((await contest.status(vote, voter))["status"] == "counted")
+
+    return counted
 
 
 async def test_a_vote_shows_its_status_and_a_voter_an_allowance(api: Api) -> None:
