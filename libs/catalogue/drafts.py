@@ -2,14 +2,13 @@
 
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from pydantic import ValidationError
 
 from libs.catalogue.refusals import Refs
-from libs.catalogue.schemas.base import problems_of
+from libs.catalogue.schemas.base import checked
 from libs.catalogue.table import Document, Resource, Table
 from libs.contracts.catalogue import REF_KEY_PATTERN, Stored
 from libs.contracts.problems import Problem, ValidationFailed
@@ -110,12 +109,9 @@ class Drafts:
         return drafts
 
 
-def validated(row: Resource, body: Any) -> Document:
-    """The canonical document. Raises `ValidationFailed`."""
-    try:
-        return row.schema.model_validate(body).stored()
-    except ValidationError as error:
-        raise problems_of(error) from None
+def validated(row: Resource, body: Any, others: Iterable[Problem] = ()) -> Document:
+    """The canonical document. Raises `ValidationFailed`, with `others` if there are any."""
+    return checked(row.schema, body, others).stored()
 
 
 def contest_of(row: Resource, key: str, parent: str) -> str | None:

@@ -17,7 +17,7 @@ from libs.catalogue.errors import VersionConflict
 from libs.catalogue.merge import keep_in_items, merge_patch
 from libs.catalogue.pages import ListReader, ListRequest, Page, read_page
 from libs.catalogue.refusals import Refs, has_changed, no_such, refusal
-from libs.catalogue.schemas.base import NO_MEMBER, refuse_strays
+from libs.catalogue.schemas.base import NO_MEMBER, checked, strays_in
 from libs.catalogue.sharing import OwnerReader, without_shared
 from libs.catalogue.table import Document, Resource, Table
 from libs.catalogue.writing import FOLD_DEADLINE_S, Request, Writer
@@ -33,7 +33,7 @@ from libs.contracts.catalogue import (
     Write,
 )
 from libs.contracts.problems import Problem, ValidationFailed
-from libs.tally.errors import IdempotencyKeyReused, ViewsUnavailable
+from libs.tally.errors import IdempotencyKeyReused, NotFound, ViewsUnavailable
 
 Fits = Callable[[Stored], bool]
 """The caller's precondition on the version that a write starts from."""
@@ -105,8 +105,7 @@ class Engine:
         """
         if (earlier := await self.earlier(row, account, request, parent)) is not None:
             return earlier
-        _refuse_owned(row, body)
-        document = validated(row, body) | (owned or {})
+        document = validated(row, body, _owned(row, body)) | (owned or {})
         above = None if row.parent is None else await self.get(self.table[row.parent], account, parent)
         command = self._command(account, request)
         refs, what = await self._firm(account, row, self._drafts.new(row, document, above, command["at"], key))
@@ -122,11 +121,20 @@ class Engine:
         With `fits` a lost race is a `VersionConflict`; without, the patch is merged again. Raises as `create`
         does, `InUse` where it takes away a part that others refer to, and what the row's `judge` raises.
         """
-        _refuse_owned(row, patch)
-        refuse_strays(row.schema, patch)
-        return await self.change(
-            row, account, key, lambda before: keep_in_items(row.kept, before, merge_patch(before, patch)), fits
-        )
+        strays = _owned(row, patch) + strays_in(row.schema, patch)
+
+        def change(before: Document) -> Any:
+            merged = keep_in_items(row.kept, before, merge_patch(before, patch))
+            if strays:
+                checked(row.schema, merged, strays)
+            return merged
+
+        try:
+            return await self.change(row, account, key, change, fits)
+        except NotFound:
+            if strays:
+                raise ValidationFailed(strays) from None
+            raise
 
     async def change(
         self,
@@ -362,9 +370,14 @@ class Engine:
         return Written(replace(stored, record=event.record), replayed=False)
 
 
+def _owned(row: Resource, body: Document) -> list[Problem]:
+    """Members that the server alone writes."""
+    return [Problem(f"/{name}", NO_MEMBER) for name in sorted(row.schema.owned & body.keys())]
+
+
 def _refuse_owned(row: Resource, body: Document) -> None:
-    if named := sorted(row.schema.owned & body.keys()):
-        raise ValidationFailed(Problem(f"/{name}", NO_MEMBER) for name in named)
+    if problems := _owned(row, body):
+        raise ValidationFailed(problems)
 
 
 def _refuse_other_content(outcome: Outcome, request: Request) -> None:

@@ -1,8 +1,8 @@
 """Validation problems of a body, member by member: shared by everything that checks one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -14,6 +14,8 @@ MAX_PROBLEMS: Final = 20
 MAX_FAULTS: Final = 1_000
 """A body with more is refused without naming any: naming one takes microseconds, and a caller may send hundreds
 of thousands."""
+LEAST_INTEGER: Final = -(2**63)
+LARGEST_INTEGER: Final = 2**64 - 1
 
 
 class Problem(NamedTuple):
@@ -24,12 +26,18 @@ class Problem(NamedTuple):
 
 
 class ValidationFailed(TallyError):
-    """The body, or a parameter, is well-formed but not acceptable; `errors` names the first `MAX_PROBLEMS`."""
+    """The body, or a parameter, is well-formed but not acceptable; `errors` names the first `MAX_PROBLEMS`,
+    one of each member."""
 
     code = "validation_failed"
 
     def __init__(self, problems: Iterable[Problem], message: str = "") -> None:
-        listed = [problem._asdict() for problem in islice(problems, MAX_PROBLEMS)]
+        found: dict[str, Problem] = {}
+        for problem in problems:
+            if len(found) == MAX_PROBLEMS:
+                break
+            found.setdefault(problem.pointer or problem.message, problem)
+        listed = [problem._asdict() for problem in found.values()]
         first = listed[0] if listed else {"pointer": "", "message": "not acceptable"}
         where = f"{first['pointer']}: " if first["pointer"] else ""
         super().__init__(message or f"{where}{first['message']}", errors=listed)
@@ -45,3 +53,34 @@ def faults(error: ValidationError) -> Sequence[ErrorDetails]:
     if error.error_count() > MAX_FAULTS:
         raise ValidationFailed([Problem("", f"more than {MAX_FAULTS:,} members are not acceptable")])
     return error.errors(include_url=False, include_input=False, include_context=False)
+
+
+def wide_integers(value: Any) -> list[Problem]:
+    """The integers in parsed JSON that 64 bits do not hold: stored, they would come back as other numbers."""
+    return list(islice(_wide_integers(value, ()), MAX_PROBLEMS)) if _has_wide_integer(value) else []
+
+
+def _has_wide_integer(value: Any) -> bool:
+    """Found without pointers, which cost more than all else."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left.extend(one.values())
+        elif isinstance(one, list):
+            left.extend(one)
+        elif isinstance(one, int) and not LEAST_INTEGER <= one <= LARGEST_INTEGER:
+            return True
+    return False
+
+
+def _wide_integers(value: Any, steps: tuple[str | int, ...]) -> Iterator[Problem]:
+    match value:
+        case dict():
+            for name, child in value.items():
+                yield from _wide_integers(child, (*steps, name))
+        case list():
+            for index, child in enumerate(value):
+                yield from _wide_integers(child, (*steps, index))
+        case int() if not LEAST_INTEGER <= value <= LARGEST_INTEGER:
+            yield Problem(pointer(*steps), "must be an integer of at most 64 bits")

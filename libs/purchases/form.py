@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from libs.catalogue.schemas.base import Members, Timestamp, microseconds, problems_of
+from libs.catalogue.schemas.base import Members, Timestamp, checked, microseconds
 from libs.contracts.identity import Identity
 from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded, Subscription
 from libs.purchases.vault import Buyer, Vault
@@ -111,15 +111,9 @@ class RefundForm(Members):
 
 def parse_purchase(body: dict[str, Any]) -> PurchaseForm:
     """Raises `ValidationFailed`, naming every member that is wrong."""
-    try:
-        return PurchaseForm.model_validate(body)
-    except ValidationError as error:
-        raise problems_of(error) from error
+    return checked(PurchaseForm, body)
 
 
 def parse_refund(body: dict[str, Any]) -> RefundForm:
     """Raises `ValidationFailed`."""
-    try:
-        return RefundForm.model_validate(body)
-    except ValidationError as error:
-        raise problems_of(error) from error
+    return checked(RefundForm, body)

@@ -2,12 +2,12 @@
 
 import orjson
 from fastapi import APIRouter, Depends, Request
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from libs.catalogue.reopening import Reopener
 from libs.catalogue.resources import CONTESTS
-from libs.catalogue.schemas.base import Members, Timestamp, microseconds, problems_of
+from libs.catalogue.schemas.base import Members, Timestamp, checked, microseconds
 from libs.web.auth import Authenticator, require
 from libs.web.conditions import etag
 from libs.web.idempotency import RequestKeys, came_before
@@ -51,10 +51,7 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
         key = await auth.authenticate(request.scope)
         require(key, "operations")
         sent, given = await read_object(request)
-        try:
-            end = Reopening.model_validate(given).end
-        except ValidationError as error:
-            raise problems_of(error) from None
+        end = checked(Reopening, given).end
         replayed = await came_before(requests, key.account, request, sent)
         stored = await reopener.reopen(key.account, contest_key, microseconds(end))
         headers = {"ETag": etag(stored.version)} | ({"Idempotent-Replayed": "true"} if replayed else {})

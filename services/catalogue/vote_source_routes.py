@@ -4,11 +4,11 @@ from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import APIRouter, Depends, Path, Request
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from libs.catalogue.engine import Fits
-from libs.catalogue.schemas.base import problems_of
+from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
 from libs.catalogue.sources import source_name, source_of
 from libs.contracts.catalogue import Stored
@@ -78,10 +78,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         """
         account = await account_of(request)
         _, given = await read_object(request)
-        try:
-            form = VoteSource.model_validate(given)
-        except ValidationError as error:
-            raise problems_of(error) from None
+        form = checked(VoteSource, given)
         stored, is_new = await sources.put(account, contest_key, source, form, _fits(request))
         headers = {"Location": f"/contests/{contest_key}/vote_sources/{source}"} if is_new else {}
         return _record(stored, 201 if is_new else 200, headers)

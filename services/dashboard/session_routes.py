@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import orjson
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response
 
-from libs.catalogue.schemas.base import problems_of
+from libs.catalogue.schemas.base import checked
 from libs.views.requests import RequestKeys
 from libs.web.auth import ApiKey, Authenticator, KeyFinder, from_own_origin, header, headers_of
 from libs.web.errors import Forbidden, Unauthorized
@@ -93,10 +93,7 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         _, body = await read_object(request)
         if header(headers, b"origin") is not None and not from_own_origin(headers):
             raise Unauthorized("Log in from a page of this origin.")
-        try:
-            given = LogIn.model_validate(body)
-        except ValidationError as error:
-            raise problems_of(error) from None
+        given = checked(LogIn, body)
         await sessions.load()
         key = require_page(await holder(given))
         answer = _shown(key)

@@ -47,10 +47,11 @@ def parse_batch(media_type: str, body: bytes, key: str | None = None) -> Sequenc
         return [partial(_line, line, key, at) for at, line in enumerate(lines)]
     value = _object(body)
     votes = value.pop("votes", None)
+    problems = [Problem(pointer(name), "unknown member") for name in value]
     if not isinstance(votes, list):
-        raise ValidationFailed([Problem("/votes", "must be an array of votes")])
-    if value:
-        raise ValidationFailed([Problem(pointer(name), "unknown member") for name in value])
+        raise ValidationFailed([Problem("/votes", "must be an array of votes"), *problems])
+    if problems:
+        raise ValidationFailed(problems)
     _refuse_more_than_most(votes)
     return [partial(_item, vote, key, at) for at, vote in enumerate(votes)]
 

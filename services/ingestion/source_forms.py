@@ -3,11 +3,11 @@
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from libs.casting.reporting import MOST_IDS, Folded, Report
-from libs.catalogue.schemas.base import Timestamp, microseconds, problems_of
+from libs.catalogue.schemas.base import Timestamp, checked, microseconds
 from libs.catalogue.schemas.vote_source import MappedId
 from services.ingestion.forms import VOTE_ID
 
@@ -109,10 +109,7 @@ class ReportAnswer(BaseModel):
 
 def parse_report(given: dict[str, Any]) -> ReportForm:
     """Raises `ValidationFailed`."""
-    try:
-        return ReportForm.model_validate(given)
-    except ValidationError as error:
-        raise problems_of(error) from None
+    return checked(ReportForm, given)
 
 
 def answer(contest: str, source: str, form: ReportForm, folded: Folded) -> ReportAnswer:

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from libs.catalogue.legacy.fields import JsonSchema
-from libs.catalogue.schemas.base import listed
+from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.style import StyleObject
 from libs.catalogue.table import Document
 from libs.contracts.problems import Problem, ValidationFailed
@@ -32,9 +30,9 @@ def styled(document: Document, body: Mapping[str, Any], before: Document | None)
         return document
     held = (before or {}).get("style", {})
     try:
-        StyleObject.model_validate({name: value for name, value in given.items() if held.get(name) != value})
-    except ValidationError as error:
-        found = listed(error)
-        raise ValidationFailed(Problem(f"/style{each.pointer}", each.message) for each in found) from None
+        checked(StyleObject, {name: value for name, value in given.items() if held.get(name) != value})
+    except ValidationFailed as error:
+        found = error.data["errors"]
+        raise ValidationFailed(Problem(f"/style{each['pointer']}", each["message"]) for each in found) from None
     unknown = {name: value for name, value in held.items() if name not in StyleObject.model_fields}
     return document | {"style": unknown | {name: value for name, value in given.items() if value is not None}}

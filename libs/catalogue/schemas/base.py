@@ -1,10 +1,10 @@
 """What the schemas of all resources share: strictness, cleared members, and the types of the specification."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -24,8 +24,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
-from libs.contracts.problems import Problem, ValidationFailed, faults, pointer
+from libs.contracts.problems import Problem, ValidationFailed, faults, pointer, wide_integers
 from libs.tally.errors import timestamp
+
+M = TypeVar("M", bound=BaseModel)
 
 _RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -180,29 +182,32 @@ class Record(Members):
         return self.model_dump(mode="json")
 
 
-def problems_of(error: ValidationError) -> ValidationFailed:
-    """The members that are wrong, by RFC 6901 pointers."""
+def checked(schema: type[M], body: Any, others: Iterable[Problem] = ()) -> M:
+    """The body as `schema`. Raises `ValidationFailed` with all that is wrong with it, and `others` first."""
+    problems = [*others, *wide_integers(body)]
     try:
-        return ValidationFailed(listed(error))
-    except ValidationFailed as too_many:
-        return too_many
+        parsed = schema.model_validate(body)
+    except ValidationError as error:
+        raise ValidationFailed([*problems, *_problems_in(error)]) from None
+    if problems:
+        raise ValidationFailed(problems)
+    return parsed
 
 
-def listed(error: ValidationError) -> list[Problem]:
-    """All of them. Raises `ValidationFailed` for too many."""
-    return [
-        Problem(pointer(*_steps(found["loc"])), _message(found["type"], found["msg"])) for found in faults(error)
-    ]
-
-
-def refuse_strays(schema: type[Record], patch: Any) -> None:
-    """Raises `ValidationFailed` where a patch names what is no member, if only to clear it."""
+def strays_in(schema: type[Record], patch: Any) -> list[Problem]:
+    """What a patch names and is no member, if only to clear it."""
     try:
         schema.model_validate(patch)
     except ValidationError as error:
-        strays = [found for found in listed(error) if found.message == NO_MEMBER]
-        if strays:
-            raise ValidationFailed(strays) from None
+        return [problem for problem in _problems_in(error) if problem.message == NO_MEMBER]
+    return []
+
+
+def _problems_in(error: ValidationError) -> list[Problem]:
+    """The members that are wrong, by RFC 6901 pointers. Raises `ValidationFailed` for too many."""
+    return [
+        Problem(pointer(*_steps(found["loc"])), _message(found["type"], found["msg"])) for found in faults(error)
+    ]
 
 
 def _steps(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:

@@ -3,22 +3,22 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from libs.catalogue.resources import RESOURCES
 from libs.catalogue.schemas.app import CloudSettings
-from libs.catalogue.schemas.base import Members, problems_of
+from libs.catalogue.schemas.base import Members, checked
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.media import Access
 from libs.catalogue.schemas.participant import Participant
 from libs.catalogue.schemas.shop import Package
+from libs.contracts.problems import ValidationFailed
 
 
 def pointers(schema: Any, body: dict[str, Any]) -> list[str]:
     try:
-        schema.model_validate(body)
-    except ValidationError as error:
-        return sorted(problem["pointer"] for problem in problems_of(error).data["errors"])
+        checked(schema, body)
+    except ValidationFailed as error:
+        return sorted(problem["pointer"] for problem in error.data["errors"])
     return []
 
 

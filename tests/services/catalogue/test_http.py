@@ -100,6 +100,42 @@ async def test_a_record_from_its_creation_to_its_end(client: httpx.AsyncClient) 
     assert_problem(await client.delete(where), "not_found")
 
 
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**30])
+async def test_an_integer_beyond_64_bits_is_refused_where_it_stands(
+    client: httpx.AsyncClient, number: int
+) -> None:
+    wide = {"custom_data": {"a/b": [0, {"n": number}]}}
+    named = [{"pointer": "/custom_data/a~1b/1/n", "message": "must be an integer of at most 64 bits"}]
+    assert assert_problem(await client.post("/contests", json=wide), "validation_failed")["errors"] == named
+    contest = (await client.post("/contests", json={})).headers["location"]
+    assert assert_problem(await client.patch(contest, json=wide), "validation_failed")["errors"] == named
+    deep = {"data": {"n": number}}
+    refused = assert_problem(await client.post(f"{contest}/participants", json=deep), "validation_failed")
+    assert [each["pointer"] for each in refused["errors"]] == ["/data/n"]
+
+
+async def test_integers_of_64_bits_and_large_floats_come_back_as_they_were(client: httpx.AsyncClient) -> None:
+    kept = {"most": 2**64 - 1, "least": -(2**63), "float": 1e300}
+    made = await client.post("/contests", json={"custom_data": kept})
+    assert made.json()["custom_data"] == kept
+    assert str(2**64 - 1) in (await client.get(made.headers["location"])).text
+
+
+async def test_faults_of_all_kinds_are_named_at_once(client: httpx.AsyncClient) -> None:
+    faults = {"title": 7, "unheard": 1, "custom_data": {"n": 2**70}, "contest_config": {"free": {"stray": 1}}}
+    pointers = {"/title", "/unheard", "/custom_data/n", "/contest_config/free/stray"}
+    contest = (await client.post("/contests", json={})).headers["location"]
+    for answer in (await client.post("/contests", json=faults), await client.patch(contest, json=faults)):
+        errors = assert_problem(answer, "validation_failed")["errors"]
+        assert {each["pointer"] for each in errors} == pointers
+        assert len(errors) == len(pointers)
+
+
+async def test_no_more_than_20_faults_are_named(client: httpx.AsyncClient) -> None:
+    refused = await client.post("/contests", json={f"unheard{n}": n for n in range(50)})
+    assert len(assert_problem(refused, "validation_failed")["errors"]) == 20
+
+
 async def test_participants_live_under_their_contest(client: httpx.AsyncClient) -> None:
     contest = (await client.post("/contests", json={})).json()["key"]
     where = f"/contests/{contest}/participants"
@@ -278,7 +314,7 @@ async def test_the_process_says_that_it_lives_and_can_serve(client: httpx.AsyncC
     ready = await client.get("/readyz")
     assert (ready.status_code, ready.json()) == (
         200,
-        {"ready": True, "dependencies": dict.fromkeys(("storage", "log", "views", "keys"), "ready")},
+        {"ready": True, "dependencies": dict.fromkeys(("storage", "deployment", "log", "views", "keys"), "ready")},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -113,6 +114,21 @@ async def test_a_body_can_be_too_large(client: httpx.AsyncClient, worlds: dict[s
     for body in bodies:
         answer = await client.post("/legacy/contests", headers=keys, **body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "payload_too_large")
+
+
+async def test_an_integer_beyond_64_bits_is_refused_in_json_and_in_forms(
+    client: httpx.AsyncClient, worlds: dict[str, Catalogue]
+) -> None:
+    keys, wide = await headers(worlds["/legacy"]), {"n": 2**70}
+    bodies: list[dict[str, Any]] = [
+        {"json": {"custom_data": wide}},
+        {"data": {"custom_data": json.dumps(wide)}},
+    ]
+    for body in bodies:
+        answer = await client.post("/legacy/contests", headers=keys, **body)
+        assert answer.status_code == 400
+        assert "custom_data" in answer.json()["error"]["message"]
+        assert "64 bits" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("field", ["custom_data", "add_participants", "tags"])
