@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from libs.catalogue.keys import KeyReader
-from libs.contracts.catalogue import KeyRows
+from libs.contracts.catalogue import KeyRow, KeyRows
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
 
@@ -31,6 +31,7 @@ class ApiKey:
     account: str
     permissions: frozenset[str]
     digest: bytes
+    rate: int | None = None
 
 
 class KeyRing:
@@ -77,11 +78,7 @@ class KeyRing:
         """Take over what has changed, of all partitions that can be read. Raises `ViewsUnavailable` for others."""
         found = await asyncio.gather(*map(self._refresh, range(CATALOGUE_PARTITIONS)), return_exceptions=True)
         if any(outcome is True for outcome in found):
-            self._keys = {
-                row.key_id: ApiKey(row.key_id, row.account, frozenset(row.permissions), bytes.fromhex(row.sha256))
-                for held in self._parts.values()
-                for row in held.rows or ()
-            }
+            self._keys = {row.key_id: _key_of(row) for held in self._parts.values() for row in held.rows or ()}
         for outcome in found:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -132,3 +129,7 @@ class KeyRing:
             return False
         self._parts[partition] = found
         return True
+
+
+def _key_of(row: KeyRow) -> ApiKey:
+    return ApiKey(row.key_id, row.account, frozenset(row.permissions), bytes.fromhex(row.sha256), row.rate)

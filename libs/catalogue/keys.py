@@ -42,8 +42,12 @@ class KeyReader(Protocol):
     async def keys(self, partition: int, known_version: str) -> KeyRows: ...
 
 
-async def issue_key(writer: Writer, account: str, permissions: Iterable[str]) -> IssuedKey:
+async def issue_key(
+    writer: Writer, account: str, permissions: Iterable[str], rate: int | None = None
+) -> IssuedKey:
     """Make a key of 256 random bits; an account is there as soon as it has one.
+
+    `rate` is in requests a second: 0 is no limit, None the limit of the services' settings.
 
     Raises `ValidationFailed` for a name or permission that is none, and what `Writer.record` raises.
     """
@@ -64,6 +68,7 @@ async def issue_key(writer: Writer, account: str, permissions: Iterable[str]) ->
             key_id=key_id,
             sha256=hashlib.sha256(api_key.encode()).hexdigest(),
             permissions=granted,
+            rate=rate,
         )
     )
     return IssuedKey(key_id, api_key, account)

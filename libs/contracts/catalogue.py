@@ -140,6 +140,8 @@ class KeyIssued(Command):
     key_id: Key
     sha256: str
     permissions: tuple[str, ...]
+    rate: int | None = None
+    """Requests a second; 0 is no limit, None the limit of the settings."""
     type: Literal["KeyIssued"] = "KeyIssued"
 
 
@@ -248,6 +250,7 @@ class KeyRow:
     sha256: str
     permissions: tuple[str, ...]
     issued: int
+    rate: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

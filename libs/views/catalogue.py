@@ -191,7 +191,7 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
             name, versions = ["contests", event.contest, event.contest], [event.expected_config, ANY_VERSION]
             return [event.type, *where, *who, *name, *versions, event.record]
         case KeyIssued():
-            return [event.type, *where, *who, event.key_id, event.sha256, list(event.permissions)]
+            return [event.type, *where, *who, event.key_id, event.sha256, list(event.permissions), event.rate]
         case KeyRevoked():
             return [event.type, *where, *who, event.key_id]
     assert_never(event)
@@ -229,5 +229,5 @@ def _outcome(packed: bytes) -> Outcome:
 
 
 def _key_row(key_id: bytes, packed: bytes) -> KeyRow:
-    account, sha256, permissions, issued = msgpack.unpackb(packed)
-    return KeyRow(account, key_id.decode(), sha256, tuple(permissions), issued)
+    account, sha256, permissions, issued, *rate = msgpack.unpackb(packed)
+    return KeyRow(account, key_id.decode(), sha256, tuple(permissions), issued, *rate)

@@ -11,6 +11,7 @@ from libs.telemetry.logs import REQUEST_ID
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.hot import HotRoute
 from libs.web.metrics import RequestTimes
+from libs.web.rates import RateLimits
 from libs.web.request_ids import HEADER, request_id
 
 Receive = Callable[[], Awaitable[Any]]
@@ -31,13 +32,21 @@ class Front:
 
     Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`. Hot routes are
     answered here, without the layers that the app puts around its own. While one of `refusals` gives a reason,
-    only `ALWAYS_SERVED` is served.
+    only `ALWAYS_SERVED` is served. With `limits`, requests without a key are counted here, those with one where
+    that is looked up.
     """
 
-    def __init__(self, app: App, hot: Sequence[HotRoute] = (), refusals: Sequence[Refusal] = ()) -> None:
+    def __init__(
+        self,
+        app: App,
+        hot: Sequence[HotRoute] = (),
+        refusals: Sequence[Refusal] = (),
+        limits: RateLimits | None = None,
+    ) -> None:
         self.app = app
         self.hot = hot
         self.refusals = refusals
+        self.limits = limits
         self._times = RequestTimes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,7 +60,8 @@ class Front:
         if scope["method"] == "HEAD":
             scope, send = {**scope, "method": "GET"}, _without_body(send)
         REQUEST_ID.set(name)  # a server runs each request in a task of its own
-        began = time.perf_counter()
+        began, limits = time.perf_counter(), self.limits
+        scope["state"]["rate_limits"] = limits
 
         async def watched(message: Any) -> None:
             nonlocal started
@@ -59,11 +69,15 @@ class Front:
                 started = True
                 self._times.observe(scope, message["status"], time.perf_counter() - began)
                 headers = message["headers"] = [*message.get("headers", ()), (HEADER, name.encode())]
+                if limits is not None:
+                    headers += limits.headers(scope)
                 if scope["method"] == "GET" and all(header != b"cache-control" for header, _ in headers):
                     headers.append(NOT_SHARED)
             await send(message)
 
         try:
+            if limits is not None:
+                await limits.charge_keyless(scope)
             await self._app_for(scope)(scope, receive, watched)
         except ClientDisconnect:
             return  # nobody is there to be answered

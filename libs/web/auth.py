@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from libs.web.errors import Forbidden, Scope, Unauthorized
+from libs.web.rates import limits_of
 from libs.web.sessions import COOKIE, Sessions
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -20,6 +21,8 @@ class ApiKey(Protocol):
     def account(self) -> str: ...
     @property
     def permissions(self) -> frozenset[str]: ...
+    @property
+    def rate(self) -> int | None: ...
 
 
 class KeyFinder(Protocol):
@@ -46,18 +49,36 @@ class Authenticator:
         self._sessions = sessions
 
     def known(self, scope: Scope) -> ApiKey | None:
-        """The caller's Bearer key if this process holds it: a plain call of a few microseconds, for hot paths."""
+        """The caller's Bearer key if this process holds it: a plain call of a few microseconds, for hot paths.
+
+        None also where its rate limit is near, and `authenticate` has to ask for it. Raises `RateLimited`.
+        """
         token = bearer_token(scope["headers"])
-        return None if token is None else self._keys.get(token)
+        key = None if token is None else self._keys.get(token)
+        limits = limits_of(scope)
+        return key if key is None or limits is None or limits.take_for_key(scope, key) else None
 
     async def authenticate(self, scope: Scope) -> ApiKey:
-        """The caller by `Authorization: Bearer`, or else by its session. Raises `Unauthorized`."""
-        headers = headers_of(scope)
-        token = bearer_token(headers)
+        """The caller by `Authorization: Bearer`, or else by its session. Raises `Unauthorized`, `RateLimited`."""
+        token = bearer_token(headers_of(scope))
         if token is None:
-            return await self._by_session(scope)
-        key = self._keys.get(token) or await self._keys.find(token)
+            key = await self._by_session(scope)
+        else:
+            key = await self.by_token(scope, token)
+        await _charge(scope, key)
+        return key
+
+    async def by_token(self, scope: Scope, token: str) -> ApiKey:
+        """The key that a caller shows. Raises `Unauthorized`, and `RateLimited` after too many wrong ones."""
+        key = self._keys.get(token)
+        if key is not None:
+            return key
+        limits = limits_of(scope)
+        if limits is not None:
+            limits.refuse_after_failures(scope)
+        key = await self._keys.find(token)
         if key is None:
+            await _charge_failure(scope)
             raise Unauthorized("This API key is not known here.")
         return key
 
@@ -69,6 +90,7 @@ class Authenticator:
         await self._sessions.load()
         key_id = self._sessions.key_id(cookies)
         if key_id is None:
+            await _charge_failure(scope)
             raise Unauthorized("The session has ended. Log in again.")
         if scope["method"] not in SAFE_METHODS and not from_own_origin(headers):
             raise Unauthorized(
@@ -79,16 +101,30 @@ class Authenticator:
             raise Unauthorized("The session's API key has been revoked. Log in with another.")
         return key
 
-    async def authenticate_legacy(self, headers: Headers) -> ApiKey:
-        """The caller by `service-brand` (the account) and `service-key`. Raises `Unauthorized`."""
+    async def authenticate_legacy(self, scope: Scope) -> ApiKey:
+        """The caller by `service-brand` (the account) and `service-key`. Raises `Unauthorized`, `RateLimited`."""
+        headers = headers_of(scope)
         brand = header(headers, b"service-brand")
         token = header(headers, b"service-key")
         if brand is None or token is None:
             raise Unauthorized("Send the headers service-brand and service-key.")
-        key = self._keys.get(token) or await self._keys.find(token)
-        if key is None or key.account != brand:
+        key = await self.by_token(scope, token)
+        if key.account != brand:
             raise Unauthorized("This brand and key do not belong together, or are not known here.")
+        await _charge(scope, key)
         return key
+
+
+async def _charge_failure(scope: Scope) -> None:
+    limits = limits_of(scope)
+    if limits is not None:
+        await limits.charge_failure(scope)
+
+
+async def _charge(scope: Scope, key: ApiKey) -> None:
+    limits = limits_of(scope)
+    if limits is not None:
+        await limits.charge_key(scope, key)
 
 
 def require(key: ApiKey, permission: str) -> None:

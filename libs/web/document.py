@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from libs.web.openapi import COMPONENT, PERMISSION, Schema
+from libs.web.openapi import COMPONENT, PERMISSION, Schema, limit_answers
+from libs.web.rates import NEVER_LIMITED
 
 LEGACY_TAG: Final = "legacy"
 KEY_SCHEMES: Final[Schema] = {
@@ -45,10 +46,12 @@ class DocumentedApp(FastAPI):
 def described(document: Schema) -> Schema:
     """The document as FastAPI makes it, with its marks (`x-component`, `x-permission`) carried out."""
     order = [tag["name"] for tag in document.get("tags", ())]
-    for path in document["paths"].values():
+    for name, path in document["paths"].items():
         for operation in path.values():
             _say_who_may_call(operation)
             _name_what_is_in_the_path(operation)
+            if name not in NEVER_LIMITED:
+                _say_what_is_limited(operation)
             if operation["responses"].get("422", {}).get("description") == FRAMEWORKS_OWN:
                 del operation["responses"]["422"]
     document["paths"] = dict(sorted(document["paths"].items(), key=lambda entry: _rank(entry[1], order)))
@@ -74,6 +77,12 @@ def _say_who_may_call(operation: Schema) -> None:
     operation["description"] = f"{said}\n\nNeeds the permission `{permission}`.".strip()
     legacy = LEGACY_TAG in operation.get("tags", ())
     operation["security"] = [{"ServiceBrand": [], "ServiceKey": []}] if legacy else [{"ApiKey": []}]
+
+
+def _say_what_is_limited(operation: Schema) -> None:
+    legacy = LEGACY_TAG in operation.get("tags", ())
+    for status, answer in limit_answers(legacy=legacy, has_body="requestBody" in operation).items():
+        operation["responses"].setdefault(status, answer)
 
 
 def _name_what_is_in_the_path(operation: Schema) -> None:

@@ -117,6 +117,12 @@ class HeadersTooLarge(TallyError):
     code = "headers_too_large"
 
 
+class RateLimited(TallyError):
+    """More requests than the caller's limit; `retry_after_s` is when the next may be made."""
+
+    code = "rate_limited"
+
+
 class MalformedJson(TallyError):
     code = "malformed_json"
 

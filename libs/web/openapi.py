@@ -72,6 +72,8 @@ def answers(*codes: str, success: Mapping[int | str, Schema]) -> dict[int | str,
 
 def problems(*codes: str) -> dict[int | str, Schema]:
     """Answers by status, for all `codes`."""
+    if "views_unavailable" in codes:
+        codes = (*codes, "overloaded")  # of too many connections, too
     by_status: dict[int | str, list[str]] = {}
     for code in dict.fromkeys(codes):
         by_status.setdefault(TABLE[code].status, []).append(code)
@@ -123,6 +125,31 @@ def response_header(name: str, description: str, schema: Schema | None = None) -
     return {
         name: {COMPONENT: f"headers/{name}", "description": description, "schema": schema or {"type": "string"}}
     }
+
+
+LIMIT_HEADERS: Final[Schema] = {
+    **response_header(
+        "RateLimit",
+        "Of the limit that counted the request: the requests left (`r`), and the seconds until it starts afresh "
+        '(`t`): `"key";r=49;t=7`. Every answer to a request that was counted has it.',
+    ),
+    **response_header(
+        "RateLimit-Policy", 'That limit: requests (`q`) in a window of seconds (`w`): `"key";q=50;w=10`.'
+    ),
+    **response_header("Retry-After", "When to try again, in seconds."),
+}
+_TOO_MANY: Final = "Too many requests (`rate_limited`): of the API key, or without one of the address."
+
+
+def limit_answers(*, legacy: bool, has_body: bool) -> dict[str, Schema]:
+    """How every operation may fail before it begins: the request is too large, too slow, or one too many."""
+    codes = {"429": "rate_limited", "431": "headers_too_large"} | ({"408": "request_timeout"} if has_body else {})
+    if legacy:
+        found = {status: _legacy(code, f"{TABLE[code].title}.") for status, code in codes.items()}
+    else:
+        found = {status: _problem([code]) for status, code in codes.items()}
+    found["429"] |= {"description": _TOO_MANY, "headers": LIMIT_HEADERS}
+    return found
 
 
 PAGE: Final = (

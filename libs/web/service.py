@@ -28,6 +28,7 @@ from libs.web.hot import HotRoute, StreamRoute
 from libs.web.metrics import Look, metrics_router
 from libs.web.pages import page_routes
 from libs.web.protocol import BoundedConfig
+from libs.web.rates import RateLimits, SharedCounts
 from libs.web.settings import HttpSettings
 from libs.web.tracing import Traced
 
@@ -47,7 +48,7 @@ class Surface:
     `hot` routes are served before all others. `checks` are named for what they look at; `remarks` are checks, too,
     of what most requests can do without. `looks` come before `/metrics` is answered. `completes` is what it adds
     to the records that another service shows, by the resource's name. While `refusal` gives a reason, the process
-    serves nothing.
+    serves nothing. `rate_counts` are shared with other processes, for rate limits.
     """
 
     hot: Sequence[HotRoute] = ()
@@ -58,6 +59,7 @@ class Surface:
     remarks: Mapping[str, Check] = field(default_factory=dict)
     completes: Mapping[str, Complete] = field(default_factory=dict)
     refusal: Refusal = nothing
+    rate_counts: SharedCounts | None = None
 
 
 def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAPI:
@@ -70,6 +72,7 @@ def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAP
     handle_errors(app)
     checks, remarks = dict[str, Check](), dict[str, Check]()
     app.state.refusals = [surface.refusal for surface in surfaces if surface.refusal is not nothing]
+    app.state.rate_counts = next((each.rate_counts for each in surfaces if each.rate_counts is not None), None)
     for surface in surfaces:
         app.router.routes.extend(surface.hot)
         checks |= surface.checks
@@ -101,8 +104,9 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: HttpSettings, tracing: Tracing | None = None) -> None:
         hot = [route for route in app.routes if isinstance(route, HotRoute)]
         self._streams = [route for route in hot if isinstance(route, StreamRoute)]
-        front = Front(app, hot, getattr(app.state, "refusals", ()))
         proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
+        limits = RateLimits(settings, proxies, getattr(app.state, "rate_counts", None))
+        front = Front(app, hot, getattr(app.state, "refusals", ()), limits)
         self.door = Door(settings, proxies)
         super().__init__(
             BoundedConfig(

@@ -41,6 +41,22 @@ class HostSettings(TelemetrySettings):
     http_max_connections_per_address: int = Field(
         1000, ge=1, description="Connections from one address (IPv6: one /64) that is no trusted proxy; more: 503."
     )
+    rate_per_key: int = Field(
+        5000,
+        ge=0,
+        description="Requests a second of a key without a rate of its own, over 10 s; 0: no limit. More: 429.",
+    )
+    rate_per_address: int = Field(
+        100,
+        ge=0,
+        description="Requests a second without a key from one address (IPv6: one /64), over 10 s; 0: no limit. "
+        "More: 429.",
+    )
+    rate_failures_per_address: int = Field(
+        10,
+        ge=0,
+        description="Wrong keys and log-ins a second from one address, over 10 s; 0: no limit. More: 429.",
+    )
 
     @field_validator("trusted_proxies")
     @classmethod

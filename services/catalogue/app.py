@@ -27,6 +27,7 @@ from libs.telemetry.tracing import Tracing
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
+from libs.views.rates import RateCounters
 from libs.views.requests import RequestKeys
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
@@ -150,6 +151,7 @@ async def _open_guarded(
             )
             largest = settings.image_max_bytes
             yield Surface(
+                rate_counts=RateCounters(valkey, settings.namespace),
                 routers=[
                     image_router(world.auth, images, largest),  # `upload_from_url` is not the key of an image
                     build_router(world.engine, world.auth, {**completes, FILES.name: urls}),

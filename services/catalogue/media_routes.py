@@ -118,7 +118,8 @@ async def _admit(request: Request, room: Room, account: str) -> None:
     """Whoever may read the account's records. Raises `Unauthorized`, `Forbidden`, and `NotFound` for others."""
     headers = headers_of(request.scope)
     is_legacy = header(headers, b"service-key") is not None
-    key = await (room.auth.authenticate_legacy(headers) if is_legacy else room.auth.authenticate(request.scope))
+    auth = room.auth
+    key = await (auth.authenticate_legacy(request.scope) if is_legacy else auth.authenticate(request.scope))
     require(key, "content:read")
     if key.account != account:
         raise _unknown(request.path_params["image_id"])

@@ -12,6 +12,7 @@ from libs.storage.secrets import session_secret
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
+from libs.views.rates import RateCounters
 from libs.views.requests import RequestKeys
 from libs.web.auth import Authenticator
 from libs.web.health import Check
@@ -41,6 +42,7 @@ async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = 
     try:
         async with keys.kept_fresh():
             yield Surface(
+                rate_counts=RateCounters(valkey, settings.namespace),
                 routers=[
                     session_router(auth, keys, sessions, RequestKeys(valkey, settings.namespace)),
                     standing_router(auth, standing),

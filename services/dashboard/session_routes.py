@@ -62,13 +62,10 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
     """`used` remembers tickets until they have expired."""
     router = APIRouter(tags=["dashboard"])
 
-    async def holder(given: LogIn) -> ApiKey:
+    async def holder(request: Request, given: LogIn) -> ApiKey:
         """Whose session is asked for."""
         if given.api_key:
-            key = keys.get(given.api_key) or await keys.find(given.api_key)
-            if key is None:
-                raise Unauthorized("This API key is not known here.")
-            return key
+            return await auth.by_token(request.scope, given.api_key)
         ticket = sessions.ticket(given.ticket)
         key = None if ticket is None else await keys.find_id(ticket.key_id)
         # looked for first: a ticket is not used up where the views are away
@@ -95,7 +92,7 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
             raise Unauthorized("Log in from a page of this origin.")
         given = checked(LogIn, body)
         await sessions.load()
-        key = require_page(await holder(given))
+        key = require_page(await holder(request, given))
         answer = _shown(key)
         answer.set_cookie(
             COOKIE,

@@ -22,6 +22,7 @@ from libs.telemetry.tracing import Tracing
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
+from libs.views.rates import RateCounters
 from libs.views.requests import RequestKeys
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
@@ -85,6 +86,7 @@ async def _open_guarded(
             open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges,
         ):
             yield Surface(
+                rate_counts=RateCounters(valkey, settings.namespace),
                 hot=hot_routes(voting),
                 routers=[
                     voter_router(auth, VoterReads(topic, views, casting.contests, catalogue), casting.remover),

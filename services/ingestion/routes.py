@@ -121,7 +121,7 @@ def cast_votes(contest_key: str) -> None:
 
     As JSON or as application/x-ndjson (a vote a line). Each item has its own answer, in order; one bad item never
     spoils the others. Items without a vote_id get one; with an Idempotency-Key always the same, by their place in
-    the batch.
+    the batch. Rate limits count a batch as one request.
     """
 
 

@@ -19,17 +19,29 @@ app = typer.Typer(no_args_is_help=True, help="API keys of accounts.")
 
 
 async def issue_key(
-    kafka: KafkaSettings, valkey_url: str, namespace: str, account: str, permissions: Iterable[str]
+    kafka: KafkaSettings,
+    valkey_url: str,
+    namespace: str,
+    account: str,
+    permissions: Iterable[str],
+    rate: int | None = None,
 ) -> IssuedKey:
-    """Make a key in the world `namespace`. Raises `ValidationFailed`, `LogUnavailable`, `ViewsUnavailable`."""
+    """Make a key in the world `namespace`, with a `rate` as `catalogue_keys.issue_key` takes it.
+
+    Raises `ValidationFailed`, `LogUnavailable`, `ViewsUnavailable`.
+    """
     async with open_office(kafka, valkey_url, namespace) as office:
-        return await catalogue_keys.issue_key(office.writer, account, permissions)
+        return await catalogue_keys.issue_key(office.writer, account, permissions, rate)
 
 
 @app.command()
 def create(
     account: Annotated[str, typer.Option("--account", help="Made if need be.")],
     permission: Annotated[list[str], typer.Option("--permission", help="Once for each permission.")],
+    rate: Annotated[
+        int | None,
+        typer.Option("--rate", min=0, help="Requests a second; 0: no limit. Left out: TALLY_RATE_PER_KEY."),
+    ] = None,
     environment: World = Environment.PRODUCTION,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
@@ -40,7 +52,7 @@ def create(
         stack = find_stack(data_dir)
         namespace = environment.namespace(stack.namespace)
         await check_stack(stack)
-        key = await issue_key(stack.kafka_settings, stack.valkey, namespace, account, permission)
+        key = await issue_key(stack.kafka_settings, stack.valkey, namespace, account, permission, rate)
         if as_json:
             print_json({"key_id": key.key_id, "api_key": key.api_key, "account": key.account})
         else:
@@ -102,5 +114,6 @@ def _shown(row: KeyRow) -> dict[str, Any]:
         "key_id": row.key_id,
         "account": row.account,
         "permissions": list(row.permissions),
+        "rate": row.rate,
         "created": timestamp(row.issued),
     }

@@ -17,6 +17,8 @@ from libs.views.functions import load_functions, open_valkey
 from services.operations.keys import issue_key
 
 ACCOUNT: Final = "dev"
+UNLIMITED = 0
+"""Rate of the development key."""
 STORED: Final = "development/{namespace}.json"
 READABLE_S: Final = 30.0
 POLL_S: Final = 0.05
@@ -60,7 +62,7 @@ async def _credentials(store: Store, settings: KafkaSettings, valkey: str, names
         if await _is_known(valkey, namespace, kept["api_key"]):
             return kept["account"], kept["api_key"]
         await store.delete(name)
-    issued = await issue_key(settings, valkey, namespace, ACCOUNT, PERMISSIONS)
+    issued = await issue_key(settings, valkey, namespace, ACCOUNT, PERMISSIONS, UNLIMITED)
     kept = {"account": issued.account, "api_key": issued.api_key}
     await store.put_if_absent(name, orjson.dumps(kept))
     return issued.account, issued.api_key

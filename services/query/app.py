@@ -11,6 +11,7 @@ from libs.storage.secrets import session_secret
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
+from libs.views.rates import RateCounters
 from libs.views.timeline import Timeline
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
@@ -87,6 +88,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
         await load_functions(valkey)
         async with rings[0].kept_fresh(), rings[1].kept_fresh(), streams.running():
             yield Surface(
+                rate_counts=RateCounters(valkey, settings.namespace),
                 hot=[
                     count_route(counts),
                     timeline_route(timelines),

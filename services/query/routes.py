@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from libs.catalogue.legacy.models import LegacyContest, LegacyContests, LegacyParticipant, LegacyParticipants
-from libs.web.auth import ApiKey, headers_of, require
+from libs.web.auth import ApiKey, require
 from libs.web.hot import HotRoute
 from libs.web.openapi import IF_NONE_MATCH, LEGACY_ANSWERS, UNCHANGED, Schema, answers, needs, problems
 from services.query.legacy import LegacyReads
@@ -175,7 +175,7 @@ def legacy_router(base: str, reads: LegacyReads) -> APIRouter:
     router = APIRouter(tags=["legacy"], responses=LEGACY_ANSWERS)
 
     async def caller(request: Request) -> ApiKey:
-        key = await reads.auth.authenticate_legacy(headers_of(request.scope))
+        key = await reads.auth.authenticate_legacy(request.scope)
         require(key, "content:read")
         return key
 

@@ -18,7 +18,7 @@ from libs.catalogue.table import Document, Resource
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
-from libs.web.auth import ApiKey, Authenticator, headers_of, require
+from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.openapi import COMPONENT, LEGACY_ANSWERS, needs, parameter
 from libs.web.service import Complete
 from services.catalogue.images import Images
@@ -125,7 +125,7 @@ class LegacyRoutes:
         permission = "content:read" if method == "GET" else "content:write"
 
         async def endpoint(request: Request) -> Response:
-            key = await self._auth.authenticate_legacy(headers_of(request.scope))
+            key = await self._auth.authenticate_legacy(request.scope)
             require(key, permission)
             shape = await handler(Call(key, request))
             if shape is None:

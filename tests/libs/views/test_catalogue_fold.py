@@ -99,7 +99,8 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
             closed = f'{{"closing":{offset}}}'
             return ContestClosing(**who, contest=step["key"], record=closed, expected_config=version)
         case "issue":
-            return KeyIssued(**who, key_id=step["key"], sha256="00", permissions=("content:read",))
+            rate = (None, 0, 7)[pick % 3]
+            return KeyIssued(**who, key_id=step["key"], sha256="00", permissions=("content:read",), rate=rate)
         case "revoke":
             return KeyRevoked(**who, key_id=step["key"])
     return Undecodable("no event")

@@ -25,7 +25,7 @@ from libs.web.tracing import Traced
 
 
 class Key:
-    key_id, account, permissions = "k", "brand", frozenset({"content:read"})
+    key_id, account, permissions, rate = "k", "brand", frozenset({"content:read"}), None
 
 
 class Keys:
@@ -44,7 +44,8 @@ AUTH = Authenticator(Keys())
 
 async def test_the_legacy_generation_needs_brand_and_key_that_belong_together() -> None:
     for token in (b"known", b"new"):
-        key = await AUTH.authenticate_legacy([(b"service-brand", b"brand"), (b"service-key", token)])
+        headers = [(b"service-brand", b"brand"), (b"service-key", token)]
+        key = await AUTH.authenticate_legacy({"headers": headers})
         assert key.account == "brand"
     for headers in (
         [],
@@ -55,7 +56,7 @@ async def test_the_legacy_generation_needs_brand_and_key_that_belong_together() 
         [(b"authorization", b"Bearer known")],
     ):
         with pytest.raises(Unauthorized):
-            await AUTH.authenticate_legacy(headers)
+            await AUTH.authenticate_legacy({"headers": headers})
 
 
 async def test_a_bearer_key_is_known_from_memory_or_looked_for() -> None:

@@ -55,6 +55,18 @@ async def test_a_key_from_the_command_line_is_good_until_it_is_revoked(catalogue
     assert (await run("revoke", printed["key_id"])).exit_code == 2
 
 
+async def test_a_key_has_the_rate_that_it_was_made_with(catalogue: Catalogue) -> None:
+    ring = KeyRing(catalogue.views)
+    for options, rate in ((["--rate", "7"], 7), (["--rate", "0"], 0), ([], None)):
+        made = await run("create", "--account", "a", "--permission", "content:read", "--json", *options)
+        key = await ring.find(json.loads(made.stdout)["api_key"])
+        assert key is not None
+        assert key.rate == rate
+    listed = json.loads((await run("list", "--json")).stdout)
+    assert {row["rate"] for row in listed} == {7, 0, None}
+    assert (await run("create", "--account", "a", "--permission", "content:read", "--rate", "-1")).exit_code == 2
+
+
 async def test_what_is_no_permission_is_bad_usage(catalogue: Catalogue) -> None:
     refused = await run("create", "--account", "a", "--permission", "everything")
     assert refused.exit_code == 2

@@ -1,0 +1,245 @@
+"""Rate limits of running servers: counted in memory far from a limit, by all servers together near it."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from libs.tally.errors import ViewsUnavailable
+from libs.views.functions import open_valkey
+from libs.views.rates import RateCounters
+from libs.web.auth import Authenticator
+from libs.web.client_address import Proxies
+from libs.web.errors import RateLimited
+from libs.web.rates import WINDOW_S, RateLimits
+from libs.web.service import Surface, build_app
+from libs.web.settings import HostSettings
+from tests.support.eventually import eventually
+from tests.support.serving import served
+
+NOW = 1_790_000_003.5
+"""3.5 s into a window."""
+
+
+@dataclass(frozen=True)
+class Key:
+    key_id: str
+    rate: int | None = None
+    account: str = "acme"
+    permissions: frozenset[str] = frozenset()
+
+
+class Keys:
+    """Every token is a key of its own, with the rate that it ends in; "wrong" is none."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def get(self, token: str) -> Key | None:
+        return None if token.startswith("wrong") else Key(token, int(token.partition("-")[2] or 0))
+
+    async def find(self, token: str) -> Key | None:
+        self.looks += 1
+        return None
+
+    async def find_id(self, key_id: str) -> Key | None:
+        return None
+
+
+class Counters:
+    """In memory, for all who share it."""
+
+    def __init__(self) -> None:
+        self.totals: Counter[tuple[str, int]] = Counter()
+        self.calls = 0
+        self.is_away = False
+
+    async def add(self, name: str, window: int, count: int, kept_s: int) -> int:
+        self.calls += 1
+        if self.is_away:
+            raise ViewsUnavailable("away")
+        self.totals[name, window] += count
+        return self.totals[name, window]
+
+
+def limits(shared: Counters | None = None, now: float = NOW, **settings: Any) -> RateLimits:
+    return RateLimits(HostSettings(**settings), Proxies(), shared, lambda: now)
+
+
+def scope(peer: str = "192.0.2.1", path: str = "/", *headers: tuple[bytes, bytes]) -> dict[str, Any]:
+    return {"state": {}, "client": (peer, 1), "path": path, "headers": list(headers)}
+
+
+async def admitted(limits: RateLimits, key: Key, requests: int) -> int:
+    found = 0
+    for _ in range(requests):
+        try:
+            given = scope()
+            if not limits.take_for_key(given, key):
+                await limits.charge_key(given, key)
+            found += 1
+        except RateLimited:
+            pass
+    return found
+
+
+async def test_a_key_has_its_quota_in_each_window() -> None:
+    key = Key("k", rate=5)
+    now = [NOW]
+    its = RateLimits(HostSettings(), Proxies(), Counters(), lambda: now[0])
+    assert await admitted(its, key, 60) == 50
+    assert await admitted(its, Key("other", rate=1), 60) == 10
+    now[0] += WINDOW_S
+    assert await admitted(its, key, 60) == 50
+
+
+async def test_a_rate_of_zero_is_no_limit_and_none_is_the_setting_s() -> None:
+    its = limits(rate_per_key=2)
+    assert await admitted(its, Key("free", rate=0), 100) == 100
+    assert await admitted(its, Key("usual"), 100) == 20
+    assert await admitted(limits(rate_per_key=0), Key("usual"), 100) == 100
+
+
+async def test_all_processes_together_stay_within_a_quota_and_seldom_ask() -> None:
+    shared, key = Counters(), Key("k", rate=100)
+    processes = [limits(shared) for _ in range(4)]
+    found = 0
+    for _ in range(300):
+        for process in processes:
+            found += await admitted(process, key, 1)
+    assert 1000 <= found <= 1000 + 4 * 100
+    assert shared.calls < 400
+    far = limits(lone := Counters())
+    assert await admitted(far, key, 90) == 90
+    assert lone.calls == 0
+
+
+async def test_while_the_shared_counters_are_away_each_process_goes_by_its_own() -> None:
+    shared, key = Counters(), Key("k", rate=10)
+    shared.is_away = True
+    its = limits(shared)
+    assert await admitted(its, key, 200) == 100
+    assert shared.calls < 5
+
+
+async def test_an_answer_says_what_is_left() -> None:
+    its, given = limits(rate_per_key=5), scope()
+    assert its.take_for_key(given, Key("k"))
+    assert its.headers(given) == [
+        (b"ratelimit-policy", b'"key";q=50;w=10'),
+        (b"ratelimit", b'"key";r=49;t=7'),
+    ]
+    assert its.headers(scope()) == []
+
+
+async def test_a_request_that_is_looked_up_twice_counts_once() -> None:
+    its, given = limits(rate_per_key=1), scope()
+    for _ in range(30):
+        await its.charge_key(given, Key("k"))
+    assert await admitted(its, Key("k"), 30) == 9
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "is_counted"),
+    [
+        ("/public/contests/c/results", [], True),
+        ("/public/contests/c/results", [(b"authorization", b"Bearer whatever")], True),
+        ("/media/image/i", [(b"cookie", b"a=b")], True),
+        ("/contests", [], True),
+        ("/contests", [(b"authorization", b"Bearer tk")], False),
+        ("/legacy/contests", [(b"service-key", b"tk")], False),
+        ("/readyz", [], False),
+    ],
+)
+async def test_what_needs_no_key_is_counted_by_its_address(path: str, headers: Any, is_counted: bool) -> None:
+    its = limits(rate_per_address=1)
+
+    async def ask(number: int, network: str = "2001:db8::") -> None:
+        await its.charge_keyless(scope(f"{network}{number}", path, *headers))
+
+    for number in range(10):
+        await ask(number)
+    if is_counted:
+        with pytest.raises(RateLimited) as refused:
+            await ask(11)
+        assert refused.value.retry_after_s == 7
+    await ask(1, "2001:db9::" if is_counted else "2001:db8::")
+
+
+async def test_a_proxy_that_is_not_trusted_is_pointed_out(caplog: pytest.LogCaptureFixture) -> None:
+    its = limits(rate_per_address=1)
+    for _ in range(12):
+        try:
+            await its.charge_keyless(scope("192.0.2.1", "/public", (b"x-forwarded-for", b"198.51.100.1")))
+        except RateLimited:
+            continue
+    assert [record.getMessage().startswith("192.0.2.1 is limited") for record in caplog.records] == [True]
+
+
+def an_app(keys: Keys, counters: Any) -> FastAPI:
+    auth = Authenticator(keys)
+    app = build_app("rates", [Surface(rate_counts=counters)])
+
+    async def keyed(request: Request) -> Response:
+        key = auth.known(request.scope) or await auth.authenticate(request.scope)
+        return Response(key.key_id)
+
+    app.router.add_route("/keyed", keyed)
+    app.router.add_route("/legacy/keyed", keyed)
+    return app
+
+
+async def statuses(client: httpx.AsyncClient, times: int, path: str = "/keyed", **headers: str) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for _ in range(times):
+        found[(await client.get(path, headers=headers)).status_code] += 1
+    return found
+
+
+async def test_two_servers_share_a_limit(valkey_address: str, namespace: str) -> None:
+    valkeys = [open_valkey(valkey_address) for _ in range(2)]
+    apps = [an_app(Keys(), RateCounters(valkey, namespace)) for valkey in valkeys]
+    async with served(apps[0]) as one, served(apps[1]) as other, httpx.AsyncClient() as client:
+
+        async def share() -> bool:
+            """Within one window."""
+            headers = {"authorization": f"Bearer k{len(tried)}-4"}
+            tried.append(1)
+            answers = [await client.get(f"{server.url}/keyed", headers=headers) for server in (one, other) * 40]
+            assert {answer.headers["ratelimit-policy"] for answer in answers} == {'"key";q=40;w=10'}
+            admitted = sum(answer.status_code == 200 for answer in answers)
+            refused = [answer for answer in answers if answer.status_code == 429]
+            assert all(answer.json()["code"] == "rate_limited" for answer in refused)
+            assert all(1 <= int(answer.headers["retry-after"]) <= 10 for answer in refused)
+            assert all(answer.headers["ratelimit"].startswith('"key";r=0;t=') for answer in refused)
+            assert 40 <= admitted <= 48
+            return True
+
+        tried: list[int] = []
+        await eventually(share)
+    for valkey in valkeys:
+        await valkey.close()
+
+
+async def test_wrong_keys_have_a_limit_of_their_own_and_right_ones_go_on() -> None:
+    keys = Keys()
+    settings = {"rate_failures_per_address": 1, "rate_per_address": 0}
+    async with served(an_app(keys, None), **settings) as server, httpx.AsyncClient(base_url=server.url) as client:
+
+        async def guess() -> bool:
+            """Within one window."""
+            looks = keys.looks
+            found = await statuses(client, 30, authorization="Bearer wrong")
+            assert found == {401: 10, 429: 20}
+            assert keys.looks == looks + 10
+            return True
+
+        await eventually(guess, deadline_s=25)
+        assert await statuses(client, 5, authorization="Bearer right") == {200: 5}
+        refused = await client.get("/legacy/keyed", headers={"authorization": "Bearer wrong"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited")
