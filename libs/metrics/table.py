@@ -180,6 +180,16 @@ VOTES_PENDING: Final = _gauge(
 VOTES_PENDING_OLDEST_SECONDS: Final = _gauge(
     "tally_votes_pending_oldest_seconds", "Age of the oldest of those; 0 where there is none.", "partition"
 )
+VALKEY_CLOCK_OFF_SECONDS: Final = _own_gauge(
+    "tally_valkey_clock_off_seconds",
+    "How far the clock of a partition's Valkey is ahead of this process's; less than 0: behind.",
+    "partition",
+)
+CLOCK_AHEAD_SECONDS: Final = _gauge(
+    "tally_clock_ahead_seconds",
+    "How far the moments that a partition stamps votes with are ahead of its Valkey's clock, which stepped back.",
+    "partition",
+)
 VOTES_FENCED: Final = _gauge(
     "tally_votes_fenced", "Votes and removals that came behind a fence, and so never counted.", "partition"
 )

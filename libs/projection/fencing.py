@@ -1,7 +1,13 @@
 """Ends doubt: shuts a partition's gate, appends a fence, and lets the fold of that fence open it again.
 
 Doubt is a gate that does not stand open for the running Valkey (it restarted, failed over, or is new), and a
-reservation that outlived its send's deadline although the fold has passed what the log held by then.
+reservation that outlived its send's deadline although the fold has passed what the log held by then. How long
+that is, the fencer's own monotonic clock says: Valkey's may step.
+
+A clock of a partition that is in the future, by Valkey's clock and by this process's alike, is in doubt as well:
+Valkey's was wrong and was set right, and the partition's never goes back while its gate is open. Behind a fence,
+with nothing pending, it may: an allowance period is told by its number, and no voter's begins earlier by it. One
+of the two clocks alone proves nothing, and moves nothing; `tally status` and the alerts name what differs.
 """
 
 import asyncio
@@ -22,7 +28,9 @@ from libs.views.votes import VoteViews
 
 POLL_S = 0.1
 MARGIN_S = 1.0
-"""Added to a send's deadline before its reservation is in doubt: the clocks of two processes are compared."""
+"""Added to a send's deadline before its reservation is in doubt: the sender's begins a little later."""
+CLOCK_TOLERANCE_S = 10.0
+"""How far a partition's clock may be ahead of Valkey's and this process's: machines kept by NTP differ by less."""
 
 logger = logging.getLogger(__name__)
 
@@ -33,12 +41,16 @@ class Log(Protocol):
     async def append(self, topic: str, partition: int, value: bytes) -> Appended: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Suspicion:
-    """Reservations accepted up to `until` (us) are in doubt if they are still there once `end` is folded."""
+    """The reservation accepted at `oldest` (us) has been the oldest since `since` (monotonic, s).
 
-    until: int
-    end: int
+    `end` is where the log ended once that was too long ago; None until then.
+    """
+
+    oldest: int
+    since: float
+    end: int | None = None
 
 
 class Fencer:
@@ -62,7 +74,7 @@ class Fencer:
         self._assigned = assigned
         self._end_offset = end_offset
         self._catalogue_is_folded = catalogue_is_folded
-        self._doubt_us = int((send_deadline_s + MARGIN_S) * 1_000_000)
+        self._patience_s = send_deadline_s + MARGIN_S
         self._suspicions: dict[int, _Suspicion] = {}
         self._fences: dict[int, tuple[Fence, int]] = {}
         self._turn_s = 0.0
@@ -80,8 +92,9 @@ class Fencer:
             state = await self._views.state(partition)
             if not state.open:
                 GATE_SHUT_SECONDS.inc(self._turn_s)
-            if not state.open or await self._in_doubt(partition, state):
-                await self._fence(partition, state)
+            clock_is_wrong = _is_in_the_future(state)
+            if not state.open or clock_is_wrong or await self._in_doubt(partition, state):
+                await self._fence(partition, state, clock_is_wrong)
         except (LogUnavailable, ViewsUnavailable) as error:
             where = {"partition": partition}
             logger.warning("partition %d cannot be looked after now: %s", partition, error, extra=where)
@@ -90,23 +103,22 @@ class Fencer:
 
     async def _in_doubt(self, partition: int, state: PartitionState) -> bool:
         """A fold that merely lags raises no doubt: what the log held when suspicion arose is folded first."""
+        oldest, now = state.oldest_pending, time.monotonic()
         suspicion = self._suspicions.get(partition)
-        oldest = state.oldest_pending
-        if oldest is None or (suspicion is not None and oldest > suspicion.until):
+        if oldest is None:
             self._suspicions.pop(partition, None)
-            suspicion = None
-        if oldest is None or oldest > state.now - self._doubt_us:
-            return False
-        if suspicion is None:
-            end = await self._end_offset(partition)
-            self._suspicions[partition] = _Suspicion(state.now - self._doubt_us, end)
-            return False
-        return state.position.offset >= suspicion.end
+        elif suspicion is None or suspicion.oldest != oldest:
+            self._suspicions[partition] = _Suspicion(oldest, now)
+        elif suspicion.end is not None:
+            return state.position.offset >= suspicion.end
+        elif now - suspicion.since > self._patience_s:
+            suspicion.end = await self._end_offset(partition)
+        return False
 
-    async def _fence(self, partition: int, state: PartitionState) -> None:
+    async def _fence(self, partition: int, state: PartitionState, clock_is_wrong: bool) -> None:
         """Shut, and append the fence once. The configuration in force went with the shutting, so the gate must
         not open before the catalogue's views are fresh: workers put in force what they read there."""
-        fence = await self._views.shut(partition, state.incarnation)
+        fence = await self._views.shut(partition, state.incarnation, forget_clock=clock_is_wrong)
         if fence is None or not await self._catalogue_is_folded():
             return
         sent, offset = self._fences.get(partition, (None, -1))
@@ -119,3 +131,8 @@ class Fencer:
         where = {"topic": self._topic.name, "partition": partition, "offset": landed.offset}
         said = "partition %d: fenced with %d at offset %d"
         logger.info(said, partition, fence.incarnation, landed.offset, extra=where)
+
+
+def _is_in_the_future(state: PartitionState) -> bool:
+    """Whether the partition's clock is ahead of Valkey's, and of this process's."""
+    return state.clock > max(state.now, time.time_ns() // 1000) + CLOCK_TOLERANCE_S * 1_000_000

@@ -44,6 +44,8 @@ OF_VOTES: Final = (
     table.VOTES,
     table.VOTES_PENDING,
     table.VOTES_PENDING_OLDEST_SECONDS,
+    table.VALKEY_CLOCK_OFF_SECONDS,
+    table.CLOCK_AHEAD_SECONDS,
     table.VOTES_FENCED,
     table.FOLD_DUPLICATES,
 )
@@ -153,6 +155,8 @@ class _LookAtVotes(_Look):
             table.GATE_OPEN.labels(partition).set(ledger.open)
             table.VOTES_PENDING.labels(partition).set(ledger.pending)
             table.VOTES_PENDING_OLDEST_SECONDS.labels(partition).set(ledger.oldest_pending_s or 0)
+            table.VALKEY_CLOCK_OFF_SECONDS.labels(partition).set(ledger.valkey_clock_off_s)
+            table.CLOCK_AHEAD_SECONDS.labels(partition).set(ledger.clock_ahead_s)
             table.VOTES_FENCED.labels(partition).set(ledger.fenced)
             table.FOLD_DUPLICATES.labels(partition).set(ledger.duplicates)
             for status in VoteStatus:

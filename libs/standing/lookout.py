@@ -121,8 +121,11 @@ class Lookout:
         return rows
 
     async def _ledgers(self, partitions: range) -> dict[int, Ledger]:
+        asked = time.time()
         states = await asyncio.gather(*map(self._views.state, partitions))
-        return dict(zip(partitions, map(_ledger, states), strict=True))
+        answered = time.time()
+        ledgers = [ledger_of(state, asked, answered) for state in states]
+        return dict(zip(partitions, ledgers, strict=True))
 
     def _moved(self, view: _View, position: int, now: int) -> tuple[int, float | None]:
         """When the view was last seen to move (0: never), and how many records a second since the last look."""
@@ -161,8 +164,9 @@ class Lookout:
         return count - held, held
 
 
-def _ledger(state: PartitionState) -> Ledger:
-    oldest = state.oldest_pending
+def ledger_of(state: PartitionState, asked: float, answered: float) -> Ledger:
+    """`asked` and `answered` are this process's clock (s since 1970) around the call: in between none is off."""
+    oldest, now = state.oldest_pending, state.now / 1_000_000
     return Ledger(
         open=state.open,
         incarnation=state.incarnation,
@@ -171,6 +175,8 @@ def _ledger(state: PartitionState) -> Ledger:
         fenced=state.fenced,
         duplicates=state.duplicates,
         overruled=state.overruled,
+        valkey_clock_off_s=now - min(max(now, asked), answered),
+        clock_ahead_s=max(0, state.clock - state.now) / 1_000_000,
     )
 
 

@@ -10,6 +10,8 @@ from libs.views.generations import State
 
 BEHIND_S: Final = 1.0
 """A view that keeps up is less behind."""
+CLOCK_OFF_S: Final = 2.0
+"""Clocks that are kept by NTP differ by less."""
 OLDEST_PENDING_S: Final = 10.0
 """A vote whose sending is in doubt is settled in less."""
 
@@ -83,6 +85,23 @@ def _oldest(rows: Sequence[Row]) -> str:
     return f"a vote is pending for {oldest:.0f} s"
 
 
+def _clock_is_off(row: Row) -> bool:
+    ledger = row.ledger
+    return ledger is not None and max(abs(ledger.valkey_clock_off_s), ledger.clock_ahead_s) > CLOCK_OFF_S
+
+
+def _clocks(rows: Sequence[Row]) -> str:
+    ledgers = [row.ledger for row in rows if row.ledger is not None]
+    off = max((ledger.valkey_clock_off_s for ledger in ledgers), key=abs)
+    ahead = max(ledger.clock_ahead_s for ledger in ledgers)
+    said = []
+    if abs(off) > CLOCK_OFF_S:
+        said.append(f"Valkey's clock is {abs(off):,.0f} s {'ahead of' if off > 0 else 'behind'} this machine's")
+    if ahead > CLOCK_OFF_S:
+        said.append(f"votes are stamped {ahead:,.0f} s ahead of Valkey's clock, which stepped back")
+    return ", ".join(said)
+
+
 def _broken(row: Row) -> list[int]:
     return [one.number for one in row.generations if one.state is State.BROKEN]
 
@@ -114,6 +133,12 @@ CHECKS: Final = (
     ),
     _Check(
         "pending", _pending_too_long, _oldest, "a running projector settles it; `tally serve projector` runs one"
+    ),
+    _Check(
+        "clock",
+        _clock_is_off,
+        _clocks,
+        "set the machines' clocks by NTP; a running projector corrects the stamps of votes once both agree",
     ),
     _Check(
         "overruled",

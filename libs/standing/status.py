@@ -32,7 +32,11 @@ class OtherGeneration:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What only a votes partition has."""
+    """What only a votes partition has.
+
+    `valkey_clock_off_s` is how far Valkey's clock is ahead of this process's (less than 0: behind), and
+    `clock_ahead_s` how far the partition's, which stamps votes, is ahead of Valkey's.
+    """
 
     open: bool
     incarnation: int
@@ -41,6 +45,8 @@ class Ledger:
     fenced: int
     duplicates: int
     overruled: int
+    valkey_clock_off_s: float
+    clock_ahead_s: float
 
 
 @dataclass(frozen=True, slots=True)

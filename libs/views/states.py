@@ -22,7 +22,11 @@ class FoldInput(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Gate, position and doubt of one partition. Times are microseconds since 1970 UTC, by Valkey's clock."""
+    """Gate, position and doubt of one partition. Times are microseconds since 1970 UTC.
+
+    `now` is by Valkey's clock; `clock` is the partition's own, which stamps what it admits: it goes with Valkey's,
+    but never back while the gate is open. The oldest reservation is known by its moment, which no later one has.
+    """
 
     position: Position
     open: bool
@@ -35,6 +39,7 @@ class PartitionState:
     duplicates: int
     quarantined: int
     overruled: int
+    clock: int
     same_run: bool = True
     """The server still runs in which the gate was opened last, so it has lost nothing since."""
 

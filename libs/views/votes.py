@@ -117,12 +117,13 @@ class VoteViews:
         by = "" if incarnation is None else incarnation
         await self._call("votes_raise", partition, contest, version, by)
 
-    async def shut(self, partition: int, incarnation: int) -> Fence | None:
+    async def shut(self, partition: int, incarnation: int, *, forget_clock: bool = False) -> Fence | None:
         """Shut the gate that stood open under `incarnation`; the fence to append, None if moot.
 
-        The same one again until a fence was folded: appending it twice does no harm.
+        The same one again until a fence was folded: appending it twice does no harm. With `forget_clock` the
+        partition's clock may go back to the server's when the gate opens.
         """
-        n, *bound = await self._call("votes_shut", partition, incarnation)
+        n, *bound = await self._call("votes_shut", partition, incarnation, int(forget_clock))
         return Fence(int(n), int(bound[0]), bound[1].decode()) if bound else None
 
     async def position(self, partition: int) -> Position | None:
@@ -137,7 +138,7 @@ class VoteViews:
     async def state(self, partition: int) -> PartitionState:
         r = unpack(await self._read("votes_state", partition, self._named))
         position, (n, now, fence, pending, oldest) = Position(r[0].decode(), r[1]), r[3:8]
-        judged = *r[8:12], r[12] == 1
+        judged = *r[8:13], r[13] == 1
         return PartitionState(position, r[2] == 1, n, now, fence, pending, oldest or None, *judged)
 
     async def counts(

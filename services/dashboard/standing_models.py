@@ -61,6 +61,12 @@ class PartitionStatus(OfVotes):
     folded_per_s: float | None = PER_SECOND
     open: bool | None = Field(None, description="Whether votes are taken there.")
     incarnation: int | None = Field(None, description="Of the gate.")
+    valkey_clock_off_s: float | None = Field(
+        None, description="How far Valkey's clock is ahead of this server's; less than 0: behind."
+    )
+    clock_ahead_s: float | None = Field(
+        None, description="How far the moments that votes are stamped with are ahead of Valkey's clock."
+    )
 
 
 class FoldTotals(OfVotes):

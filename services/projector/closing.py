@@ -1,8 +1,12 @@
 """The process manager of closings: ends contests, puts the marks of that into the log, and voids them again.
 
-It works off what the catalogue's views say is due. Each step shows in a view before the next one is taken. So
-after a crash, or beside another manager, steps are repeated, to no effect: a ContestClosing made from an older
-configuration is refused, of the marks of one closing the first counts, and one of a reopened closing is void.
+A contest ends once the clocks of all partitions, and this process's, have passed its end: setting right a clock
+that was wrong would not open it again.
+
+The manager works off what the catalogue's views say is due. Each step shows in a view before the next one is
+taken. So after a crash, or beside another manager, steps are repeated, to no effect: a ContestClosing made from
+an older configuration is refused, of the marks of one closing the first counts, and one of a reopened closing is
+void.
 
 No mark overtakes a vote that was accepted. From the fold of ContestClosing on, every partition refuses what an
 older configuration would admit. What was admitted before is pending there until its record is folded, or a fence
@@ -111,7 +115,7 @@ class ClosingManager:
             await self._void_marks(contest, states)
         elif closing is not None:
             await self._mark(contest, closing, states)
-        elif finishes is None or any(state.now < finishes for state in states):
+        elif finishes is None or min(_now(), *(state.now for state in states)) < finishes:
             await self._settle(contest, finishes)
         else:
             await self._close(contest, config, finishes)
@@ -132,7 +136,7 @@ class ClosingManager:
             await self._writer.record(command)
         except RecordTooLarge as error:
             logger.error("contest %s of %s cannot be closed: %s", contest.key, contest.account, error)
-            await self._settle(contest, time.time_ns() // 1000 + TOO_LARGE_US)  # not before all others
+            await self._settle(contest, _now() + TOO_LARGE_US)  # not before all others
 
     async def _mark(self, contest: Contest, closing: Closing, states: Sequence[ClosingState]) -> None:
         """Append the marks that are due; settled when all are folded, or but those that a source may wait for."""
@@ -172,6 +176,10 @@ class ClosingManager:
 
     async def _settle(self, contest: Contest, due: int | None) -> None:
         await self._catalogue.settle(contest.account, contest.key, contest.version, due)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
 
 
 @contextmanager

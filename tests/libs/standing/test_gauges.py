@@ -87,6 +87,7 @@ async def test_everything_that_can_become_of_a_vote_is_told(log: FoldedLog) -> N
     assert of_topic("tally_quarantined_records", log.stack) == 1
     assert of_ledger("tally_gate_open") == 0
     assert (of_ledger("tally_votes_pending"), of_ledger("tally_votes_pending_oldest_seconds")) == (0, 0)
+    assert (of_ledger("tally_clock_ahead_seconds"), of_ledger("tally_valkey_clock_off_seconds")) == (0, 0)
 
 
 async def test_lag_is_told_in_records_and_seconds(log: FoldedLog) -> None:

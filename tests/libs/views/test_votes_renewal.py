@@ -94,7 +94,7 @@ async def test_what_would_never_fit_is_not_told_to_wait(partition: Partition, li
     contest = replace(MINUTELY, free=limits)
     await partition.set_clock(MIDNIGHT)
     await partition.cast(a_vote(vote_id="1"), contest)
-    assert refused_until(await partition.reserve(a_vote(count=2, vote_id="2"), contest)) == (None, MIDNIGHT)
+    assert refused_until(await partition.reserve(a_vote(count=2, vote_id="2"), contest)) == (None, MIDNIGHT + 1)
 
 
 async def test_a_removed_vote_gives_its_allowance_back_and_still_is_the_latest(partition: Partition) -> None:
@@ -189,5 +189,5 @@ async def test_an_allowance_shows_the_period_and_the_latest_free_vote(partition:
     await partition.set_clock(MIDNIGHT + 90 * SECOND)
     await partition.grant(a_vote(count=1, vote_id="2"), MINUTELY)
     both = await partition.views.allowance(0, "contest", voter)
-    assert (both.now, both.epoch, both.latest) == (MIDNIGHT + 90 * SECOND, 1, MIDNIGHT + 90 * SECOND)
+    assert (both.now, both.epoch, both.latest) == (MIDNIGHT + 90 * SECOND + 1, 1, MIDNIGHT + 90 * SECOND)
     assert sorted(both.used) == sorted((name, "c-free", epoch, 1) for name in ("a", "") for epoch in (0, 1))

@@ -115,14 +115,15 @@ async def test_one_call_decides_each_request_after_those_before_it(partition: Pa
     assert isinstance(third, OverLimit)
 
 
-async def test_the_clock_of_a_partition_never_goes_back(
+async def test_the_clock_of_a_partition_never_goes_back_nor_gives_a_moment_twice(
     partition: Partition, valkey_address: str, namespace: str
 ) -> None:
     first = await partition.grant(a_vote())
     ahead = first.accepted_at + 10**9
     async with connect(ValkeySettings(valkey_url=valkey_address)) as redis:
         await redis.hset(f"{namespace}:{{0}}:gate", "clock", ahead)
-    assert (await partition.grant(a_vote(voter="other"))).accepted_at == ahead
+    assert (await partition.grant(a_vote(voter="other"))).accepted_at == ahead + 1
+    assert (await partition.grant(a_vote(voter="third"))).accepted_at == ahead + 2
 
 
 async def test_a_pending_id_is_joined_and_takes_no_second_allowance(partition: Partition) -> None:

@@ -10,6 +10,7 @@ from libs.catalogue.contests import sources_of
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue import OutcomeKind, catalogue_codec
 from libs.contracts.problems import ValidationFailed
+from libs.projection import fencing
 from libs.tally.contest import Phase
 from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable, timestamp
 from libs.tally.events import ContestClosed
@@ -58,6 +59,28 @@ async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_d
         )
         await own.closes(contest)
         assert await own.counted(contest) == (1, 0)
+
+
+async def test_a_clock_that_is_ahead_closes_nothing_before_its_time(
+    own: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fencing, "CLOCK_TOLERANCE_S", float("inf"))
+    async with own.projecting():
+        now = await own.now()
+        await own.set_clocks(now + 7200 * SECOND)
+        early = await own.contest(end=now + 3600 * SECOND)
+        await own.catalogue.views.settle(ACCOUNT, early, (await own.read(early)).version, now)
+        ended = await own.contest(end=now)
+        await own.closes(ended)
+        assert (await own.read(early)).closed == 0
+
+
+async def test_votes_are_taken_again_once_a_wrong_clock_is_set_right(own: World) -> None:
+    async with own.projecting():
+        contest = await own.contest(end=await own.now() + 3600 * SECOND)
+        await own.set_clocks(await own.now() + 7200 * SECOND)
+        await eventually(lambda: own.vote(contest), deadline_s=20)
+        assert (await own.read(contest)).closed == 0
 
 
 async def test_a_contest_without_an_end_stays_open_and_a_later_end_is_waited_for(world: World) -> None:

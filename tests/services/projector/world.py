@@ -95,10 +95,10 @@ class World:
         return outcome
 
     async def set_clocks(self, moment: int) -> None:
-        """Every partition's clock, which never goes back, to `moment` (us) ahead."""
+        """Every partition's clock, so that the next moment is `moment` (us), which is ahead."""
         for partition in range(PARTITIONS):
             gate = f"{self.settings.namespace}:{{{partition}}}:gate"
-            await self.catalogue.valkey.call("HSET", gate, "clock", moment)
+            await self.catalogue.valkey.call("HSET", gate, "clock", moment - 1)
 
     async def read(self, contest: str) -> Contest:
         found = contest_of(ACCOUNT, await self.catalogue.views.contest_config(ACCOUNT, contest))

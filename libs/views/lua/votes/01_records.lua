@@ -1,7 +1,8 @@
 #!lua name=tally_votes
 -- All that belongs to one partition of the votes log, under one hash tag: KEYS[1] is its base, "<namespace>:{p}".
 --   base:gate       hash  state (open|shut), run (server run and replication id), n (incarnation), asked, asked_after (the fence that
---                         it shall follow), asked_run, clock (us)
+--                         it shall follow), asked_run, clock (us: the last moment that was given), forget_clock (1 where the
+--                         next fence lets the clock go back to the server's)
 --   base:config     hash  contest -> configuration version in force
 --   base:floors     hash  contest -> configuration version below which nothing may come into force, while none is
 --   base:pending    hash  contest NUL voter -> packed list of reservations the fold has not confirmed
@@ -56,14 +57,19 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 
+-- The partition's clock: no two calls give the same moment to what they admit, and none an earlier one, whatever the
+-- server's clock does.
+-- So reservations are told apart by when they were accepted, also while a clock that was wrong stands still.
+local function next_moment(gate) return math.max(microseconds(), gate.clock + 1) end
+
 local function load_gate(base)
   local v = call('HMGET', base .. ':gate', 'state', 'run', 'n', 'asked', 'asked_run', 'clock',
-    'asked_after')
+    'asked_after', 'forget_clock')
   local run = run_id()
   return {
     open = v[1] == 'open' and v[2] == run, same_run = v[2] == run, run = run, n = tonumber(v[3] or 0),
     asked = tonumber(v[4] or 0), asked_run = v[5], clock = tonumber(v[6] or 0),
-    asked_after = tonumber(v[7] or 0),
+    asked_after = tonumber(v[7] or 0), forget_clock = v[8] == '1',
   }
 end
 

@@ -291,7 +291,7 @@ redis.register_function('votes_reserve', function(keys, args)
     for i = 1, #requests do replies[i] = { R_SHUT } end
     return pack(replies)
   end
-  local now = math.max(microseconds(), gate.clock)
+  local now = next_moment(gate)
   local views = view(base)
   local fields, voters, contests = {}, {}, {}
   for i = 1, #requests do
@@ -302,11 +302,13 @@ redis.register_function('votes_reserve', function(keys, args)
   end
   for contest, list in pairs(voters) do contests[contest] = contest_view(base, views, contest, list) end
   local pending = open_pending(base, fields)
+  local given = false
   for i = 1, #requests do
     replies[i] = reserve_one(gate, now, requests[i], contests[requests[i][1]], pending, views)
+    given = given or replies[i][1] == R_RESERVED
   end
   pending.close()
-  call('HSET', base .. ':gate', 'clock', string.format('%.0f', now))
+  call('HSET', base .. ':gate', 'clock', string.format('%.0f', given and now or now - 1))
   return pack(replies)
 end)
 

@@ -21,7 +21,7 @@ redis.register_function('votes_remove', function(keys, args)
     r[7], r[8], r[9]
   local views, gate = view(base), load_gate(base)
   if not gate.open then return pack({ R_SHUT }) end
-  local now = math.max(microseconds(), gate.clock)
+  local now = next_moment(gate)
   local c = contest_view(base, views, contest, { voter })
   local standing = c.standing(voter)
   local record = find_record(views, contest, voter, standing, digest)

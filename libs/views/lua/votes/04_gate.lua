@@ -28,7 +28,8 @@ redis.register_function('votes_raise', function(keys, args)
   return 1
 end)
 
--- ARGV[1]: the incarnation under which the caller saw doubt. Shuts the gate and returns the fence to append as
+-- ARGV: the incarnation under which the caller saw doubt, '1' where the clock is to be forgotten: it goes back to the
+-- server's once the fence is folded and nothing is pending, since what is in doubt is told by its order. Shuts the gate and returns the fence to append as
 -- {incarnation, the fence that it follows, run}, the same again until any fence was folded; {'0'} when the gate has
 -- been opened under another incarnation since.
 redis.register_function('votes_shut', function(keys, args)
@@ -43,6 +44,7 @@ redis.register_function('votes_shut', function(keys, args)
     call('DEL', base .. ':config', base .. ':floors')
   end
   local incarnation, after = string.format('%.0f', asked), string.format('%.0f', folded)
+  if args[2] == '1' then call('HSET', base .. ':gate', 'forget_clock', 1) end
   call('HSET', base .. ':gate', 'state', 'shut', 'asked', incarnation, 'asked_after', after, 'asked_run', gate.run)
   return { incarnation, after, gate.run }
 end)

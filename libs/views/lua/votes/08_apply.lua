@@ -22,6 +22,7 @@ local function open_gate(base, n, run)
   end
   call('DEL', base .. ':pending', base .. ':due')
   call('HSET', base .. ':gate', 'state', 'open', 'run', gate.run, 'n', string.format('%.0f', n))
+  if gate.forget_clock then call('HDEL', base .. ':gate', 'clock', 'forget_clock') end
 end
 
 -- what the live view has folded is pending no more

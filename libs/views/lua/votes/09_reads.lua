@@ -10,7 +10,8 @@ local function position(views)
 end
 
 -- ARGV: generation ('' the live one). The gate, the position and what is in doubt: {log, offset, open, n, now (us), fence, reservations pending, oldest
--- of them (us, 0: none), fenced, duplicates, quarantined, overruled, whether the server still runs in which the gate was opened last}.
+-- of them (us, 0: none), fenced, duplicates, quarantined, overruled, the partition's clock (us), whether the server still runs
+-- in which the gate was opened last}.
 read('votes_state', function(keys, args)
   local base = keys[1]
   local views, gate = view(base, args[1]), load_gate(base)
@@ -19,7 +20,7 @@ read('votes_state', function(keys, args)
   local stats = call('HMGET', views .. ':stats', 'fenced', 'duplicates', 'quarantined', 'overruled')
   return pack({ log, offset, gate.open and 1 or 0, gate.n, microseconds(), tonumber(call('GET', views .. ':fence') or 0),
     call('ZCARD', base .. ':due'), tonumber(oldest[2] or 0), tonumber(stats[1] or 0), tonumber(stats[2] or 0),
-    tonumber(stats[3] or 0), tonumber(stats[4] or 0), gate.same_run and 1 or 0 })
+    tonumber(stats[3] or 0), tonumber(stats[4] or 0), gate.clock, gate.same_run and 1 or 0 })
 end)
 
 local function pairs_of(key, unpacking)
@@ -76,7 +77,7 @@ read('votes_allowance', function(keys, args)
       rows[#rows + 1] = { '', source, p[P_EPOCH], weights[i] }
     end
   end
-  return pack({ math.max(microseconds(), gate.clock), epoch, latest, rows, c.in_force, gate.n, gate.open and 1 or 0 })
+  return pack({ next_moment(gate), epoch, latest, rows, c.in_force, gate.n, gate.open and 1 or 0 })
 end)
 
 -- ARGV: contest, source, report id. {log, offset, content hash, offset of the report, late, ids held}; only the first
@@ -102,7 +103,7 @@ read('votes_closing', function(keys, args)
   local row = call('HGET', views .. ':counts:' .. contest, '')
   local top = row and unpack_one(row) or {}
   local reply = { gate.open and 1 or 0, tonumber(call('HGET', base .. ':config', contest) or UNLIMITED), pending,
-    math.max(microseconds(), gate.clock), top[ROW_CLOSED] or 0, top[ROW_REOPENED] or 0 }
+    next_moment(gate), top[ROW_CLOSED] or 0, top[ROW_REOPENED] or 0 }
   local sources = call('HGETALL', views .. ':sources:' .. contest)
   for i = 1, #sources, 2 do
     reply[#reply + 1], reply[#reply + 2] = sources[i], unpack_one(sources[i + 1])[S_CLOSED]

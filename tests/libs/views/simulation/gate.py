@@ -38,6 +38,7 @@ class Stored:
     asked_after: int = 0
     asked_run: int = -1
     clock: int = 0
+    forget_clock: bool = False
     config: dict[str, int] = field(default_factory=dict)
     floors: dict[str, int] = field(default_factory=dict)
     pending: dict[Key, Reservation] = field(default_factory=dict)
@@ -88,10 +89,11 @@ class ModelGate:
         elif incarnation is None or (self.holds(incarnation) and version >= floor):
             self.s.config[contest] = max(version, in_force)
 
-    def shut(self, incarnation: int) -> Fence | None:
+    def shut(self, incarnation: int, forget_clock: bool = False) -> Fence | None:
         s = self.s
         if self.is_open() and s.n != incarnation:
             return None
+        s.forget_clock = s.forget_clock or forget_clock
         if s.asked_run != self.run or s.asked_after != s.tally.fence:
             s.asked = max(s.n + 1, s.tally.fence + 1, s.asked + 1, self.now_ms)
             s.config.clear()
@@ -125,6 +127,8 @@ class ModelGate:
         if self.s.open:
             self.drop_pending()
             self.s.n, self.s.run = fence.incarnation, self.run
+            if self.s.forget_clock:
+                self.s.clock, self.s.forget_clock = 0, False
 
     def opens(self, fence: Fence) -> bool:
         asked_here = self.s.asked_run == self.run and fence.run == str(self.run)

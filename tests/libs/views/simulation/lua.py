@@ -70,7 +70,8 @@ class Direct:
 
 class LuaLedger:
     """Losing writes is restoring an older copy of the keys; the server's new run id is simulated from the other
-    side, by making the stored ones those of a former run. Time is moved by the stored clock, which is ahead."""
+    side, by making the stored ones those of a former run. Time is moved by the stored clock, which is ahead: the
+    next moment is then the simulated one."""
 
     def __init__(self, redis: Redis, namespace: str, prefix: str = "") -> None:
         self._redis = redis
@@ -89,7 +90,7 @@ class LuaLedger:
     def _set_clock(self) -> None:
         if self._clock_is_behind:
             stored = int(self._redis.hget(self._gate, "clock") or 0)
-            self._redis.hset(self._gate, "clock", max(stored, self._now_ms * 1000))
+            self._redis.hset(self._gate, "clock", max(stored, self._now_ms * 1000 - 1))
             self._clock_is_behind = False
 
     def _keys(self) -> list[bytes]:
@@ -149,8 +150,8 @@ class LuaLedger:
     def raise_config(self, contest: str, version: int, incarnation: int | None = None) -> None:
         at_once(self._views.raise_config(0, contest, version, incarnation))
 
-    def shut(self, incarnation: int) -> Fence | None:
-        fence = at_once(self._views.shut(0, incarnation))
+    def shut(self, incarnation: int, forget_clock: bool = False) -> Fence | None:
+        fence = at_once(self._views.shut(0, incarnation, forget_clock=forget_clock))
         if fence is None:
             return None
         self._run = fence.run
@@ -160,6 +161,7 @@ class LuaLedger:
         first = end - len(events)
         items = [FoldInput(self._inward(event), at, at * APPEND_MS) for at, event in enumerate(events, first)]
         at_once(self._views.apply(0, start, items, end))
+        self._clock_is_behind = True  # it may have been forgotten
 
     def _inward(self, event: Event) -> Event:
         """A fence that an earlier run asked for is, to the server, another one's."""
@@ -168,7 +170,7 @@ class LuaLedger:
         return replace(event, run=self._run if event.run == str(self._life) else "former")
 
     def state(self) -> PartitionState:
-        return at_once(self._views.state(0))
+        return replace(at_once(self._views.state(0)), now=self._now_ms * 1000)
 
     def lookup(self, command: CastVote | RemoveVote) -> VoteState:
         return at_once(self._views.lookup(0, command.contest, command.voter, command.vote_id))

@@ -65,12 +65,14 @@ class ModelLedger(ModelGate):
         return status is VoteStatus.COUNTED or (status is VoteStatus.VOIDED and asked)
 
     def now(self) -> int:
-        return max(self.s.clock, self.now_ms * 1000)
+        """No moment is given to two votes."""
+        return max(self.s.clock + 1, self.now_ms * 1000)
 
     def reserve(self, contest: Contest, command: CastVote) -> Answer:
         if not self.is_open():
             return Shut()
-        self.s.clock = now = self.now()
+        now = self.now()
+        self.s.clock = now - 1  # unless it is given to a vote
         if (folded := self._folded(command)) is not None:
             return _known(folded) if folded.cast.content == command.content else Reused()
         if (first := self.s.pending.get(key_of(command))) is not None:
@@ -117,6 +119,7 @@ class ModelLedger(ModelGate):
                 judged_by = epoch, contest.version, *limits, selection.form, selection.choices
                 granted = Granted(False, now, self.s.n, left_p, left_c, next_at, *judged_by)
                 self.s.pending[key_of(command)] = Reservation(command, granted)
+                self.s.clock = now
                 return granted
             case _:
                 return Declined(now)
@@ -200,7 +203,9 @@ class ModelLedger(ModelGate):
         removed = [r.removed_at for r in s.removals.values()]
         judged = s.tally.fenced, s.tally.duplicates, 0, s.tally.overruled
         doubt = len(accepted) + len(removed), min(accepted + removed, default=None)
-        return PartitionState(s.position, self.is_open(), s.n, self.now_ms * 1000, s.tally.fence, *doubt, *judged)
+        return PartitionState(
+            s.position, self.is_open(), s.n, self.now_ms * 1000, s.tally.fence, *doubt, *judged, s.clock
+        )
 
     def lookup(self, command: CastVote | RemoveVote) -> VoteState:
         progress = Progress(self.s.position, self.is_open(), self.s.n)

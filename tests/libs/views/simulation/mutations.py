@@ -10,7 +10,7 @@ from libs.contracts.log import Position
 from libs.tally.admission import Answer, Granted, NotCounted, RemovalAnswer
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.events import Event, VoteCast, VoteRemoved, VoteRestored, VoteVoided
+from libs.tally.events import Event, Fence, VoteCast, VoteRemoved, VoteRestored, VoteVoided
 from libs.tally.standing import FoldedVote, Standing, VoteStatus
 from libs.tally.tallies import ContestTally
 from libs.views.states import ClosingState
@@ -35,6 +35,16 @@ class NoRunId(ModelLedger):
     def restart(self, snapshot: Any, clock_step_ms: int = 0) -> None:
         super().restart(snapshot, clock_step_ms)
         self.run -= 1
+
+
+class ClockForgottenWithoutAFence(ModelLedger):
+    """A clock that was ahead goes back at once, while what it stamped is on its way."""
+
+    def shut(self, incarnation: int, forget_clock: bool = False) -> Fence | None:
+        if not forget_clock or not self.is_open():
+            return super().shut(incarnation)
+        self.s.clock = 0
+        return None
 
 
 class PendingOutlivesTheFence(ModelLedger):
@@ -161,6 +171,7 @@ MODEL_MUTATIONS = [
     NoIncarnationInTheFold,
     NoRunId,
     PendingOutlivesTheFence,
+    ClockForgottenWithoutAFence,
     ReleaseOfAnyIncarnation,
     NoDedup,
     NoCompareAndSet,

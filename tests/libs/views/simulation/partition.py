@@ -85,5 +85,5 @@ class Partition:
         return counts.figures.get((participant, source), Figures())
 
     async def set_clock(self, now: int) -> None:
-        """From here on it is `now` (us), which must be ahead of the real time: the clock never goes back."""
-        await self.views._valkey.call("HSET", f"{self.views._base(0)}:gate", "clock", now)
+        """The next moment is `now` (us), which must be ahead of the real time: the clock never goes back."""
+        await self.views._valkey.call("HSET", f"{self.views._base(0)}:gate", "clock", now - 1)

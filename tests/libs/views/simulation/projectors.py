@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from libs.contracts.log import Behind, Position
 from libs.tally.contest import Contest
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.views.states import ClosingState
 from tests.libs.views.simulation.world import LOG_ID, SEND_DEADLINE, Steps, World
+
+CLOCK_TOLERANCE_US: Final = 20_000
 
 
 def projector(world: World) -> Steps:
@@ -26,7 +30,11 @@ def projector(world: World) -> Steps:
 
 
 def fencer(world: World) -> Steps:
-    """Shuts the gate when in doubt, and appends the fence whose fold opens it."""
+    """Shuts the gate when in doubt, and appends the fence whose fold opens it.
+
+    Patience is by the fencer's own turns. A clock that both the server's and the fencer's say is in the future is
+    in doubt, too: behind the fence it may go back.
+    """
     suspect, since, end = None, 0, None
     while True:
         state = world.ledger.state()
@@ -35,11 +43,12 @@ def fencer(world: World) -> Steps:
         overdue = suspect is not None and world.now - since > 2 * SEND_DEADLINE
         if overdue and end is None:
             end = len(world.log)
-        if state.open and (end is None or state.position.offset < end):
+        clock_is_wrong = state.clock > max(state.now, world.wall_clock()) + CLOCK_TOLERANCE_US
+        if state.open and not clock_is_wrong and (end is None or state.position.offset < end):
             yield world.rng.randint(1, 6)
             continue
         yield 1
-        asked = world.ledger.shut(state.incarnation)
+        asked = world.ledger.shut(state.incarnation, clock_is_wrong)
         world.note(f"shut seen {state.incarnation}: {asked}")
         yield 1
         if asked is None or len(world.catalogue) < len(world.changes):

@@ -37,13 +37,14 @@ def run(seed: int, ledger: Ledger, **protocol: Any) -> World:
         # of their own, so that the others stay what they were
         voids = Random(f"voids {seed}") if seed % 3 == 2 else None
         world.late_grants = Random(f"late grants {seed}") if seed % 4 == 3 else None
-        _play(world, voids)
+        clock = Random(f"clock {seed}") if seed % 4 == 1 else None
+        _play(world, voids, clock)
     except Violation as violation:
         raise Violation("\n".join([f"seed {seed}: {violation}", *world.history[-200:]])) from violation
     return world
 
 
-def _play(world: World, voids: Random | None) -> None:
+def _play(world: World, voids: Random | None, clock: Random | None) -> None:
     rng = world.rng
     for service in SERVICES:
         for _ in range(rng.randint(1, 2)):
@@ -55,7 +56,11 @@ def _play(world: World, voids: Random | None) -> None:
     voidings = (
         [] if voids is None else [voids.randrange(duration // 4, duration) for _ in range(voids.randint(1, 4))]
     )
+    steps = {} if clock is None else clock_steps(clock, duration)
     for turn in range(duration):
+        if turn in steps:
+            world.ledger.tick(steps[turn])
+            world.note(f"the server's clock steps by {steps[turn]} ms")
         for at, errand in starts:
             if at == turn:
                 client(world, errand, PATIENCE)
@@ -73,6 +78,13 @@ def _play(world: World, voids: Random | None) -> None:
     world.note("the faults are over")
     _drain(world)
     truth.check(world)
+
+
+def clock_steps(rng: Random, duration: int) -> dict[int, int]:
+    """Milliseconds by turn: the server's clock is set wrong, ahead or behind, and right again, while it runs."""
+    step = rng.choice([-1, 1, 1, 1]) * rng.randint(30, 30_000)
+    wrong = rng.randrange(duration // 2)
+    return {wrong: step, wrong + rng.randint(10, duration // 2): -step}
 
 
 def close_or_reopen(world: World) -> None:

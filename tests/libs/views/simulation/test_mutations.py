@@ -38,6 +38,7 @@ RARE = {
     "closed behind a shut gate": [784],
     "what was replaced or removed is restored": [1196, 1235],
     "an operation restores what another one voided": [3014, 3704],
+    "a period begins while a vote of the last but one is pending": [20, 43],
 }
 """Seeds for holes that one schedule in a thousand finds; `test_shortest_schedules.py` shows the way to each."""
 
@@ -104,7 +105,7 @@ def test_the_functions_without_a_guard_break_a_promise(mutation: str, valkey_add
 @pytest.mark.parametrize("mutation", ADMISSION_MUTATIONS)
 def test_altered_functions_do_not_agree_with_the_rules(mutation: str, valkey_address: str, namespace: str) -> None:
     with altered(valkey_address, namespace, ADMISSION_MUTATIONS[mutation]) as ledger:
-        assert any(disagrees(seed, ledger.forget()) for seed in range(20))
+        assert any(disagrees(seed, ledger.forget()) for seed in [*RARE.get(mutation, []), *range(20)])
 
 
 def disagrees(seed: int, ledger: LuaLedger) -> bool:

@@ -31,8 +31,8 @@ def attempt(world: World, worker: int, errand: Errand, answered: list[bool]) -> 
         contest = world.caches[worker]
         answer = errand.ask(world, contest)
         world.note(f"{errand} by v{contest.version}: {answer}")
-        if isinstance(answer, Granted) and not answer.joined and contest.version < world.patched:
-            raise Violation(f"granted by version {contest.version}, but {world.patched} was answered")
+        if isinstance(answer, Granted) and not answer.joined:
+            check_grant(world, contest, answer)
         if isinstance(answer, Granted) and is_late(world):
             world.start(give_back(world, errand, answer))
             return
@@ -66,6 +66,15 @@ def give_back(world: World, errand: Errand, granted: Granted) -> Steps:
     yield world.rng.randint(1, 60)
     errand.release(world.ledger, granted.incarnation)
     world.note(f"release late {errand} under {granted.incarnation}")
+
+
+def check_grant(world: World, contest: Contest, granted: Granted) -> None:
+    if contest.version < world.patched:
+        raise Violation(f"granted by version {contest.version}, but {world.patched} was answered")
+    before = world.latest_moments.get(granted.incarnation, 0)
+    if granted.accepted_at <= before:
+        raise Violation(f"under {granted.incarnation} accepted at {granted.accepted_at} after {before}")
+    world.latest_moments[granted.incarnation] = granted.accepted_at
 
 
 def contest_for(world: World, worker: int, stale: Stale) -> Contest:

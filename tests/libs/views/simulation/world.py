@@ -13,7 +13,7 @@ from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated
 from libs.views.states import ClosingState
-from tests.libs.views.simulation.ledger import Ledger
+from tests.libs.views.simulation.ledger import BEGIN_MS, Ledger
 
 Steps = Generator[int, None, None]
 """A process. Between two of its steps anything may happen; it yields how many turns it sleeps at least."""
@@ -88,6 +88,8 @@ class World:
     """The catalogue's view: `changes` up to where they were folded."""
     patched: int = 0
     """The version of the last configuration change that was answered."""
+    latest_moments: dict[int, int] = field(default_factory=dict)
+    """When a vote was accepted last, by incarnation."""
     caches: list[Contest] = field(default_factory=list)
     """Each ingestion worker's copy of the contest."""
     successes: list[Success] = field(default_factory=list)
@@ -105,6 +107,10 @@ class World:
 
     def chance(self, probability: float) -> bool:
         return probability > 0 and self.rng.random() < probability
+
+    def wall_clock(self) -> int:
+        """The time (us) that a process's own clock says; the server's may step away from it."""
+        return (BEGIN_MS + self.now) * 1000
 
     def note(self, what: str) -> None:
         self.history.append(f"{self.now:4} {what}")

@@ -1,0 +1,160 @@
+"""Doubt is told by the fencer's own clock; a partition's clock that was wrong is set right behind a fence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from libs.contracts.log import Appended, Position
+from libs.contracts.topics import votes_topic
+from libs.projection import fencing
+from libs.projection.fencing import CLOCK_TOLERANCE_S, Fencer
+from libs.tally.admission import Granted
+from libs.tally.events import Fence, LogCreated
+from libs.views.client import Coalescer, connect
+from libs.views.functions import load_functions
+from libs.views.settings import ValkeySettings
+from libs.views.states import PartitionState
+from libs.views.votes import VoteViews
+from tests.libs.views.simulation.partition import Partition
+from tests.support.builders import a_contest, a_vote
+
+HOUR_US = 3_600_000_000
+PATIENCE_S = 6.0
+
+
+@dataclass
+class Steered:
+    """One partition of real views, a log that folds what is appended, and clocks in the test's hands."""
+
+    partition: Partition
+    valkey_step_us: int = 0
+    now: float = 1_000.0
+    time_ns: Callable[[], int] = time.time_ns
+    catalogue_is_folded: bool = True
+    fences: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        views = self.partition.views
+        original = views.state
+
+        async def state(partition: int) -> PartitionState:
+            found = await original(partition)
+            return replace(found, now=found.now + self.valkey_step_us)
+
+        views.state = state  # type: ignore[method-assign]
+        self.fencer = Fencer(
+            votes_topic("test", 1),
+            views,
+            self,
+            assigned=lambda: [0],
+            end_offset=self.end_offset,
+            catalogue_is_folded=self.folded,
+            send_deadline_s=PATIENCE_S - fencing.MARGIN_S,
+        )
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def append(self, topic: str, partition: int, value: bytes) -> Appended:
+        self.fences.append(value)
+        fence = fencing.vote_codec.decode(value)
+        assert isinstance(fence, Fence)
+        await self.partition.fold(*([] if self.partition.end else [LogCreated("log")]), fence)
+        return Appended(0, self.partition.end - 1, exact=True)
+
+    async def end_offset(self, partition: int) -> int:
+        return self.partition.end
+
+    async def folded(self) -> bool:
+        return self.catalogue_is_folded
+
+    async def look(self, seconds: float = 0.0) -> int:
+        """A look after so many seconds by the fencer's clock; how many fences there are by then."""
+        self.now += seconds
+        await self.fencer._look(0)
+        return len(self.fences)
+
+    async def state(self) -> PartitionState:
+        return await self.partition.views.state(0)
+
+
+@pytest.fixture
+async def steered(valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Steered]:
+    async with connect(ValkeySettings(valkey_url=valkey_address)) as redis:
+        valkey = Coalescer(redis)
+        await load_functions(valkey)
+        steered = Steered(Partition(VoteViews(valkey, namespace)))
+        monkeypatch.setattr(fencing, "time", steered)
+        assert await steered.look() == 1
+        yield steered
+
+
+async def test_a_lost_reservation_is_fenced_though_valkeys_clock_steps_back(steered: Steered) -> None:
+    await steered.partition.grant(a_vote())
+    await steered.look()
+    steered.valkey_step_us = -HOUR_US
+    await steered.look(PATIENCE_S + 0.1)
+    assert await steered.look() == 2
+    state = await steered.state()
+    assert (state.open, state.pending) == (True, 0)
+
+
+async def test_a_step_forward_puts_nothing_in_doubt(steered: Steered) -> None:
+    await steered.partition.grant(a_vote())
+    await steered.look()
+    steered.valkey_step_us = HOUR_US
+    await steered.look(PATIENCE_S - 0.1)
+    assert await steered.look() == 1
+
+
+async def test_votes_that_come_and_go_are_in_no_doubt_while_the_clock_stands_still(steered: Steered) -> None:
+    """Each has a moment of its own, though Valkey's clock has not come to it."""
+    await steered.partition.set_clock((await steered.state()).clock + 5_000_000)
+    voter = await steered.partition.grant(a_vote(voter="0"))
+    for number in range(1, 5):
+        following = await steered.partition.grant(a_vote(voter=str(number)))
+        assert await steered.look(PATIENCE_S - 1) == 1
+        await steered.partition.record(a_vote(voter=str(number - 1)), voter)
+        voter = following
+    assert await steered.look() == 1
+
+
+async def test_a_clock_that_was_wrong_is_set_right_behind_a_fence(steered: Steered) -> None:
+    """Contests that it held for over run again, and what was in doubt under it is ended."""
+    contest = a_contest(end=time.time_ns() // 1000 + HOUR_US)
+    ahead = time.time_ns() // 1000 + 2 * HOUR_US
+    await steered.partition.grant(a_vote(), contest)
+    await steered.partition.set_clock(ahead)
+    assert not isinstance(await steered.partition.reserve(a_vote(voter="late"), contest), Granted)
+    assert await steered.look() == 2
+    granted = await steered.partition.grant(a_vote(voter="late"), contest)
+    assert granted.accepted_at < ahead - HOUR_US
+    assert await steered.look() == 2
+    assert (await steered.state()).pending == 1
+
+
+async def test_a_clock_is_not_moved_by_the_word_of_one_other(steered: Steered) -> None:
+    """Whichever of Valkey's and the process's clock has stepped back."""
+    moment = (await steered.state()).now + HOUR_US
+    await steered.partition.set_clock(moment)
+    steered.time_ns = lambda: moment * 1000
+    assert await steered.look() == 1
+    steered.time_ns, steered.valkey_step_us = time.time_ns, HOUR_US
+    assert await steered.look() == 1
+
+
+async def test_clocks_that_differ_as_those_of_machines_do_end_nothing(steered: Steered) -> None:
+    await steered.partition.set_clock((await steered.state()).now + int((CLOCK_TOLERANCE_S - 1) * 1_000_000))
+    assert await steered.look() == 1
+
+
+async def test_other_fences_leave_the_clock_where_it_is(steered: Steered) -> None:
+    moment = (await steered.state()).now + 5_000_000
+    await steered.partition.set_clock(moment)
+    await steered.partition.fence()
+    assert (await steered.partition.grant(a_vote())).accepted_at >= moment
+    assert Position("log", steered.partition.end) == (await steered.state()).position
