@@ -106,7 +106,7 @@ class Fetcher:
                     if size > self._max_bytes:
                         raise NotFetched(f"has more than the {self._max_bytes} bytes that are taken")
                     into.write(chunk)
-        except httpx.InvalidURL:
+        except (httpx.InvalidURL, UnicodeError):  # the latter of a host that only looks like an encoded name
             raise NotFetched("must be an http or https URL") from None
         except httpx.TooManyRedirects:
             raise NotFetched(f"cannot be fetched: it redirects more than {MOST_REDIRECTS} times") from None

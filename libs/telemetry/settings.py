@@ -34,5 +34,5 @@ class TelemetrySettings(BaseSettings):
         0.01,
         ge=0,
         le=1,
-        description="Share of the requests that are traced; a caller's traceparent decides for its own.",
+        description="Share of the requests that are traced; a trusted proxy's traceparent decides for its own.",
     )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 
-from libs.tally.errors import TallyError
+from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.hot import HotRoute
@@ -22,6 +22,9 @@ Refusal = Callable[[], TallyError | None]
 """Why nothing may be served now, for a client; None while it may."""
 ALWAYS_SERVED: Final = ("/livez", "/readyz", "/metrics", "/operations", "/dashboard", "/docs", "/openapi.json")
 """Paths that say what is wrong, or begin the paths that do."""
+FOR_OPERATORS: Final = ("/metrics", "/operations")
+FOR_PLATFORMS: Final = "/operations/purchases"
+"""Payment platforms report from outside."""
 NOT_SHARED: Final = (b"cache-control", b"private, no-cache")
 
 
@@ -33,7 +36,7 @@ class Front:
     Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`. Hot routes are
     answered here, without the layers that the app puts around its own. While one of `refusals` gives a reason,
     only `ALWAYS_SERVED` is served. With `limits`, requests without a key are counted here, those with one where
-    that is looked up.
+    that is looked up. Without `shows_operations`, what is for operators is not there.
     """
 
     def __init__(
@@ -42,11 +45,13 @@ class Front:
         hot: Sequence[HotRoute] = (),
         refusals: Sequence[Refusal] = (),
         limits: RateLimits | None = None,
+        shows_operations: bool = True,
     ) -> None:
         self.app = app
         self.hot = hot
         self.refusals = refusals
         self.limits = limits
+        self.shows_operations = shows_operations
         self._times = RequestTimes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,6 +67,7 @@ class Front:
         REQUEST_ID.set(name)  # a server runs each request in a task of its own
         began, limits = time.perf_counter(), self.limits
         scope["state"]["rate_limits"] = limits
+        scope["state"]["shows_operations"] = self.shows_operations
 
         async def watched(message: Any) -> None:
             nonlocal started
@@ -91,6 +97,8 @@ class Front:
                 await response(scope, receive, watched)
 
     def _app_for(self, scope: Scope) -> App:
+        if not self.shows_operations and is_for_operators(scope["path"]):
+            raise NotFound("There is nothing at this address.")
         for refusal in self.refusals:
             error = refusal()
             if error is not None and not scope["path"].startswith(ALWAYS_SERVED):
@@ -106,6 +114,12 @@ class Front:
 def nothing() -> TallyError | None:
     """The refusal of what may always be served."""
     return None
+
+
+def is_for_operators(path: str) -> bool:
+    if path == FOR_PLATFORMS or path.startswith(f"{FOR_PLATFORMS}/"):
+        return False
+    return any(path == each or path.startswith(f"{each}/") for each in FOR_OPERATORS)
 
 
 def _without_body(send: Send) -> Send:

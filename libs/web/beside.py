@@ -1,14 +1,13 @@
-"""A few addresses beside a process's own work."""
+"""A second server beside a process's own work."""
 
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
-from starlette.applications import Starlette
-from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from libs.web.client_address import Proxies
 from libs.web.door import Door
@@ -19,12 +18,11 @@ logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def served_beside(routes: Sequence[BaseRoute], settings: HostSettings, port: int) -> AsyncIterator[None]:
-    """Serve `routes` for as long as the context is open. The signals are left to the process.
+async def served_beside(app: ASGIApp, settings: HostSettings, host: str, port: int) -> AsyncIterator[None]:
+    """Serve `app` for as long as the context is open. The signals are left to the process.
 
     Where nobody can listen there, that is said, and the work goes on without.
     """
-    host = settings.host
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
@@ -33,7 +31,7 @@ async def served_beside(routes: Sequence[BaseRoute], settings: HostSettings, por
         yield
         return
     door = Door(settings, Proxies(settings.trusted_proxies, settings.forwarded_header))
-    config = BoundedConfig(Starlette(routes=routes), door, timeout_graceful_shutdown=1)
+    config = BoundedConfig(app, door, timeout_graceful_shutdown=1)
     server = _Guest(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:

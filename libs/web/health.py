@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.telemetry.redaction import redacted
+from libs.web.recent import OncePerSecond
 
 Check = Callable[[], Awaitable[None]]
 """Returns when the dependency answers; raises, with a message for the operator, when it does not."""
@@ -31,7 +32,8 @@ class Liveness(BaseModel):
 class Readiness(BaseModel):
     ready: bool = Field(description="Whether it has what it needs.")
     dependencies: dict[str, str] = Field(
-        description="`ready` or `unavailable`, by dependency; most requests can do without some of them. The "
+        description="`ready` or `unavailable`, by dependency; most requests can do without some of them. "
+        "Named only at a port that serves operators. The "
         "process's log, and `tally doctor`, say why."
     )
 
@@ -82,15 +84,24 @@ def _endpoints(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> _En
         """
         return _json({"status": "alive"}, 200)
 
-    async def check_readiness(_: Request) -> Response:
-        """Tell whether the process can serve.
-
-        Each dependency is `ready` or `unavailable`.
-        """
+    async def look() -> dict[str, str]:
         reasons = await reasons_of({**remarks, **checks})
         _log_changes(logged, reasons)
+        return reasons
+
+    latest = OncePerSecond(look)
+
+    async def check_readiness(request: Request) -> Response:
+        """Tell whether the process can serve.
+
+        Each dependency is `ready` or `unavailable`; they are named only where operators are served. It is looked
+        at once a second at most.
+        """
+        reasons = await latest.get()
         ready = not any(reasons[name] for name in checks)
         dependencies = {name: UNAVAILABLE if reason else READY for name, reason in reasons.items()}
+        if not request.scope.get("state", {}).get("shows_operations", True):
+            dependencies = {}
         return _json({"ready": ready, "dependencies": dependencies}, 200 if ready else 503)
 
     return _Endpoints(check_liveness, check_readiness)

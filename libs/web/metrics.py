@@ -13,21 +13,28 @@ from starlette.routing import Route
 
 from libs.metrics.table import HTTP_REQUEST_SECONDS, REGISTRY
 from libs.web.errors import METHODS, Scope
+from libs.web.recent import OncePerSecond
 
 Look = Callable[[], Awaitable[None]]
 """Brings up to date what is not counted as it happens. It raises nothing, and takes two seconds at most."""
 
 
 def metrics_route(looks: Iterable[Look] = ()) -> Route:
-    """Without a key, as Prometheus asks: sums over all contests, for whoever may reach the address."""
-    one_at_a_time = asyncio.Lock()
+    """Without a key, as Prometheus asks: sums over all contests, for whoever may reach the address.
+
+    They are measured once a second at most.
+    """
     looking = list(looks)
+    latest: dict[str, OncePerSecond[bytes]] = {}
 
     async def metrics(request: Request) -> Response:
         encode, media_type = choose_encoder(",".join(request.headers.getlist("accept")))
-        async with one_at_a_time:
+
+        async def measure() -> bytes:
             await asyncio.gather(*(look() for look in looking))
-            body = await asyncio.to_thread(encode, REGISTRY)
+            return await asyncio.to_thread(encode, REGISTRY)
+
+        body = await latest.setdefault(media_type, OncePerSecond(measure)).get()
         return Response(body, headers={"Cache-Control": "no-store"}, media_type=media_type)
 
     return Route("/metrics", metrics)

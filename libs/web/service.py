@@ -5,7 +5,7 @@ import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +14,13 @@ import uvloop
 from fastapi import APIRouter, FastAPI
 from fastapi.telemetry import TelemetryConfig
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
 from libs.web.asgi import Front, Refusal, nothing
 from libs.web.auth import ApiKey
+from libs.web.beside import served_beside
 from libs.web.client_address import Proxies
 from libs.web.document import DocumentedApp
 from libs.web.door import Door
@@ -94,7 +96,14 @@ async def serve(app: FastAPI, settings: HttpSettings, tracing: Tracing | None = 
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises the signal again once it has drained; by then it has been obeyed
         signal.signal(number, signal.SIG_IGN)
-    await Server(app, settings, tracing).serve()
+    server = Server(app, settings, tracing)
+    async with AsyncExitStack() as stack:
+        if settings.operations_port:
+            host = settings.operations_host or settings.host
+            await stack.enter_async_context(
+                served_beside(server.operations, settings, host, settings.operations_port)
+            )
+        await server.serve()
 
 
 class Server(uvicorn.Server):
@@ -106,11 +115,17 @@ class Server(uvicorn.Server):
         self._streams = [route for route in hot if isinstance(route, StreamRoute)]
         proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
         limits = RateLimits(settings, proxies, getattr(app.state, "rate_counts", None))
-        front = Front(app, hot, getattr(app.state, "refusals", ()), limits)
+
+        def front(*, shows_operations: bool) -> ASGIApp:
+            found = Front(app, hot, getattr(app.state, "refusals", ()), limits, shows_operations)
+            return found if tracing is None else Traced(found, tracing, proxies)
+
+        self.operations = front(shows_operations=True)
+        """The app as operators see it."""
         self.door = Door(settings, proxies)
         super().__init__(
             BoundedConfig(
-                front if tracing is None else Traced(front, tracing, proxies),
+                front(shows_operations=settings.shows_operations),
                 self.door,
                 host=settings.host,
                 port=settings.port,

@@ -1,5 +1,7 @@
 """Settings of everything that listens for HTTP."""
 
+from ipaddress import ip_address
+
 from pydantic import Field, field_validator
 
 from libs.telemetry.settings import TelemetrySettings
@@ -67,3 +69,23 @@ class HostSettings(TelemetrySettings):
 
 class HttpSettings(HostSettings):
     port: int = Field(8080, ge=0, le=65535, description="Port of the HTTP server.")
+    operations_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Second port, with everything and /metrics, /operations and /readyz in detail, which the "
+        "first hides then; 0: none, and the first serves them if it is on loopback.",
+    )
+    operations_host: str = Field("", description="Where that port listens; empty: as TALLY_HOST says.")
+
+    @property
+    def shows_operations(self) -> bool:
+        """Whether `port` serves what is for operators."""
+        return not self.operations_port and is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

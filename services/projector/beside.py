@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+from starlette.applications import Starlette
+
 from libs.standing.gauges import open_gauges
 from libs.storage.store import Store
 from libs.views.client import Valkey
@@ -22,5 +24,5 @@ async def served(
         return
     async with open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges:
         routes = [metrics_route([refresh_gauges]), *health_routes(checks, {})]
-        async with served_beside(routes, settings, settings.metrics_port):
+        async with served_beside(Starlette(routes=routes), settings, settings.host, settings.metrics_port):
             yield

@@ -174,8 +174,8 @@ def test_prometheus_and_grafana_find_what_belongs_to_them() -> None:
             host, port = target.split(":")
             assert host in compose["services"]
             assert job["job_name"] == f"tally-{host}"
-            if host == "projector":
-                assert str(compose["services"][host]["environment"]["TALLY_METRICS_PORT"]) == port
+            setting = "TALLY_METRICS_PORT" if host == "projector" else "TALLY_OPERATIONS_PORT"
+            assert str(compose["services"][host]["environment"][setting]) == port
     for service in ("prometheus", "grafana"):
         for volume in compose["services"][service]["volumes"]:
             source = volume.split(":")[0]

@@ -22,6 +22,7 @@ def base_url(host: str, port: int) -> str:
 def describe(
     base: str,
     *,
+    operations_url: str,
     metrics_urls: Mapping[str, str],
     kafka: str,
     valkey: str,
@@ -37,6 +38,7 @@ def describe(
         "legacy_test_base_url": f"{base}/legacy-test",
         "media_url": f"{base}/media",
         "dashboard_url": f"{base}/dashboard",
+        "operations_url": operations_url,
         "metrics_urls": dict(metrics_urls),
         "kafka": kafka,
         "valkey": valkey,

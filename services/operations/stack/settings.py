@@ -29,6 +29,12 @@ class StackSettings(BaseSettings):
     namespace: str = Field("tally", description="Prefix of every topic and key.")
     partitions: int = Field(16, ge=1, description="Partitions of the votes topic, fixed for its life.")
     host: str = Field("127.0.0.1", description="Where the local stack's HTTP front listens.")
+    operations_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Port for operators; 0: the front's if on loopback, else a free one.",
+    )
     storage_url: SecretUrl | None = Field(
         None, description="The object store; absent: a directory in the data directory."
     )

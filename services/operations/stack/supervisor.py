@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import httpx
 
 from libs.telemetry.redaction import revealed
+from libs.web.settings import is_loopback
 from services.operations.stack import description, errors, ports
 from services.operations.stack.part import PARTS, Part, RunningPart
 from services.operations.stack.report import Report
@@ -77,6 +78,7 @@ class Supervisor:
         self._watches: list[asyncio.Task[None]] = []
         self.credentials: dict[str, str] = {}
         self.base_url = ""
+        self.operations_url = ""
         self.metrics_urls: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
@@ -105,6 +107,7 @@ class Supervisor:
         self._last_pids |= self.pids
         return description.describe(
             self.base_url,
+            operations_url=self.operations_url,
             metrics_urls=self.metrics_urls,
             kafka=self.addresses.kafka,
             valkey=self.addresses.valkey,
@@ -171,12 +174,16 @@ class Supervisor:
         }
         partitions = self._settings.partitions
         await self._preparation.prepare(partitions=partitions, **place)
-        metrics_port = ports.remembered(self.data_dir / "ports.json", ("metrics",))["metrics"]
+        remembered = ports.remembered(self.data_dir / "ports.json", ("metrics", "operations"))
+        metrics_port, operations_port = remembered["metrics"], self._settings.operations_port
+        if not operations_port and not is_loopback(self._settings.host):
+            operations_port = remembered["operations"]
+        self.operations_url = description.base_url(self._settings.host, operations_port or port)
         self.metrics_urls = {
-            "gateway": f"{self.base_url}/metrics",
+            "gateway": f"{self.operations_url}/metrics",
             "projector": f"{description.base_url(self._settings.host, metrics_port)}/metrics",
         }
-        environment = self._environment(port, metrics_port)
+        environment = self._environment(port, metrics_port, operations_port)
         logs = self.data_dir / "logs"
         self._watched = dict(self._servers.running)
         for part in self._parts:
@@ -204,7 +211,7 @@ class Supervisor:
         objects.mkdir(mode=0o700, exist_ok=True)
         return objects.as_uri()
 
-    def _environment(self, port: int, metrics_port: int) -> Mapping[str, str]:
+    def _environment(self, port: int, metrics_port: int, operations_port: int) -> Mapping[str, str]:
         return {
             "TALLY_KAFKA_BOOTSTRAP_SERVERS": self.addresses.kafka,
             "TALLY_VALKEY_URL": self.addresses.valkey,
@@ -214,6 +221,7 @@ class Supervisor:
             "TALLY_HOST": self._settings.host,
             "TALLY_PORT": str(port),
             "TALLY_METRICS_PORT": str(metrics_port),
+            "TALLY_OPERATIONS_PORT": str(operations_port),
             "TALLY_DATA_DIR": str(self.data_dir),
             "PYTHONUNBUFFERED": "1",
         }

@@ -92,6 +92,10 @@ async def test_what_is_there_is_fetched_also_over_redirects(host: WebHost) -> No
         "http://[::1/",
         "http://127.0.0.1/\r\nX: y",
         "http://127.0.0.1/" + "x" * 3_000,
+        "http://xn--\u00fc.example/",
+        "http://xn--zzzzzz99999999.example/",
+        "http://xn--/",
+        "http://\u0378.example/",
     ],
 )
 async def test_other_kinds_of_urls_are_refused(url: str, host: WebHost) -> None:

@@ -6,6 +6,7 @@ import socket
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 
 from libs.web.beside import served_beside
 from libs.web.metrics import metrics_route
@@ -25,7 +26,10 @@ async def test_it_is_served_while_the_work_goes_on_and_the_signals_stay_with_the
     async def look() -> None:
         looked.set()
 
-    async with served_beside([metrics_route([look])], HostSettings(), port), httpx.AsyncClient() as client:
+    async with (
+        served_beside(Starlette(routes=[metrics_route([look])]), HostSettings(), "127.0.0.1", port),
+        httpx.AsyncClient() as client,
+    ):
         answer = await client.get(f"http://127.0.0.1:{port}/metrics")
         assert answer.status_code == 200
         assert "process_cpu_seconds_total" in answer.text
@@ -38,7 +42,7 @@ async def test_it_is_served_while_the_work_goes_on_and_the_signals_stay_with_the
 async def test_where_nobody_can_listen_the_work_goes_on_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        async with served_beside([], HostSettings(), port):
+        async with served_beside(Starlette(), HostSettings(), "127.0.0.1", port):
             worked = True
     assert worked
     assert f"port {port}" in caplog.text

@@ -154,13 +154,13 @@ async def test_readiness_names_what_is_away_and_the_log_why(caplog: pytest.LogCa
         await asyncio.sleep(60)
 
     routes = {route.path: route for route in health_routes({"log": fine, "views": away, "store": hangs}, {})}
-    response = await routes["/readyz"].endpoint(None)
+    response = await routes["/readyz"].endpoint(Request({"type": "http"}))
     assert response.status_code == 503
     assert orjson.loads(response.body) == {
         "ready": False,
         "dependencies": {"log": "ready", "views": "unavailable", "store": "unavailable"},
     }
-    await routes["/readyz"].endpoint(None)
+    await routes["/readyz"].endpoint(Request({"type": "http"}))
     assert [line for line in caplog.messages if "10.0.0.7:6379 refused" in line] == caplog.messages[:1]
     assert "no answer within 2 s" in caplog.messages[1]
     assert len(caplog.messages) == 2
@@ -174,7 +174,7 @@ async def test_what_most_requests_can_do_without_is_told_and_keeps_nobody_from_b
         raise ViewsUnavailable("It cannot be reached.", cause="/srv/objects")
 
     routes = {route.path: route for route in health_routes({"log": fine}, {"storage": away})}
-    response = await routes["/readyz"].endpoint(None)
+    response = await routes["/readyz"].endpoint(Request({"type": "http"}))
     assert response.status_code == 200
     told = {"storage": "unavailable", "log": "ready"}
     assert orjson.loads(response.body) == {"ready": True, "dependencies": told}

@@ -77,6 +77,20 @@ async def test_parts_are_told_everything_by_their_environment(running: Superviso
     assert running.metrics_urls["projector"] == its_own
 
 
+async def test_operators_have_a_port_of_their_own_where_the_front_is_not_on_loopback(
+    running: Supervisor, servers: Servers, tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert running.stack["operations_url"] == running.base_url
+    monkeypatch.setenv("TALLY_HOST", "0.0.0.0")
+    async with supervisor(servers, tmp_path / "open", f"{namespace}b") as everywhere:
+        async with httpx.AsyncClient(base_url=everywhere.base_url) as client:
+            environment = (await client.get("/readyz")).json()
+        operators = f"http://127.0.0.1:{environment['TALLY_OPERATIONS_PORT']}"
+        assert operators != everywhere.base_url
+        assert everywhere.stack["operations_url"] == operators
+        assert everywhere.metrics_urls["gateway"] == f"{operators}/metrics"
+
+
 async def test_preparation_comes_first_and_credentials_last(
     servers: Servers, tmp_path: Path, namespace: str
 ) -> None:
