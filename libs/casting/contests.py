@@ -12,6 +12,7 @@ from libs.concurrency.single_flight import SingleFlight
 from libs.tally.admission import Stale
 from libs.tally.contest import Contest
 from libs.tally.errors import NotFound, SecretErased, ViewsUnavailable
+from libs.views.freshness import RECOVERING
 from libs.views.votes import VoteViews
 
 MOST_CONTESTS: Final = 10_000
@@ -169,21 +170,28 @@ async def refresh(
 ) -> Contest:
     """Load the contest again, and put its version in force where none is. `stale` are answers by partition.
 
-    Where none is in force, only a load that begins after the answer will do: a change that was answered before the
-    partition forgot its version must be in it. Else any load will that gives the version in force.
+    Where none is in force, the load begins after the answer, else any will do that gives the version in force. All
+    who wait for that one to be folded share the loads, and ask the ledger again only then.
+    Raises `ViewsUnavailable` past `deadline`, and at once where the account's catalogue is behind.
     """
-    if asyncio.get_running_loop().time() > deadline:
-        raise ViewsUnavailable("The contest's configuration keeps changing.", retry_after_s=1)
+    clock = asyncio.get_running_loop().time
     in_force = [answer.in_force for answer in stale.values()]
     known = [version for version in in_force if version is not None]
-    fresh = await contests.reload(account, before.key, max(known) if len(known) == len(in_force) else None)
+    at_least = max(known) if len(known) == len(in_force) else None
+    while clock() <= deadline:
+        fresh = await contests.reload(account, before.key, at_least)
+        if fresh.version >= max(known, default=0):
+            break
+        await asyncio.sleep(POLL_S)  # the projector is about to fold what is in force already
+    else:
+        raise ViewsUnavailable("The contest's configuration keeps changing.", retry_after_s=1)
     older = [
-        views.raise_config(partition, before.key, fresh.version, answer.incarnation)
+        views.put_in_force(partition, fresh, answer.incarnation)
         for partition, answer in stale.items()
         if answer.in_force is None or answer.in_force < fresh.version
     ]
-    if older:
-        await asyncio.gather(*older)
-    if fresh.version == before.version or fresh.version < max(known, default=0):
-        await asyncio.sleep(POLL_S)  # the projector is about to fold what is in force already
+    if not all(await asyncio.gather(*older)):
+        raise ViewsUnavailable(RECOVERING, retry_after_s=1)
+    if fresh.version == before.version:
+        await asyncio.sleep(POLL_S)  # the gate may have been shut meanwhile
     return fresh

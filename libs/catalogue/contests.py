@@ -56,6 +56,7 @@ def contest_of(account: str, config: ContestConfig) -> Contest | None:
         closed=0 if closing is None else closing.seq,
         reopened=reopened_of(document),
         is_erased=is_erased(document),
+        as_of=config.as_of,
     )
 
 

@@ -5,7 +5,7 @@ An event says what was asked for; whether it took effect is judged by the fold, 
 `libs.catalogue` reads. A class never changes its meaning: a new shape is a new class with a type name of its own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated, Any, Final, Literal, assert_never
 
@@ -232,13 +232,15 @@ class Outcome:
 class ContestConfig:
     """A contest with its participants, vote sources and the configuration version they stand at, read in one step.
 
-    `version` is None when the view has seen no event that names the contest.
+    `version` is None when the view has seen no event that names the contest; `as_of` is the offset that the view
+    stood at.
     """
 
     version: int | None
     contest: Stored | None
     participants: tuple[Stored, ...]
     sources: tuple[Stored, ...] = ()
+    as_of: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

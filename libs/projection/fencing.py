@@ -13,9 +13,9 @@ of the two clocks alone proves nothing, and moves nothing; `tally status` and th
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
@@ -29,6 +29,8 @@ from libs.views.votes import VoteViews
 POLL_S = 0.1
 MARGIN_S = 1.0
 """Added to a send's deadline before its reservation is in doubt: the sender's begins a little later."""
+CATALOGUE_WAIT_S = 5.0
+"""How long a gate stays shut for a catalogue that is being folded."""
 CLOCK_TOLERANCE_S = 10.0
 """How far a partition's clock may be ahead of Valkey's and this process's: machines kept by NTP differ by less."""
 
@@ -53,6 +55,14 @@ class _Suspicion:
     end: int | None = None
 
 
+class _Wait(NamedTuple):
+    """A fence that waits since `since` (monotonic, s) for the catalogue's views to come to `ends`."""
+
+    fence: Fence
+    ends: Mapping[int, int]
+    since: float
+
+
 class Fencer:
     """Watches the votes partitions that this projector folds. Several fencers of one partition do no harm."""
 
@@ -63,20 +73,24 @@ class Fencer:
         log: Log,
         assigned: Callable[[], Collection[int]],
         end_offset: Callable[[int], Awaitable[int]],
-        catalogue_is_folded: Callable[[], Awaitable[bool]],
+        catalogue_ends: Callable[[], Awaitable[Mapping[int, int]]],
+        catalogue_has: Callable[[Mapping[int, int]], Awaitable[bool]],
         send_deadline_s: float,
     ) -> None:
-        """`end_offset(partition)` asks the log; `catalogue_is_folded` tells whether the catalogue's views have
-        come to the catalogue log's end as of the call. Both raise `LogUnavailable` or `ViewsUnavailable`."""
+        """`end_offset(partition)` asks the votes' log, `catalogue_ends()` the catalogue's for all its partitions;
+        `catalogue_has(ends)` tells whether its views have come there. They raise `LogUnavailable` or
+        `ViewsUnavailable`."""
         self._topic = topic
         self._views = views
         self._log = log
         self._assigned = assigned
         self._end_offset = end_offset
-        self._catalogue_is_folded = catalogue_is_folded
+        self._catalogue_ends = catalogue_ends
+        self._catalogue_has = catalogue_has
         self._patience_s = send_deadline_s + MARGIN_S
         self._suspicions: dict[int, _Suspicion] = {}
         self._fences: dict[int, tuple[Fence, int]] = {}
+        self._waits: dict[int, _Wait] = {}
         self._turn_s = 0.0
 
     async def run(self) -> None:
@@ -116,16 +130,29 @@ class Fencer:
         return False
 
     async def _fence(self, partition: int, state: PartitionState, clock_is_wrong: bool) -> None:
-        """Shut, and append the fence once. The configuration in force went with the shutting, so the gate must
-        not open before the catalogue's views are fresh: workers put in force what they read there."""
+        """Shut, and append the fence once. The configurations in force go with the shutting.
+
+        From then on workers put in force what they read in a catalogue's view that has all that its log held after
+        the shutting (`need`): what was in force, or barred, is among that. So a PATCH that was answered holds, and
+        where a partition of the catalogue cannot be folded, its contests alone wait for that. Only so that votes
+        wait at the gate, instead of being refused, the others are waited for, too: `CATALOGUE_WAIT_S` at most.
+        """
         fence = await self._views.shut(partition, state.incarnation, forget_clock=clock_is_wrong)
-        if fence is None or not await self._catalogue_is_folded():
+        if fence is None:
             return
         sent, offset = self._fences.get(partition, (None, -1))
         if sent == fence and state.position.offset <= offset:
             return
+        wait = self._waits.get(partition)
+        if wait is None or wait.fence != fence:
+            wait = self._waits[partition] = _Wait(fence, await self._catalogue_ends(), time.monotonic())
+        patient = time.monotonic() - wait.since < CATALOGUE_WAIT_S
+        if patient and not await self._catalogue_has(wait.ends):
+            return
+        await self._views.need(partition, fence, wait.ends)
         landed = await self._log.append(self._topic.name, partition, vote_codec.encode(fence))
         self._fences[partition] = fence, landed.offset
+        del self._waits[partition]
         FENCES.inc()
         self._suspicions.pop(partition, None)
         where = {"topic": self._topic.name, "partition": partition, "offset": landed.offset}

@@ -93,6 +93,8 @@ class Contest:
     """Number of the last closing that was reopened."""
     is_erased: bool = False
     """Whether its secret was destroyed, so that its voters cannot be named any more."""
+    as_of: int = field(default=0, compare=False)
+    """Offset that the catalogue's view stood at when the contest was read there."""
 
     def phase(self, now: int) -> Phase:
         """Half-open: a vote at exactly `end` is late. Without `end` the contest runs on. Closed is finished."""

@@ -112,13 +112,14 @@ class CatalogueViews:
 
     async def contest_config(self, account: str, contest: str) -> ContestConfig:
         """The contest, all its participants and vote sources in the order of their making, and their version."""
-        reply = await self.fresh.read("contest", self._partition(account), account, contest)
+        position, reply = await self.fresh.read_at("contest", self._partition(account), account, contest)
         version, envelope, participants, sources = reply
         return ContestConfig(
             version=int(version) if version else None,
             contest=_stored(contest.encode(), envelope) if envelope else None,
             participants=tuple(_many(participants)),
             sources=tuple(_many(sources)),
+            as_of=position.offset,
         )
 
     async def due(self, partition: int, most: int) -> list[tuple[str, str]]:

@@ -1,9 +1,10 @@
 """The ledger, counts and gate of every votes partition, as Valkey keeps them (`lua/votes`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from libs.contracts.log import Position
+from libs.contracts.topics import catalogue_topic
 from libs.tally.admission import Answer, RemovalAnswer, Request, Stale
 from libs.tally.contest import Contest
 from libs.tally.events import Fence
@@ -106,16 +107,26 @@ class VoteViews:
         """Whether the gate is still open under `incarnation`: only then is an acknowledged vote sure to count."""
         return bool(await self._call("votes_confirm", partition, incarnation))
 
-    async def raise_config(
-        self, partition: int, contest: str, version: int, incarnation: int | None = None
-    ) -> None:
-        """Put a configuration version in force, as a maximum.
+    async def raise_config(self, partition: int, contest: str, version: int) -> None:
+        """The projector's word: puts a configuration version in force, as a maximum, before anybody can read it.
 
-        A worker names the incarnation of the `Stale` answer that made it load; the projector names none, and where
-        no version is in force, its word only bars older ones.
+        Where no version is in force, it only bars older ones.
         """
-        by = "" if incarnation is None else incarnation
-        await self._call("votes_raise", partition, contest, version, by)
+        await self._call("votes_raise", partition, contest, version)
+
+    async def put_in_force(self, partition: int, contest: Contest, incarnation: int) -> bool:
+        """A worker's word, under the incarnation of the `Stale` answer that made it load the contest.
+
+        False where the contest was read from a catalogue that lacked what its log held when the gate was shut.
+        """
+        place = catalogue_topic(self._namespace).partition_of(contest.account), contest.as_of
+        done = await self._call("votes_raise", partition, contest.key, contest.version, incarnation, *place)
+        return bool(done >= 0)
+
+    async def need(self, partition: int, fence: Fence, catalogue_ends: Mapping[int, int]) -> None:
+        """Say, before `fence` is appended, where the catalogue's log ended after the gate was shut."""
+        ends = [number for place in catalogue_ends.items() for number in place]
+        await self._call("votes_need", partition, fence.incarnation, *ends)
 
     async def shut(self, partition: int, incarnation: int, *, forget_clock: bool = False) -> Fence | None:
         """Shut the gate that stood open under `incarnation`; the fence to append, None if moot.

@@ -73,14 +73,22 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     catalogue_projector = projector(CatalogueProjection(catalogue, catalogue_views, raise_config), CATALOGUE)
     test_projector = projector(CatalogueProjection(test, test_views, no_votes), CATALOGUE)
     purchases_projector = projector(PurchasesProjection(purchases, purchase_views), PURCHASES)
-    catalogue_is_folded = has_reached_the_end(reader, catalogue, catalogue_views.position)
+
+    async def ends_of_catalogue(partitions: Collection[int] = range(catalogue.partitions)) -> Mapping[int, int]:
+        return await reader.end_offsets(catalogue.name, partitions)
+
+    async def catalogue_has(ends: Mapping[int, int]) -> bool:
+        positions = await asyncio.gather(*map(catalogue_views.position, ends))
+        return all(at is not None and at.offset >= end for at, end in zip(positions, ends.values(), strict=True))
+
     fencer = Fencer(
         votes,
         vote_views,
         writer,
         assigned=lambda: votes_projector.assigned,
         end_offset=end_of(reader, votes),
-        catalogue_is_folded=lambda: catalogue_is_folded(range(catalogue.partitions)),
+        catalogue_ends=ends_of_catalogue,
+        catalogue_has=catalogue_has,
         send_deadline_s=settings.produce_deadline_ms / 1000,
     )
 
@@ -95,7 +103,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     )
 
     async def account_is_folded(account: str) -> bool:
-        return await catalogue_is_folded([catalogue.partition_of(account)])
+        return await catalogue_has(await ends_of_catalogue([catalogue.partition_of(account)]))
 
     async def manage_purchases() -> None:
         place = settings.namespace, settings.partitions
@@ -151,19 +159,6 @@ def end_of(reader: LogReader, topic: Topic) -> Callable[[int], Awaitable[int]]:
         return (await reader.end_offsets(topic.name, [partition]))[partition]
 
     return end
-
-
-def has_reached_the_end(
-    reader: LogReader, topic: Topic, position: Callable[[int], Awaitable[tuple[str, int] | None]]
-) -> Callable[[Collection[int]], Awaitable[bool]]:
-    """Whether the views of partitions are folded as far as the log went when this was asked."""
-
-    async def reached(partitions: Collection[int]) -> bool:
-        ends = await reader.end_offsets(topic.name, partitions)
-        positions = await asyncio.gather(*(position(partition) for partition in ends))
-        return all(at is not None and at[1] >= end for at, end in zip(positions, ends.values(), strict=True))
-
-    return reached
 
 
 async def _when_there(step: Callable[[], Awaitable[T]]) -> T:

@@ -66,9 +66,11 @@ class Ledger:
     """Stands for the votes' views: remembers what was put in force."""
 
     raised: list[tuple[int, int, int | None]] = field(default_factory=list)
+    is_read_too_early: bool = False
 
-    async def raise_config(self, partition: int, contest: str, version: int, incarnation: int | None) -> None:
-        self.raised.append((partition, version, incarnation))
+    async def put_in_force(self, partition: int, contest: Contest, incarnation: int) -> bool:
+        self.raised.append((partition, contest.version, incarnation))
+        return not self.is_read_too_early
 
 
 @pytest.fixture
@@ -234,3 +236,25 @@ async def test_a_secret_that_cannot_be_read_now_is_asked_for_again(catalogue: Ca
         await secret(known)
     catalogue.storage_is_away = False
     assert await secret(known) == SECRET
+
+
+async def test_a_contest_whose_catalogue_is_behind_is_refused_at_once(
+    catalogue: Catalogue, known: Contests
+) -> None:
+    """Instead of being asked for again and again by each of its votes."""
+    before = await known.get("account", "contest")
+    with pytest.raises(ViewsUnavailable):
+        await refreshed(known, before, Ledger(is_read_too_early=True), None)
+
+
+async def test_those_who_wait_for_a_version_to_be_folded_ask_the_ledger_only_then(
+    catalogue: Catalogue, known: Contests
+) -> None:
+    before, ledger = await known.get("account", "contest"), Ledger()
+    waiting = [asyncio.create_task(refreshed(known, before, ledger, 2)) for _ in range(50)]
+    await eventually(lambda: catalogue.loads >= 4)
+    assert not any(task.done() for task in waiting)
+    assert catalogue.loads < 25
+    catalogue.change()
+    assert {contest.version for contest in await asyncio.gather(*waiting)} == {2}
+    assert ledger.raised == []

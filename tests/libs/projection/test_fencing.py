@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import pytest
 
 from libs.contracts.log import Appended, Position
-from libs.contracts.topics import votes_topic
+from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.projection import fencing
-from libs.projection.fencing import CLOCK_TOLERANCE_S, Fencer
-from libs.tally.admission import Granted
+from libs.projection.fencing import CATALOGUE_WAIT_S, CLOCK_TOLERANCE_S, Fencer
+from libs.tally.admission import Granted, Stale
+from libs.tally.contest import Contest
 from libs.tally.events import Fence, LogCreated
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
 from libs.views.states import PartitionState
 from libs.views.votes import VoteViews
+from tests.libs.views.simulation.lua import request_of
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote
 
@@ -34,7 +37,9 @@ class Steered:
     valkey_step_us: int = 0
     now: float = 1_000.0
     time_ns: Callable[[], int] = time.time_ns
-    catalogue_is_folded: bool = True
+    catalogue: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
+    """Where its views stand; the log of each partition ends at `catalogue_end`."""
+    catalogue_end: int = 0
     fences: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -52,7 +57,8 @@ class Steered:
             self,
             assigned=lambda: [0],
             end_offset=self.end_offset,
-            catalogue_is_folded=self.folded,
+            catalogue_ends=self.catalogue_ends,
+            catalogue_has=self.catalogue_has,
             send_deadline_s=PATIENCE_S - fencing.MARGIN_S,
         )
 
@@ -69,8 +75,11 @@ class Steered:
     async def end_offset(self, partition: int) -> int:
         return self.partition.end
 
-    async def folded(self) -> bool:
-        return self.catalogue_is_folded
+    async def catalogue_ends(self) -> dict[int, int]:
+        return dict.fromkeys(self.catalogue, self.catalogue_end)
+
+    async def catalogue_has(self, ends: Mapping[int, int]) -> bool:
+        return all(self.catalogue[partition] >= end for partition, end in ends.items())
 
     async def look(self, seconds: float = 0.0) -> int:
         """A look after so many seconds by the fencer's clock; how many fences there are by then."""
@@ -158,3 +167,43 @@ async def test_other_fences_leave_the_clock_where_it_is(steered: Steered) -> Non
     await steered.partition.fence()
     assert (await steered.partition.grant(a_vote())).accepted_at >= moment
     assert Position("log", steered.partition.end) == (await steered.state()).position
+
+
+def contest_of(catalogue_partition: int, as_of: int) -> Contest:
+    """A contest of an account in that partition of the catalogue, as read when the view stood at `as_of`."""
+    topic = catalogue_topic("test")
+    accounts = (f"account{number}" for number in count())
+    account = next(name for name in accounts if topic.partition_of(name) == catalogue_partition)
+    return replace(a_contest(), key=f"{account}-contest", account=account, as_of=as_of)
+
+
+async def test_a_gate_waits_for_the_catalogue_while_that_is_being_folded(steered: Steered) -> None:
+    await steered.partition.views.shut(0, (await steered.state()).incarnation)
+    steered.catalogue, steered.catalogue_end = {0: 5, 1: 4}, 5
+    assert await steered.look(CATALOGUE_WAIT_S - 0.1) == 1
+    assert await steered.look() == 1
+    steered.catalogue[1] = 5
+    assert await steered.look() == 2
+    assert (await steered.state()).open
+
+
+async def test_a_catalogue_partition_that_cannot_be_folded_shuts_out_its_own_contests_alone(
+    steered: Steered,
+) -> None:
+    """They are admitted by what was read once it was folded."""
+    views = steered.partition.views
+    await views.shut(0, (await steered.state()).incarnation)
+    steered.catalogue, steered.catalogue_end = {0: 5, 1: 4}, 5
+    await steered.look()
+    assert await steered.look(CATALOGUE_WAIT_S + 0.1) == 2
+    n = (await steered.state()).incarnation
+    assert (await steered.state()).open
+    other, behind, folded = contest_of(0, 5), contest_of(1, 4), contest_of(1, 5)
+    assert await views.put_in_force(0, other, n)
+    assert not await views.put_in_force(0, behind, n)
+    for contest, admitted in ((other, True), (behind, False)):
+        [answer] = await views.reserve(0, [request_of(contest, a_vote(contest=contest.key))])
+        assert isinstance(answer, Granted if admitted else Stale)
+    assert await views.put_in_force(0, folded, n)
+    [answer] = await views.reserve(0, [request_of(folded, a_vote(contest=folded.key))])
+    assert isinstance(answer, Granted)

@@ -161,7 +161,7 @@ async def test_a_repeated_or_older_fence_leaves_the_gate_open(partition: Partiti
 async def test_a_version_is_raised_never_lowered(partition: Partition) -> None:
     n = await partition.fence()
     for version in (5, 3):
-        await partition.views.raise_config(0, "contest", version, n)
+        await partition.views.put_in_force(0, a_contest(version=version), n)
         await partition.views.raise_config(0, "contest", version)
     assert await partition.reserve(a_vote(), a_contest(version=3)) == Stale(5, n)
     await partition.views.raise_config(0, "contest", 6)
@@ -172,7 +172,7 @@ async def test_a_version_is_raised_never_lowered(partition: Partition) -> None:
 async def test_a_workers_word_holds_under_the_incarnation_that_it_loaded_under(partition: Partition) -> None:
     old = await partition.fence()
     new = await partition.fence()
-    await partition.views.raise_config(0, "contest", 1, old)
+    await partition.views.put_in_force(0, a_contest(version=1), old)
     [answer] = await partition.views.reserve(0, [request_of(a_contest(), a_vote())])
     assert answer == Stale(None, new)
 
@@ -185,7 +185,7 @@ async def test_shutting_forgets_the_configuration_once_not_what_came_since(parti
     assert await partition.views.shut(0, n) == fence
     await partition.fence()
     n = (await partition.views.state(0)).incarnation
-    await partition.views.raise_config(0, "contest", 1, n)
+    await partition.views.put_in_force(0, a_contest(version=1), n)
     [answer] = await partition.views.reserve(0, [request_of(a_contest(), a_vote())])
     assert answer == Stale(None, n), "an older version than the projector's last word came into force"
     assert isinstance(await partition.reserve(a_vote(), replace(a_contest(), version=2)), Granted)

@@ -56,7 +56,7 @@ async def ask(world: World, contest: Contest) -> Answer:
     assert isinstance(selection, Selection)
     request = Reservation(contest, command.voter, command.vote_id, command.content, "c-free", selection)
     incarnation = (await world.votes.state(partition)).incarnation
-    await world.votes.raise_config(partition, contest.key, contest.version, incarnation)
+    await world.votes.put_in_force(partition, contest, incarnation)
     [answer] = await world.votes.reserve(partition, [request])
     return answer
 

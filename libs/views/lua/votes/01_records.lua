@@ -4,6 +4,8 @@
 --                         it shall follow), asked_run, clock (us: the last moment that was given), forget_clock (1 where the
 --                         next fence lets the clock go back to the server's)
 --   base:config     hash  contest -> configuration version in force
+--   base:needs      hash  catalogue partition -> offset that its view must have come to where a worker reads what it puts in
+--                         force
 --   base:floors     hash  contest -> configuration version below which nothing may come into force, while none is
 --   base:pending    hash  contest NUL voter -> packed list of reservations the fold has not confirmed
 --   base:due        zset  contest NUL voter NUL digest, by accepted_at (us)

@@ -9,17 +9,20 @@ redis.register_function('votes_confirm', function(keys, args)
   return 1
 end)
 
--- ARGV: contest, version, incarnation ('' from the projector). Raises the configuration version in force.
--- A worker's word (with the incarnation it loaded under) holds only while the gate is open under the same.
+-- ARGV: contest, version; and of a worker the incarnation it loaded under, the contest's catalogue partition, the offset
+-- that its view stood at. Raises the configuration version in force: 1 done, 0 moot, -1 read too early.
+-- A worker's word holds only while the gate is open under the same incarnation, and where the catalogue had all that its
+-- log held when the gate was shut: a version that was in force here before, and forgotten, is among that.
 -- Where none is in force, the projector's word is but a floor: one that slept may come with an old version after the
 -- newer one was forgotten here, and nobody may be admitted by that.
 redis.register_function('votes_raise', function(keys, args)
   local base, version = keys[1], tonumber(args[2])
   local in_force = tonumber(call('HGET', base .. ':config', args[1]) or UNLIMITED)
   local floor = tonumber(call('HGET', base .. ':floors', args[1]) or UNLIMITED)
-  if args[3] ~= '' then
+  if args[3] then
     local gate = load_gate(base)
     if not gate.open or gate.n ~= tonumber(args[3]) or version < floor then return 0 end
+    if tonumber(args[5]) < tonumber(call('HGET', base .. ':needs', args[4]) or 0) then return -1 end
   elseif in_force == UNLIMITED then
     if version > floor then call('HSET', base .. ':floors', args[1], args[2]) end
     return 1
@@ -41,10 +44,22 @@ redis.register_function('votes_shut', function(keys, args)
   if gate.asked_run ~= gate.run or gate.asked_after ~= folded then
     asked = math.max(gate.n + 1, folded + 1, asked + 1, math.floor(microseconds() / 1000))
     -- only with a new number: what the projector put in force while a fence is on its way must stay
-    call('DEL', base .. ':config', base .. ':floors')
+    call('DEL', base .. ':config', base .. ':floors', base .. ':needs')
   end
   local incarnation, after = string.format('%.0f', asked), string.format('%.0f', folded)
   if args[2] == '1' then call('HSET', base .. ':gate', 'forget_clock', 1) end
   call('HSET', base .. ':gate', 'state', 'shut', 'asked', incarnation, 'asked_after', after, 'asked_run', gate.run)
   return { incarnation, after, gate.run }
+end)
+
+-- ARGV: incarnation of the fence that is asked for, catalogue partition, offset, ... Before that fence is appended: where
+-- the catalogue's log ended after the gate was shut. The latest that anybody says holds.
+redis.register_function('votes_need', function(keys, args)
+  local base = keys[1]
+  if load_gate(base).asked ~= tonumber(args[1]) then return 0 end
+  for i = 2, #args, 2 do
+    local needed = tonumber(call('HGET', base .. ':needs', args[i]) or 0)
+    if tonumber(args[i + 1]) > needed then call('HSET', base .. ':needs', args[i], args[i + 1]) end
+  end
+  return 1
 end)

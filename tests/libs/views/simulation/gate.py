@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from libs.contracts.log import Behind, Position
 from libs.tally.commands import CastVote, RemoveVote
-from libs.tally.contest import UNLIMITED
+from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
 from libs.tally.tallies import PartitionTally
 from tests.libs.views.simulation.book import Reservation
@@ -41,6 +41,7 @@ class Stored:
     forget_clock: bool = False
     config: dict[str, int] = field(default_factory=dict)
     floors: dict[str, int] = field(default_factory=dict)
+    needs: int = 0
     pending: dict[Key, Reservation] = field(default_factory=dict)
     removals: dict[Key, Removal] = field(default_factory=dict)
     tally: PartitionTally = field(default_factory=PartitionTally)
@@ -82,12 +83,21 @@ class ModelGate:
     def confirm(self, incarnation: int) -> bool:
         return self.holds(incarnation)
 
-    def raise_config(self, contest: str, version: int, incarnation: int | None = None) -> None:
-        in_force, floor = (kept.get(contest, UNLIMITED) for kept in (self.s.config, self.s.floors))
-        if incarnation is None and in_force == UNLIMITED:
-            self.s.floors[contest] = max(version, floor)
-        elif incarnation is None or (self.holds(incarnation) and version >= floor):
-            self.s.config[contest] = max(version, in_force)
+    def raise_config(self, contest: str, version: int) -> None:
+        kept = self.s.config if contest in self.s.config else self.s.floors
+        kept[contest] = max(version, kept.get(contest, UNLIMITED))
+
+    def put_in_force(self, contest: Contest, incarnation: int) -> bool:
+        if not self.holds(incarnation) or contest.version < self.s.floors.get(contest.key, UNLIMITED):
+            return True
+        if contest.as_of < self.s.needs:
+            return False
+        self.s.config[contest.key] = max(contest.version, self.s.config.get(contest.key, UNLIMITED))
+        return True
+
+    def need(self, fence: Fence, catalogue_end: int) -> None:
+        if self.s.asked == fence.incarnation:
+            self.s.needs = max(self.s.needs, catalogue_end)
 
     def shut(self, incarnation: int, forget_clock: bool = False) -> Fence | None:
         s = self.s
@@ -98,6 +108,7 @@ class ModelGate:
             s.asked = max(s.n + 1, s.tally.fence + 1, s.asked + 1, self.now_ms)
             s.config.clear()
             s.floors.clear()
+            s.needs = 0
         s.open, s.asked_run, s.asked_after = False, self.run, s.tally.fence
         return Fence(s.asked, s.asked_after, str(self.run))
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from redis import Redis
 
 from libs.contracts.log import Position
+from libs.contracts.topics import catalogue_topic
 from libs.tally.admission import Answer, RemovalAnswer, Request
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
@@ -78,6 +79,7 @@ class LuaLedger:
         self._views = VoteViews(Direct(redis, prefix), namespace)
         self._base = f"{namespace}:{{0}}"
         self._gate = f"{self._base}:gate"
+        self._catalogue_partition = catalogue_topic(namespace).partition_of("account")
         self._life = 0
         self._run: str | None = None
         self._now_ms = BEGIN_MS
@@ -147,8 +149,14 @@ class LuaLedger:
     def confirm(self, incarnation: int) -> bool:
         return at_once(self._views.confirm(0, incarnation))
 
-    def raise_config(self, contest: str, version: int, incarnation: int | None = None) -> None:
-        at_once(self._views.raise_config(0, contest, version, incarnation))
+    def raise_config(self, contest: str, version: int) -> None:
+        at_once(self._views.raise_config(0, contest, version))
+
+    def put_in_force(self, contest: Contest, incarnation: int) -> bool:
+        return at_once(self._views.put_in_force(0, contest, incarnation))
+
+    def need(self, fence: Fence, catalogue_end: int) -> None:
+        at_once(self._views.need(0, fence, {self._catalogue_partition: catalogue_end}))
 
     def shut(self, incarnation: int, forget_clock: bool = False) -> Fence | None:
         fence = at_once(self._views.shut(0, incarnation, forget_clock=forget_clock))

@@ -82,11 +82,15 @@ class JoinerGoesByItsOwnConfiguration(ModelLedger):
 class ConfigurationByAnyonesWord(ModelLedger):
     """A sleeping projector's old version comes into force where none is."""
 
-    def raise_config(self, contest: str, version: int, incarnation: int | None = None) -> None:
-        if incarnation is None:
-            self.s.config[contest] = max(version, self.s.config.get(contest, UNLIMITED))
-        else:
-            super().raise_config(contest, version, incarnation)
+    def raise_config(self, contest: str, version: int) -> None:
+        self.s.config[contest] = max(version, self.s.config.get(contest, UNLIMITED))
+
+
+class ConfigurationReadTooEarly(ModelLedger):
+    """A worker's word holds though its catalogue lacked what its log held when the gate was shut."""
+
+    def need(self, fence: Fence, catalogue_end: int) -> None:
+        pass
 
 
 class RemovedFromUnderItsReplacement(ModelLedger):
@@ -177,6 +181,7 @@ MODEL_MUTATIONS = [
     NoCompareAndSet,
     JoinerGoesByItsOwnConfiguration,
     ConfigurationByAnyonesWord,
+    ConfigurationReadTooEarly,
     RemovedFromUnderItsReplacement,
     ReplacesWhatIsBeingRemoved,
     ReliesOnPendingVotes,
@@ -196,7 +201,6 @@ def closes_behind_a_shut_gate(world: World, contest: Contest, state: ClosingStat
 PROTOCOL_MUTATIONS: dict[str, dict[str, Any]] = {
     "no gate call after the acknowledgement": {"confirms_after_ack": False},
     "closed behind a shut gate": {"may_close": closes_behind_a_shut_gate},
-    "what was loaded before is put where nothing is in force": {"enough_where_none_is_in_force": 0},
 }
 
 

@@ -40,7 +40,7 @@ class Partition:
         request = request_of(contest or a_contest(), command, declined=declined)
         [answer] = await self.views.reserve(0, [request])
         if isinstance(answer, Stale) and answer.in_force is None:
-            await self.views.raise_config(0, request.contest.key, request.contest.version, answer.incarnation)
+            await self.views.put_in_force(0, request.contest, answer.incarnation)
             [answer] = await self.views.reserve(0, [request])
         return answer
 

@@ -49,10 +49,12 @@ def fencer(world: World) -> Steps:
             continue
         yield 1
         asked = world.ledger.shut(state.incarnation, clock_is_wrong)
+        catalogue_end = len(world.changes)
         world.note(f"shut seen {state.incarnation}: {asked}")
         yield 1
-        if asked is None or len(world.catalogue) < len(world.changes):
+        if asked is None:
             continue
+        world.ledger.need(asked, catalogue_end)
         yield 1
         at = world.append(asked)
         if world.chance(world.faults.send):

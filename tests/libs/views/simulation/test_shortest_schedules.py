@@ -73,7 +73,7 @@ class Log(list[Event]):
         """Ask for a reservation by a configuration that is in force."""
         answer = self.ledger.reserve(contest, command)
         if isinstance(answer, Stale):
-            self.ledger.raise_config(contest.key, contest.version, answer.incarnation)
+            self.ledger.put_in_force(contest, answer.incarnation)
             answer = self.ledger.reserve(contest, command)
         return answer
 
@@ -159,9 +159,9 @@ def test_a_projector_that_slept_puts_no_old_configuration_in_force(ledger: Ledge
         ledger.raise_config("contest", version)
     answer = ledger.reserve(old, a_vote(count=5))
     assert isinstance(answer, Stale)
-    ledger.raise_config("contest", old.version, answer.incarnation)
+    ledger.put_in_force(old, answer.incarnation)
     assert isinstance(ledger.reserve(old, a_vote(count=5)), Stale)
-    ledger.raise_config("contest", new.version, answer.incarnation)
+    ledger.put_in_force(new, answer.incarnation)
     assert isinstance(ledger.reserve(new, a_vote(count=5)), OverLimit)
 
 

@@ -137,7 +137,7 @@ class Voting:
         answers = self.both.ask(question)
         if isinstance(answers[0], Stale):
             for ledger, answer in zip(self.both.ledgers, answers, strict=True):
-                ledger.raise_config("contest", self.contest.version, answer.incarnation)
+                ledger.put_in_force(self.contest, answer.incarnation)
             answers = self.both.ask(question)
             assert not isinstance(answers[0], Stale)
         if isinstance(answers[0], Granted | RemovalGranted):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
 from libs.tally.admission import Granted, RemovalGranted, Shut, Stale
 from libs.tally.contest import Contest
@@ -41,7 +42,7 @@ def attempt(world: World, worker: int, errand: Errand, answered: list[bool]) -> 
             loaded = contest_for(world, worker, answer)
             yield 1
             if answer.in_force is None or answer.in_force < loaded.version:
-                world.ledger.raise_config(loaded.key, loaded.version, answer.incarnation)
+                world.ledger.put_in_force(loaded, answer.incarnation)
             world.caches[worker] = loaded
             yield 1
         elif isinstance(answer, Granted | RemovalGranted):
@@ -80,8 +81,9 @@ def check_grant(world: World, contest: Contest, granted: Granted) -> None:
 def contest_for(world: World, worker: int, stale: Stale) -> Contest:
     """What the worker has, where that is as new as what is in force; else, and where nothing is, a load."""
     cached = world.caches[worker]
-    enough = stale.in_force if stale.in_force is not None else world.enough_where_none_is_in_force
-    return cached if cached.version >= enough else world.catalogue[-1]
+    if stale.in_force is not None and cached.version >= stale.in_force:
+        return cached
+    return replace(world.catalogue[-1], as_of=len(world.catalogue))
 
 
 def record(world: World, errand: Errand, granted: Granted | RemovalGranted) -> Generator[int, None, bool | None]:

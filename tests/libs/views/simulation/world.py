@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
-from math import inf
 from random import Random
 
 from libs.contracts.log import Position
@@ -74,8 +73,6 @@ class World:
     ledger: Ledger
     faults: Faults = field(default_factory=Faults)
     confirms_after_ack: bool = True
-    enough_where_none_is_in_force: float = inf
-    """From which version on a worker's copy of the contest may be put in force without loading it: none."""
     late_grants: Random | None = None
     """Decides which grants come when nobody waits for them any more; None: they never do."""
     may_close: Callable[[World, Contest, ClosingState], bool] = lambda *_: False
