@@ -103,11 +103,13 @@ class DeploymentGuard:
         if self._wrong is None:
             return None
         why = "The service does not fit its log or its object store; an operator has to correct that."
-        return LogUnavailable(why, retry_after_s=5)
+        return LogUnavailable(why, retry_after_s=5, cause=self._wrong)
 
     def append_refusal(self) -> TallyError | None:
         """Why nothing may be appended, in words for a client."""
-        return self.refusal() or (None if self._verified else _NOT_CHECKED)
+        if self._wrong is not None or self._verified:
+            return self.refusal()
+        return LogUnavailable(_NOT_CHECKED.message, retry_after_s=1, cause=self._away)
 
     def check_partitions(self, topic: str, found: int) -> None:
         """To be called before each append with the producer's metadata. Raises `WrongTopic`."""

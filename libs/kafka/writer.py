@@ -203,7 +203,7 @@ class LogWriter:
         if self._stopping:
             return NotAppended(_STOPPING, retry_after_s=1)
         if self._guard is not None and (refusal := self._guard.append_refusal()) is not None:
-            return NotAppended(refusal.message, retry_after_s=refusal.retry_after_s)
+            return NotAppended(refusal.message, retry_after_s=refusal.retry_after_s, cause=refusal.cause)
         if self._producers.away is not None:
             return NotAppended(NO_ANSWER, retry_after_s=1, cause=self._producers.away)
         if self._held >= self._settings.produce_max_queued_records:
