@@ -5,10 +5,12 @@ import hashlib
 import hmac
 import logging
 import re
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Final, Protocol
 
 from libs.catalogue.keys import KeyReader
 from libs.contracts.catalogue import KeyRow, KeyRows
@@ -16,6 +18,7 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
 
 REFRESH_S: Final = 0.5
+USES_S: Final = 30.0
 NEW_KEY_S: Final = 0.1
 """How often, at most, unknown keys make a process look before its time."""
 _TOKEN: Final = re.compile(r"tk_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")
@@ -32,13 +35,28 @@ class ApiKey:
     permissions: frozenset[str]
     digest: bytes
     rate: int | None = None
+    expires: int | None = None
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+
+
+class UseRecorder(Protocol):
+    """Needed to keep when keys were last used."""
+
+    async def note(self, key_ids: Collection[str]) -> None:
+        """They are in use now. Raises `ViewsUnavailable`."""
 
 
 class KeyRing:
-    """All keys of one world, in memory. New and revoked keys hold after `REFRESH_S`, new ones mostly at once."""
+    """All keys of one world, in memory. New and revoked keys hold after `REFRESH_S`, new ones mostly at once.
 
-    def __init__(self, views: KeyReader) -> None:
+    With `uses`, those that `mark_used` names are kept as used, `USES_S` later at most.
+    """
+
+    def __init__(self, views: KeyReader, uses: UseRecorder | None = None) -> None:
         self._views = views
+        self._uses = uses
+        self._used: set[str] = set()
+        self._noted_at = 0.0
         self._keys: dict[str, ApiKey] = {}
         self._parts: dict[int, KeyRows] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -74,6 +92,19 @@ class KeyRing:
                     raise
         return self._keys.get(key_id)
 
+    def mark_used(self, key_id: str) -> None:
+        self._used.add(key_id)
+
+    async def note_uses(self) -> None:
+        """Write which keys were used since the last time; what cannot be written waits for the next."""
+        used, self._used, self._noted_at = self._used, set(), time.monotonic()
+        if self._uses is None or not used:
+            return
+        try:
+            await self._uses.note(used)
+        except ViewsUnavailable:
+            self._used |= used
+
     async def refresh(self) -> None:
         """Take over what has changed, of all partitions that can be read. Raises `ViewsUnavailable` for others."""
         found = await asyncio.gather(*map(self._refresh, range(CATALOGUE_PARTITIONS)), return_exceptions=True)
@@ -98,6 +129,7 @@ class KeyRing:
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
+            await self.note_uses()
 
     async def run(self) -> None:
         """Keep the ring fresh until cancelled. What cannot be read goes on holding as it is known."""
@@ -113,6 +145,8 @@ class KeyRing:
                 logger.exception("refreshing the keys failed")
             else:
                 said = False
+            if time.monotonic() - self._noted_at >= USES_S:
+                await self.note_uses()
             await asyncio.sleep(REFRESH_S)
 
     async def _look(self) -> None:
@@ -132,4 +166,13 @@ class KeyRing:
 
 
 def _key_of(row: KeyRow) -> ApiKey:
-    return ApiKey(row.key_id, row.account, frozenset(row.permissions), bytes.fromhex(row.sha256), row.rate)
+    rules = row.rules
+    return ApiKey(
+        row.key_id,
+        row.account,
+        frozenset(row.permissions),
+        bytes.fromhex(row.sha256),
+        rules.rate,
+        rules.expires,
+        tuple(map(ip_network, rules.networks)),
+    )

@@ -2,15 +2,25 @@
 
 import asyncio
 import hashlib
+import ipaddress
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from libs.catalogue.errors import UnknownKey
 from libs.catalogue.writing import Request, Writer
-from libs.contracts.catalogue import ACCOUNT_PATTERN, KeyIssued, KeyRevoked, KeyRow, KeyRows, OutcomeKind
+from libs.contracts.catalogue import (
+    ACCOUNT_PATTERN,
+    NO_RULES,
+    KeyIssued,
+    KeyRevoked,
+    KeyRow,
+    KeyRows,
+    KeyRules,
+    OutcomeKind,
+)
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 
@@ -25,6 +35,8 @@ PERMISSIONS: Final = (
     "sources:write",
     "operations",
 )
+MAX_NAME: Final = 100
+MAX_NETWORKS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +55,13 @@ class KeyReader(Protocol):
 
 
 async def issue_key(
-    writer: Writer, account: str, permissions: Iterable[str], rate: int | None = None
+    writer: Writer, account: str, permissions: Iterable[str], rules: KeyRules = NO_RULES
 ) -> IssuedKey:
     """Make a key of 256 random bits; an account is there as soon as it has one.
 
-    `rate` is in requests a second: 0 is no limit, None the limit of the services' settings.
-
-    Raises `ValidationFailed` for a name or permission that is none, and what `Writer.record` raises.
+    Raises `ValidationFailed` for a name, permission or rule that is none, and what `Writer.record` raises.
     """
+    rules = _checked(rules, writer.now())
     granted = tuple(dict.fromkeys(permissions))
     unknown = [permission for permission in granted if permission not in PERMISSIONS]
     if unknown:
@@ -68,7 +79,7 @@ async def issue_key(
             key_id=key_id,
             sha256=hashlib.sha256(api_key.encode()).hexdigest(),
             permissions=granted,
-            rate=rate,
+            rules=rules,
         )
     )
     return IssuedKey(key_id, api_key, account)
@@ -98,3 +109,23 @@ async def revoke_key(writer: Writer, views: KeyReader, key_id: str) -> None:
     )
     if outcome.kind is not OutcomeKind.OK:
         raise UnknownKey(f"There is no key {key_id}.")
+
+
+def _checked(rules: KeyRules, now: int) -> KeyRules:
+    """The rules, with their networks as they are written canonically. Raises `ValidationFailed`."""
+    problems = []
+    if len(rules.name) > MAX_NAME or not rules.name.isprintable():
+        problems.append(Problem("/name", f"must be printable, and have {MAX_NAME} characters at most"))
+    if rules.expires is not None and rules.expires <= now:
+        problems.append(Problem("/expires", "must be in the future"))
+    if len(rules.networks) > MAX_NETWORKS:
+        problems.append(Problem("/networks", f"may be {MAX_NETWORKS} at most"))
+    networks = []
+    for given in rules.networks[:MAX_NETWORKS]:
+        try:
+            networks.append(str(ipaddress.ip_network(given)))
+        except ValueError as error:
+            problems.append(Problem("/networks", f"must be networks such as 192.0.2.0/24: {error}"))
+    if problems:
+        raise ValidationFailed(problems)
+    return replace(rules, networks=tuple(networks))

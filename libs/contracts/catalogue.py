@@ -133,6 +133,21 @@ class ContestClosing(Command):
     type: Literal["ContestClosing"] = "ContestClosing"
 
 
+@dataclass(frozen=True, slots=True)
+class KeyRules:
+    """Bounds the use of an API key, beside its permissions."""
+
+    name: str = ""
+    expires: int | None = None
+    networks: tuple[str, ...] = ()
+    """In CIDR notation, from which alone the key may be used; none: from everywhere."""
+    rate: int | None = None
+    """Requests a second; 0 is no limit, None the limit of the settings."""
+
+
+NO_RULES: Final = KeyRules()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyIssued(Command):
     """An API key was made; of the key itself only its SHA-256 (hex) is kept."""
@@ -140,8 +155,7 @@ class KeyIssued(Command):
     key_id: Key
     sha256: str
     permissions: tuple[str, ...]
-    rate: int | None = None
-    """Requests a second; 0 is no limit, None the limit of the settings."""
+    rules: KeyRules = NO_RULES
     type: Literal["KeyIssued"] = "KeyIssued"
 
 
@@ -252,7 +266,7 @@ class KeyRow:
     sha256: str
     permissions: tuple[str, ...]
     issued: int
-    rate: int | None = None
+    rules: KeyRules = NO_RULES
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, assert_never
 
 import msgpack
+import orjson
 
 from libs.contracts.catalogue import (
     CatalogueEvent,
@@ -14,6 +15,7 @@ from libs.contracts.catalogue import (
     KeyRevoked,
     KeyRow,
     KeyRows,
+    KeyRules,
     Outcome,
     OutcomeKind,
     RecordChanged,
@@ -192,7 +194,15 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
             name, versions = ["contests", event.contest, event.contest], [event.expected_config, ANY_VERSION]
             return [event.type, *where, *who, *name, *versions, event.record]
         case KeyIssued():
-            return [event.type, *where, *who, event.key_id, event.sha256, list(event.permissions), event.rate]
+            return [
+                event.type,
+                *where,
+                *who,
+                event.key_id,
+                event.sha256,
+                list(event.permissions),
+                _rules(event.rules),
+            ]
         case KeyRevoked():
             return [event.type, *where, *who, event.key_id]
     assert_never(event)
@@ -230,5 +240,12 @@ def _outcome(packed: bytes) -> Outcome:
 
 
 def _key_row(key_id: bytes, packed: bytes) -> KeyRow:
-    account, sha256, permissions, issued, *rate = msgpack.unpackb(packed)
-    return KeyRow(account, key_id.decode(), sha256, tuple(permissions), issued, *rate)
+    account, sha256, permissions, issued, rules = msgpack.unpackb(packed)
+    name, expires, networks, rate = orjson.loads(rules)
+    bounds = KeyRules(name, expires, tuple(networks), rate)
+    return KeyRow(account, key_id.decode(), sha256, tuple(permissions), issued, bounds)
+
+
+def _rules(rules: KeyRules) -> str:
+    """Opaque to Lua, whose lists have no holes."""
+    return orjson.dumps([rules.name, rules.expires, rules.networks, rules.rate]).decode()

@@ -1,8 +1,11 @@
 """Who calls, and what their key allows, for both API generations."""
 
-from collections.abc import Iterable
-from typing import Final, Protocol
+import time
+from collections.abc import Collection, Iterable
+from typing import Final, Protocol, TypeVar
 
+from libs.tally.errors import TallyError
+from libs.web.client_address import Network, Proxies
 from libs.web.errors import Forbidden, Scope, Unauthorized
 from libs.web.rates import limits_of
 from libs.web.sessions import COOKIE, Sessions
@@ -23,6 +26,16 @@ class ApiKey(Protocol):
     def permissions(self) -> frozenset[str]: ...
     @property
     def rate(self) -> int | None: ...
+    @property
+    def expires(self) -> int | None:
+        """Microseconds since 1970 UTC."""
+
+    @property
+    def networks(self) -> Collection[Network]:
+        """Outside of which it may not be used; none: it may be used everywhere."""
+
+
+Key = TypeVar("Key", bound=ApiKey)
 
 
 class KeyFinder(Protocol):
@@ -37,6 +50,15 @@ class KeyFinder(Protocol):
     async def find_id(self, key_id: str) -> ApiKey | None:
         """The key of this id, looked for as by `find`."""
 
+    def mark_used(self, key_id: str) -> None:
+        """A request of this key was let in: memory only."""
+
+
+class AddressRefused(TallyError):
+    """The key is not for use from the caller's address."""
+
+    code = "forbidden"
+
 
 class Authenticator:
     """Bearer keys of the current API and brand and key of the legacy one, over the keys of one world.
@@ -44,22 +66,30 @@ class Authenticator:
     With `sessions`, a browser's session is as good as its key: for reads, and for all else from its own origin.
     """
 
-    def __init__(self, keys: KeyFinder, sessions: Sessions | None = None) -> None:
+    def __init__(self, keys: KeyFinder, proxies: Proxies, sessions: Sessions | None = None) -> None:
         self._keys = keys
+        self._proxies = proxies
         self._sessions = sessions
 
     def known(self, scope: Scope) -> ApiKey | None:
         """The caller's Bearer key if this process holds it: a plain call of a few microseconds, for hot paths.
 
-        None also where its rate limit is near, and `authenticate` has to ask for it. Raises `RateLimited`.
+        None also where its rate limit is near, or its rules refuse it, and `authenticate` has to say so. Raises
+        `RateLimited`.
         """
         token = bearer_token(scope["headers"])
         key = None if token is None else self._keys.get(token)
+        if key is None or self._refusal(scope, key) is not None:
+            return None
+        self._keys.mark_used(key.key_id)
         limits = limits_of(scope)
-        return key if key is None or limits is None or limits.take_for_key(scope, key) else None
+        return key if limits is None or limits.take_for_key(scope, key) else None
 
     async def authenticate(self, scope: Scope) -> ApiKey:
-        """The caller by `Authorization: Bearer`, or else by its session. Raises `Unauthorized`, `RateLimited`."""
+        """The caller by `Authorization: Bearer`, or else by its session.
+
+        Raises `Unauthorized`, `AddressRefused` and `RateLimited`.
+        """
         token = bearer_token(headers_of(scope))
         if token is None:
             key = await self._by_session(scope)
@@ -69,10 +99,10 @@ class Authenticator:
         return key
 
     async def by_token(self, scope: Scope, token: str) -> ApiKey:
-        """The key that a caller shows. Raises `Unauthorized`, and `RateLimited` after too many wrong ones."""
+        """The key that a caller shows. Raises as `admit`, and `RateLimited` after too many wrong ones."""
         key = self._keys.get(token)
         if key is not None:
-            return key
+            return await self.admit(scope, key)
         limits = limits_of(scope)
         if limits is not None:
             limits.refuse_after_failures(scope)
@@ -80,7 +110,26 @@ class Authenticator:
         if key is None:
             await _charge_failure(scope)
             raise Unauthorized("This API key is not known here.")
+        return await self.admit(scope, key)
+
+    async def admit(self, scope: Scope, key: Key) -> Key:
+        """The key, if its rules let this caller use it. Raises `Unauthorized` and `AddressRefused`."""
+        refusal = self._refusal(scope, key)
+        if refusal is not None:
+            await _charge_failure(scope)
+            raise refusal
+        self._keys.mark_used(key.key_id)
         return key
+
+    def _refusal(self, scope: Scope, key: ApiKey) -> TallyError | None:
+        if key.expires is not None and time.time_ns() // 1000 >= key.expires:
+            return Unauthorized("This API key has expired.")
+        if not key.networks:
+            return None
+        address = self._proxies.address(scope)
+        if address is None or not any(address in network for network in key.networks):
+            return AddressRefused("This API key may not be used from this address.")
+        return None
 
     async def _by_session(self, scope: Scope) -> ApiKey:
         headers = headers_of(scope)
@@ -99,10 +148,10 @@ class Authenticator:
         key = await self._keys.find_id(key_id)
         if key is None:
             raise Unauthorized("The session's API key has been revoked. Log in with another.")
-        return key
+        return await self.admit(scope, key)
 
     async def authenticate_legacy(self, scope: Scope) -> ApiKey:
-        """The caller by `service-brand` (the account) and `service-key`. Raises `Unauthorized`, `RateLimited`."""
+        """The caller by `service-brand` (the account) and `service-key`. Raises as `authenticate`."""
         headers = headers_of(scope)
         brand = header(headers, b"service-brand")
         token = header(headers, b"service-key")

@@ -53,6 +53,13 @@ class Proxies:
                 return str(address)
         return None
 
+    def address(self, scope: Scope) -> IPv4Address | IPv6Address | None:
+        """The caller's: the end user's, or the peer's own where no trusted proxy names one."""
+        peer, end_user = scope.get("client"), self.end_user(scope)
+        if end_user is not None:
+            return ip_address(end_user)
+        return None if peer is None else parse_hop(peer[0])
+
     def network(self, scope: Scope) -> str:
         """The name that limits count a caller by: an IPv4 address, or the /64 of an IPv6 one."""
         address = self.end_user(scope)

@@ -35,7 +35,7 @@ TABLE: Final[dict[str, Row]] = {
     "bad_request": Row(400, "The request is not HTTP"),
     "malformed_json": Row(400, "The body is not JSON"),
     "unauthorized": Row(401, "The API key is missing or unknown"),
-    "forbidden": Row(403, "The API key lacks a permission"),
+    "forbidden": Row(403, "The API key does not allow this"),
     "anonymous_voting_disabled": Row(403, "The contest takes no anonymous votes"),
     "mobile_only": Row(403, "The contest takes free votes from mobile apps only"),
     "vote_removal_not_allowed": Row(403, "The vote cannot be removed"),

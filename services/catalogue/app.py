@@ -27,10 +27,12 @@ from libs.telemetry.tracing import Tracing
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
+from libs.views.key_uses import KeyUses
 from libs.views.rates import RateCounters
 from libs.views.requests import RequestKeys
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
+from libs.web.client_address import Proxies
 from libs.web.service import Complete, Surface
 from libs.web.sessions import Sessions
 from services.catalogue.closed import ClosedContests
@@ -77,13 +79,16 @@ def world_of(
     valkey: Valkey,
     log: LogWriter,
     namespace: str,
+    proxies: Proxies,
     guards: Mapping[str, Guard] | None = None,
     sessions: Sessions | None = None,
 ) -> World:
     views = CatalogueViews(valkey, namespace)
     writer = Writer(catalogue_topic(namespace), log, views, AppendUnknown)
-    keys = KeyRing(views)
-    return World(views, writer, Engine(RESOURCES, views, writer, guards), keys, Authenticator(keys, sessions))
+    keys = KeyRing(views, KeyUses(valkey, namespace))
+    return World(
+        views, writer, Engine(RESOURCES, views, writer, guards), keys, Authenticator(keys, proxies, sessions)
+    )
 
 
 @asynccontextmanager
@@ -116,9 +121,10 @@ async def _open_guarded(
     votes = VoteViews(valkey, settings.namespace)
     closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, settings.partitions)
     store = open_store(settings.storage_url)
+    proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
     guards = {PARTICIPANTS.name: closed.participant_may_go}
-    world = world_of(valkey, log, settings.namespace, guards, Sessions(partial(session_secret, store)))
-    test = world_of(valkey, log, test_world(settings.namespace))
+    world = world_of(valkey, log, settings.namespace, proxies, guards, Sessions(partial(session_secret, store)))
+    test = world_of(valkey, log, test_world(settings.namespace), proxies)
     urls = UploadUrls(store, world.views, settings.public_url)
     files = Files(settings.namespace, world.engine, store, TypeScan)
     painters = ThreadPoolExecutor(PICTURES_AT_ONCE, "pictures")

@@ -12,9 +12,11 @@ from libs.storage.secrets import session_secret
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
+from libs.views.key_uses import KeyUses
 from libs.views.rates import RateCounters
 from libs.views.requests import RequestKeys
 from libs.web.auth import Authenticator
+from libs.web.client_address import Proxies
 from libs.web.health import Check
 from libs.web.service import Surface
 from libs.web.sessions import Sessions
@@ -32,10 +34,10 @@ async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = 
     Operators are told what `checks` say, those of the services that it is served with.
     """
     valkey = open_valkey(settings.valkey_url)
-    keys = KeyRing(CatalogueViews(valkey, settings.namespace))
+    keys = KeyRing(CatalogueViews(valkey, settings.namespace), KeyUses(valkey, settings.namespace))
     store = open_store(settings.storage_url)
     sessions = Sessions(partial(session_secret, store))
-    auth = Authenticator(keys, sessions)
+    auth = Authenticator(keys, Proxies(settings.trusted_proxies, settings.forwarded_header), sessions)
     reader = LogReader(settings)
     lookout = Lookout(reader, valkey, store, settings.namespace, settings.partitions)
     standing = Standing(lookout, checks or {}, version("tallykeeper"))

@@ -73,7 +73,7 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
             raise Unauthorized(f"This link has been used, or is older than {TICKET_S} s. Log in with an API key.")
         if key is None:
             raise Unauthorized("The API key of this link has been revoked.")
-        return key
+        return await auth.admit(request.scope, key)
 
     @router.post(
         PATH,

@@ -21,6 +21,7 @@ from libs.tally.errors import LedgerCatchingUp
 from libs.telemetry.tracing import Tracing
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
+from libs.views.key_uses import KeyUses
 from libs.views.purchases import PurchaseViews
 from libs.views.rates import RateCounters
 from libs.views.requests import RequestKeys
@@ -68,10 +69,10 @@ async def _open_guarded(
         PurchaseViews(valkey, settings.namespace, purchases),
         Vaults(partial(account_secret, store)),
     )
-    keys = KeyRing(catalogue)
-    auth = Authenticator(keys, Sessions(partial(session_secret, store)))
-    requests = RequestKeys(valkey, settings.namespace)
+    keys = KeyRing(catalogue, KeyUses(valkey, settings.namespace))
     proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
+    auth = Authenticator(keys, proxies, Sessions(partial(session_secret, store)))
+    requests = RequestKeys(valkey, settings.namespace)
 
     voting = Voting(auth, casting.caster, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies)
 

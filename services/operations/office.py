@@ -14,6 +14,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
+from libs.views.key_uses import KeyUses
 
 
 class Environment(StrEnum):
@@ -35,6 +36,7 @@ class Office(NamedTuple):
 
     writer: Writer
     views: CatalogueViews
+    uses: KeyUses
 
 
 @asynccontextmanager
@@ -45,7 +47,9 @@ async def open_office(kafka: KafkaSettings, valkey_url: str, namespace: str) -> 
     await log.start()
     try:
         views = CatalogueViews(valkey, namespace)
-        yield Office(Writer(catalogue_topic(namespace), log, views, AppendUnknown), views)
+        yield Office(
+            Writer(catalogue_topic(namespace), log, views, AppendUnknown), views, KeyUses(valkey, namespace)
+        )
     finally:
         await log.stop()
         await valkey.close()

@@ -7,6 +7,7 @@ import orjson
 
 from libs.catalogue.keyring import KeyRing
 from libs.catalogue.keys import PERMISSIONS
+from libs.contracts.catalogue import KeyRules
 from libs.contracts.topics import test_world
 from libs.deployment.identity import create_deployment
 from libs.kafka.settings import KafkaSettings
@@ -62,7 +63,7 @@ async def _credentials(store: Store, settings: KafkaSettings, valkey: str, names
         if await _is_known(valkey, namespace, kept["api_key"]):
             return kept["account"], kept["api_key"]
         await store.delete(name)
-    issued = await issue_key(settings, valkey, namespace, ACCOUNT, PERMISSIONS, UNLIMITED)
+    issued = await issue_key(settings, valkey, namespace, ACCOUNT, PERMISSIONS, KeyRules(rate=UNLIMITED))
     kept = {"account": issued.account, "api_key": issued.api_key}
     await store.put_if_absent(name, orjson.dumps(kept))
     return issued.account, issued.api_key

@@ -11,6 +11,7 @@ from libs.storage.secrets import session_secret
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
+from libs.views.key_uses import KeyUses
 from libs.views.rates import RateCounters
 from libs.views.timeline import Timeline
 from libs.views.votes import VoteViews
@@ -57,15 +58,16 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     watch = PositionWatch(views)
     interval_s, wait_s = settings.count_build_interval_ms / 1000, settings.count_wait_ms / 1000
     rings: list[KeyRing] = []
+    proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
     store = open_store(settings.storage_url)
 
     def world(namespace: str, partitions: int, sessions: Sessions | None = None) -> LegacyReads:
         catalogue = CatalogueViews(valkey, namespace)
-        rings.append(KeyRing(catalogue))
+        rings.append(KeyRing(catalogue, KeyUses(valkey, namespace)))
         snapshots = Snapshots(
             views, watch, catalogue, catalogue_topic(namespace), partitions=partitions, interval_s=interval_s
         )
-        return LegacyReads(Authenticator(rings[-1], sessions), catalogue, snapshots)
+        return LegacyReads(Authenticator(rings[-1], proxies, sessions), catalogue, snapshots)
 
     production = world(settings.namespace, settings.partitions, Sessions(partial(session_secret, store)))
     test = world(test_world(settings.namespace), NO_VOTES)
@@ -78,7 +80,6 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     changes = Changes(views, CatalogueViews(valkey, settings.namespace), settings.partitions)
     streams = Streams(production.auth, production.snapshots, changes, catalogue_topic(settings.namespace))
 
-    proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
     seats = Seats(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
 
     async def views_are_there() -> None:

@@ -13,7 +13,7 @@
 --   base:owners:<resource>                         hash  key -> account; of keys that accounts choose, one that has it
 --   base:config                                    hash  contest -> offset of the last event that names it
 --   base:due                                       zset  account NUL contest, by when somebody has to look at it (us)
---   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued, rate}
+--   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued, rules}
 --   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
 --   base:quarantine                                hash  offset -> reason
 -- An envelope is {version, created, updated, number, parent resource, parent key, refs, offers, json}; refs and offers
@@ -22,7 +22,7 @@
 
 local VERSION, CREATED, UPDATED, NUMBER, PARENT_RESOURCE, PARENT, REFS, OFFERS, JSON = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local OK, CONFLICT, IN_USE, MISSING, EXISTS = 1, 2, 3, 4, 5
-local SCHEMA = 1       -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 2       -- raised with every change of what is stored that the code before could not read
 local KEPT_MS = 24 * 3600 * 1000
 local LISTED = 100   -- referrers named at most
 local SLICE = 4000   -- arguments of one command, below unpack's limit
@@ -274,7 +274,7 @@ end
 
 function folds.KeyIssued(base, e)
   if call('HEXISTS', base .. ':keys', e.key) == 1 then return EXISTS, {} end
-  call('HSET', base .. ':keys', e.key, pack({ e.account, e.sha256, e.permissions, e.at, e.rate }))
+  call('HSET', base .. ':keys', e.key, pack({ e.account, e.sha256, e.permissions, e.at, e.rules }))
   call('HSET', base .. ':position', 'keys', whole(e.offset))
   return OK, {}
 end
@@ -291,7 +291,7 @@ local function event_of(item)
   local e = { kind = item[1], offset = item[2], time = item[3], at = item[4], account = item[5], command = item[6],
     content = item[7], contest = '', writes = {} }
   if e.kind == 'KeyIssued' or e.kind == 'KeyRevoked' then
-    e.key, e.sha256, e.permissions, e.rate = item[8], item[9], item[10], item[11]
+    e.key, e.sha256, e.permissions, e.rules = item[8], item[9], item[10], item[11]
   elseif e.kind == 'RecordsWritten' then
     for i, write in ipairs(item[8]) do e.writes[i] = event_of(write) end
   else

@@ -1,13 +1,18 @@
 """One reader of a stream."""
 
 import asyncio
+from typing import NamedTuple
 
 from starlette.types import Send
 
 from services.query.streams.told import PING, Heard, Message, Told
 
-Credentials = tuple[tuple[bytes, bytes], ...]
-"""The headers that let a reader in; none where everybody may listen."""
+
+class Credentials(NamedTuple):
+    """What let a reader in: its peer and headers."""
+
+    peer: tuple[str, int] | None
+    headers: tuple[tuple[bytes, bytes], ...]
 
 
 class Listener:
@@ -17,7 +22,7 @@ class Listener:
 
     __slots__ = ("_heard", "_latest", "_send", "_writing", "credentials")
 
-    def __init__(self, send: Send, heard: Heard, credentials: Credentials = ()) -> None:
+    def __init__(self, send: Send, heard: Heard, credentials: Credentials | None = None) -> None:
         self._send = send
         self._heard = heard
         self._latest: Told | None = None

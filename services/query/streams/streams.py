@@ -17,7 +17,7 @@ from libs.contracts.topics import Topic
 from libs.metrics.table import STREAM_MESSAGES, STREAMS_OPEN
 from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.web.auth import Authenticator, Headers, header
+from libs.web.auth import AddressRefused, Authenticator, header
 from libs.web.errors import Unauthorized
 from services.query.answers import Header
 from services.query.public_results import ANY_ORIGIN
@@ -36,7 +36,7 @@ LOOKS_APART_S: Final = 0.05
 NEWS_APART_S: Final = 0.1
 CHECKED_EVERY_US: Final = 2 * MILLION
 """How often keys are looked at again."""
-CREDENTIALS: Final = (b"authorization", b"cookie")
+CREDENTIALS: Final = (b"authorization", b"cookie", b"x-forwarded-for", b"forwarded")
 HEADERS: Final[list[Header]] = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
@@ -96,7 +96,7 @@ class Streams:
         )
         await send(message | {"body": events.RETRY + message["body"]})
         STREAM_MESSAGES.inc()
-        listener = Listener(send, told.heard, _credentials(scope["headers"]) if is_keyed else ())
+        listener = Listener(send, told.heard, _credentials(scope) if is_keyed else None)
         channel = self._join(listener, (snapshot.account, snapshot.contest.key, view))
         try:
             with (OPEN_TO_KEYS if is_keyed else OPEN_TO_ALL).track_inprogress():
@@ -164,8 +164,9 @@ class Streams:
 
     async def _lets_in(self, credentials: Credentials) -> bool:
         try:
-            await self._auth.authenticate({"method": "GET", "headers": credentials})
-        except Unauthorized:
+            asked = {"method": "GET", "client": credentials.peer, "headers": credentials.headers}
+            await self._auth.authenticate(asked)
+        except (Unauthorized, AddressRefused):
             return False
         except TallyError:
             return True  # nobody can tell
@@ -180,5 +181,7 @@ class Streams:
             self._wanted.clear()
 
 
-def _credentials(headers: Headers) -> Credentials:
-    return tuple((name, value) for name, value in headers if name in CREDENTIALS)
+def _credentials(scope: Scope) -> Credentials:
+    peer = scope.get("client")
+    headers = tuple((name, value) for name, value in scope["headers"] if name in CREDENTIALS)
+    return Credentials(None if peer is None else (peer[0], peer[1]), headers)

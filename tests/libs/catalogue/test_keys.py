@@ -9,7 +9,7 @@ import pytest
 from libs.catalogue.errors import UnknownKey
 from libs.catalogue.keyring import KeyRing
 from libs.catalogue.keys import PERMISSIONS, issue_key, list_keys, revoke_key
-from libs.contracts.catalogue import KeyRow, KeyRows
+from libs.contracts.catalogue import KeyRow, KeyRows, KeyRules
 from libs.contracts.problems import ValidationFailed
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
@@ -70,6 +70,46 @@ async def test_a_name_or_permission_that_is_none_is_refused(
 ) -> None:
     with pytest.raises(ValidationFailed):
         await issue_key(catalogue.writer, name, [permission])
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        KeyRules(expires=1),
+        KeyRules(name="x" * 101),
+        KeyRules(name="a\nb"),
+        KeyRules(networks=("192.0.2.1/24",)),
+        KeyRules(networks=("everywhere",)),
+        KeyRules(networks=("192.0.2.1",) * 101),
+    ],
+)
+async def test_a_rule_that_is_none_is_refused(catalogue: Catalogue, account: str, rules: KeyRules) -> None:
+    with pytest.raises(ValidationFailed):
+        await issue_key(catalogue.writer, account, PERMISSIONS, rules)
+
+
+async def test_uses_are_written_together_and_again_where_valkey_was_away() -> None:
+    class Uses:
+        def __init__(self) -> None:
+            self.noted: list[set[str]] = []
+            self.is_away = True
+
+        async def note(self, key_ids: Collection[str]) -> None:
+            if self.is_away:
+                raise ViewsUnavailable("away")
+            self.noted.append(set(key_ids))
+
+    uses = Uses()
+    ring = KeyRing(Views(), uses)
+    async with ring.kept_fresh():
+        for key_id in "aba":
+            ring.mark_used(key_id)
+        await ring.note_uses()
+        uses.is_away = False
+        ring.mark_used("c")
+    assert uses.noted == [{"a", "b", "c"}]
+    await ring.note_uses()
+    assert len(uses.noted) == 1
 
 
 async def test_keys_of_one_world_are_unknown_in_the_other(

@@ -99,7 +99,7 @@ class Model:
                 if event.key_id in self.keys:
                     return refuse(OutcomeKind.EXISTS)
                 self.keys[event.key_id] = KeyRow(
-                    event.account, event.key_id, event.sha256, event.permissions, event.at, event.rate
+                    event.account, event.key_id, event.sha256, event.permissions, event.at, event.rules
                 )
                 self._tick(event)
                 return refuse(OutcomeKind.OK)

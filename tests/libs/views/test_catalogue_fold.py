@@ -17,6 +17,7 @@ from libs.contracts.catalogue import (
     ContestClosing,
     KeyIssued,
     KeyRevoked,
+    KeyRules,
     OutcomeKind,
     RecordChanged,
     RecordCreated,
@@ -99,8 +100,10 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
             closed = f'{{"closing":{offset}}}'
             return ContestClosing(**who, contest=step["key"], record=closed, expected_config=version)
         case "issue":
-            rate = (None, 0, 7)[pick % 3]
-            return KeyIssued(**who, key_id=step["key"], sha256="00", permissions=("content:read",), rate=rate)
+            rate, expires, networks = (None, 0, 7)[pick % 3], (None, LATER)[pick % 2], ("192.0.2.0/24", "::/0")
+            rules = KeyRules("é"[: pick % 2], expires, networks[: pick % 3], rate)
+            issued = {"key_id": step["key"], "sha256": "00", "permissions": ("content:read",)}
+            return KeyIssued(**who, **issued, rules=rules)
         case "revoke":
             return KeyRevoked(**who, key_id=step["key"])
     return Undecodable("no event")

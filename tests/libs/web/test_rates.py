@@ -14,7 +14,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.functions import open_valkey
 from libs.views.rates import RateCounters
 from libs.web.auth import Authenticator
-from libs.web.client_address import Proxies
+from libs.web.client_address import Network, Proxies
 from libs.web.errors import RateLimited
 from libs.web.rates import WINDOW_S, RateLimits
 from libs.web.service import Surface, build_app
@@ -32,6 +32,8 @@ class Key:
     rate: int | None = None
     account: str = "acme"
     permissions: frozenset[str] = frozenset()
+    expires: int | None = None
+    networks: tuple[Network, ...] = ()
 
 
 class Keys:
@@ -49,6 +51,8 @@ class Keys:
 
     async def find_id(self, key_id: str) -> Key | None:
         return None
+
+    def mark_used(self, key_id: str) -> None: ...
 
 
 class Counters:
@@ -182,7 +186,7 @@ async def test_a_proxy_that_is_not_trusted_is_pointed_out(caplog: pytest.LogCapt
 
 
 def an_app(keys: Keys, counters: Any) -> FastAPI:
-    auth = Authenticator(keys)
+    auth = Authenticator(keys, Proxies())
     app = build_app("rates", [Surface(rate_counts=counters)])
 
     async def keyed(request: Request) -> Response:

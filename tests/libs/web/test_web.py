@@ -25,7 +25,8 @@ from libs.web.tracing import Traced
 
 
 class Key:
-    key_id, account, permissions, rate = "k", "brand", frozenset({"content:read"}), None
+    key_id, account, permissions = "k", "brand", frozenset({"content:read"})
+    rate, expires, networks = None, None, ()
 
 
 class Keys:
@@ -38,8 +39,10 @@ class Keys:
     async def find_id(self, key_id: str) -> Key | None:
         return None
 
+    def mark_used(self, key_id: str) -> None: ...
 
-AUTH = Authenticator(Keys())
+
+AUTH = Authenticator(Keys(), Proxies())
 
 
 async def test_the_legacy_generation_needs_brand_and_key_that_belong_together() -> None:

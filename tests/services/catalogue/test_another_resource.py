@@ -16,6 +16,7 @@ from libs.catalogue.schemas.base import Linked, Picture, Record, Tags, Title
 from libs.catalogue.table import Offer, Reference, Resource, Table
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
+from libs.web.client_address import Proxies
 from libs.web.service import Surface, build_app
 from services.catalogue.routes import build_router
 from services.operations.stack.servers import Servers
@@ -52,7 +53,7 @@ async def client(servers: Servers) -> AsyncIterator[httpx.AsyncClient]:
         open_catalogue(addresses.kafka, addresses.valkey, namespace, table) as catalogue,
         catalogue.folding(),
     ):
-        auth = Authenticator(KeyRing(catalogue.views))
+        auth = Authenticator(KeyRing(catalogue.views), Proxies())
         app = build_app("Catalogue", [Surface(routers=[build_router(catalogue.engine, auth, {})])])
         issued = await issue_key(catalogue.writer, "account", PERMISSIONS)
         async with httpx.AsyncClient(

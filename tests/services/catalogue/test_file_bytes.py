@@ -19,6 +19,7 @@ from libs.storage.store import StorageUnavailable, Store, open_store, world_file
 from libs.tally.errors import NotFound, ViewsUnavailable
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
+from libs.web.client_address import Proxies
 from libs.web.service import Surface, build_app
 from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
@@ -182,7 +183,7 @@ async def test_a_read_that_is_overtaken_begins_anew(catalogue: Catalogue, store:
     urls = UploadUrls(store, catalogue.views, "http://files")
     shown: dict[str, Any] = {"key": key}
     await urls(Key(), "", [shown])
-    router = file_router(Authenticator(KeyRing(catalogue.views)), catalogue.views, files, urls, 10)
+    router = file_router(Authenticator(KeyRing(catalogue.views), Proxies()), catalogue.views, files, urls, 10)
     front = Front(build_app("files", [Surface(routers=[router])]))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(front)) as client:
         got = await client.get(shown["upload_url"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from libs.catalogue.keyring import KeyRing
+from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.contracts.topics import topics_of
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
+from libs.views.key_uses import KeyUses
 from services.operations.keys import app
 from tests.support.catalogue import Catalogue, open_catalogue
 
@@ -65,6 +68,35 @@ async def test_a_key_has_the_rate_that_it_was_made_with(catalogue: Catalogue) ->
     listed = json.loads((await run("list", "--json")).stdout)
     assert {row["rate"] for row in listed} == {7, 0, None}
     assert (await run("create", "--account", "a", "--permission", "content:read", "--rate", "-1")).exit_code == 2
+
+
+async def test_a_key_has_the_rules_that_it_was_made_with_and_its_last_use_is_listed(catalogue: Catalogue) -> None:
+    rules = ("--name", "Till", "--expires", "30d", "--network", "192.0.2.0/24", "--network", "2001:db8::/32")
+    made = await run("create", "--account", "a", "--permission", "content:read", "--json", *rules)
+    key_id = json.loads(made.stdout)["key_id"]
+    ring = KeyRing(catalogue.views, KeyUses(catalogue.valkey, catalogue.namespace))
+    key = await ring.find_id(key_id)
+    assert key is not None
+    assert list(map(str, key.networks)) == ["192.0.2.0/24", "2001:db8::/32"]
+    assert key.expires is not None
+    month = 30 * 86_400
+    assert month - 600 < key.expires / 1_000_000 - time.time() <= month
+    (row,) = json.loads((await run("list", "--json")).stdout)
+    assert (row["name"], row["networks"], row["last_used"]) == ("Till", ["192.0.2.0/24", "2001:db8::/32"], None)
+    ring.mark_used(key_id)
+    before = time.time()
+    await ring.note_uses()
+    (row,) = json.loads((await run("list", "--json")).stdout)
+    assert abs(microseconds(parse_timestamp(row["last_used"])) / 1_000_000 - before) <= 120
+    text = (await run("list")).stdout
+    assert all(part in text for part in ("Till", row["expires"], "192.0.2.0/24 2001:db8::/32", row["last_used"]))
+
+
+@pytest.mark.parametrize(
+    "rule", [("--expires", "2020-01-01T00:00:00Z"), ("--expires", "soon"), ("--network", "192.0.2.1/24")]
+)
+async def test_what_is_no_rule_is_bad_usage(catalogue: Catalogue, rule: tuple[str, str]) -> None:
+    assert (await run("create", "--account", "a", "--permission", "content:read", *rule)).exit_code == 2
 
 
 async def test_what_is_no_permission_is_bad_usage(catalogue: Catalogue) -> None:

@@ -37,6 +37,7 @@ from libs.views.functions import load_functions, open_valkey
 from libs.views.states import FoldInput
 from libs.views.votes import VoteViews
 from libs.web.asgi import Front
+from libs.web.client_address import Proxies
 from libs.web.service import Surface, build_app
 from services.catalogue.app import world_of
 from services.catalogue.routes import build_router
@@ -261,7 +262,7 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
 
 def _catalogue(valkey: Coalescer, namespace: str, query: Surface) -> Surface:
     """Reads of the current generation; writes would need a log."""
-    catalogue = world_of(valkey, LogWriter(CatalogueSettings()), namespace)
+    catalogue = world_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
     return Surface(routers=[build_router(catalogue.engine, catalogue.auth, query.completes)])
 
 
