@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final
 
 import orjson
+from python_multipart.multipart import parse_options_header
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
@@ -20,6 +21,7 @@ microseconds of everybody's time."""
 MAX_DEPTH: Final = 100
 """Objects and arrays in one another; deeper bodies are no records of anybody."""
 JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
+FORM_CHARSETS: Final = ("utf-8", "utf8", "us-ascii")
 _MANY_DIGITS: Final = re.compile(rb"[0-9]{19}")
 _IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
@@ -30,16 +32,21 @@ async def read_body(headers: Headers, receive: Receive, max_bytes: int = MAX_JSO
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
+def declared_length(headers: Headers) -> int | None:
+    """The Content-Length; None where there is none, or where it is no number."""
+    value = header(headers, b"content-length") or ""
+    return int(value.lstrip("0")[:20] or 0) if value.isascii() and value.isdigit() else None
+
+
 def declared_size(headers: Headers, most: int) -> int:
     """The body's size by its Content-Length, or `most` without one; never more than `most`."""
-    declared = header(headers, b"content-length") or ""
-    return min(int(declared), most) if declared.isdigit() else most
+    declared = declared_length(headers)
+    return most if declared is None else min(declared, most)
 
 
 async def stream_body(headers: Headers, receive: Receive, max_bytes: int) -> AsyncIterator[bytes]:
     """The body as it comes in. Raises as `read_body`, and `ClientDisconnect` where it breaks off."""
-    declared = header(headers, b"content-length") or ""
-    if declared.isdigit() and int(declared) > max_bytes:
+    if (declared_length(headers) or 0) > max_bytes:
         raise _too_large(max_bytes)
     size, more = 0, True
     while more:
@@ -60,6 +67,14 @@ def require_json(headers: Headers, *others: str) -> str:
     if given not in JSON_TYPES and not given.endswith("+json") and given not in others:
         raise UnsupportedMediaType(f"Send {' or '.join(('application/json', *others))}, not {given}.")
     return given
+
+
+def require_utf8(headers: Headers) -> None:
+    """Raises `UnsupportedMediaType` for a form that names another charset: some make texts that are no Unicode."""
+    _, parameters = parse_options_header(header(headers, b"content-type"))
+    charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
+    if charset.lower() not in FORM_CHARSETS:
+        raise UnsupportedMediaType(f"Send forms as UTF-8, not {charset[:40]}.")
 
 
 def parse_json(body: bytes) -> Any:

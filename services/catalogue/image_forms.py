@@ -17,8 +17,9 @@ from starlette.requests import Request
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.table import Document
 from libs.contracts.problems import Problem, ValidationFailed
+from libs.web.auth import headers_of
 from libs.web.errors import PayloadTooLarge, UnsupportedMediaType
-from libs.web.requests import MAX_JSON_BYTES
+from libs.web.requests import MAX_JSON_BYTES, declared_length, require_utf8
 
 FORM: Final = "multipart/form-data"
 MEMBERS: Final = frozenset(Image.model_fields)
@@ -55,6 +56,7 @@ async def open_form(request: Request, max_bytes: int, kinds: Sequence[str], most
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given not in kinds:
         raise UnsupportedMediaType(f"Send {' or '.join(kinds)}, not {given or 'nothing'}.")
+    require_utf8(headers_of(request.scope))
     try:
         form = await _limited(request, max_bytes + MAX_JSON_BYTES).form(
             max_files=1, max_fields=most, max_part_size=MAX_JSON_BYTES
@@ -108,8 +110,7 @@ def _parsed(name: str, value: Any) -> Any:
 
 def _limited(request: Request, max_bytes: int) -> Request:
     """The request, whose body breaks off with `PayloadTooLarge` behind so many bytes."""
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > max_bytes:
+    if (declared_length(headers_of(request.scope)) or 0) > max_bytes:
         raise _too_large(max_bytes)
     size = 0
 

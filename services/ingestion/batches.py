@@ -24,7 +24,7 @@ NDJSON = "application/x-ndjson"
 MAX_CONTAINERS = 200_000
 """Objects and arrays in a batch as JSON; parsing millions of them would take a second."""
 MAX_ID_SHOWN = 64
-"""Characters of a refused vote's id: longer ones are none, and not sent back."""
+"""Characters of a refused vote's id: longer ones, and those with others than ASCII, are none and not sent back."""
 
 
 class Ballot(NamedTuple):
@@ -105,7 +105,7 @@ def _item(value: Any, key: str | None, at: int) -> Ballot:
 def _id_in(value: Any) -> str | None:
     """The id of a vote that is refused, where that could be one."""
     given = value.get("vote_id") if isinstance(value, dict) else None
-    return given if isinstance(given, str) and len(given) <= MAX_ID_SHOWN else None
+    return given if isinstance(given, str) and given.isascii() and len(given) <= MAX_ID_SHOWN else None
 
 
 def _too_large() -> PayloadTooLarge:

@@ -9,7 +9,7 @@ from starlette.types import Message
 from libs.catalogue.legacy.fields import JsonSchema
 from libs.web.auth import headers_of
 from libs.web.errors import MalformedJson
-from libs.web.requests import parse_json, parse_object, read_body, require_json
+from libs.web.requests import parse_json, parse_object, read_body, require_json, require_utf8
 
 FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -25,6 +25,7 @@ async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]
     body = await read_body(headers, request.receive)
     if kind not in FORMS:
         return parse_object(body) if body else {}
+    require_utf8(headers)
 
     async def again() -> Message:
         return {"type": "http.request", "body": body}

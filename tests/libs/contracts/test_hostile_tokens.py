@@ -1,0 +1,56 @@
+"""Tokens and receipts of strangers: read, or refused; the same for any bytes under their base64."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+
+import msgpack
+from hypothesis import given
+from hypothesis import strategies as st
+
+from libs.contracts.pseudonyms import is_receipt_of, receipt
+from libs.contracts.tokens import decode_positions, encode_positions
+from tests.support.hostile import mutated, mutated_text
+
+KEY = b"k" * 32
+WHOLE = encode_positions({0: 3, 7: 2**40})
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.integers(0, 9) | st.text(), inner),
+    max_leaves=8,
+)
+
+
+def token_of(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+@given(
+    mutated(msgpack.packb([1, 0, 3, 7, 2**40])).map(token_of)
+    | json_like.map(lambda content: token_of(msgpack.packb(content)))
+    | mutated_text(WHOLE)
+)
+def test_a_position_token_is_read_or_refused(token: str) -> None:
+    try:
+        positions = decode_positions(token)
+    except ValueError:
+        return
+    assert decode_positions(encode_positions(positions)) == positions
+
+
+@given(st.binary(min_size=1, max_size=32), st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
+def test_a_receipt_holds_where_it_was_given_and_for_its_contest_alone(
+    key: bytes, contest: str, voter: str, vote_id: str
+) -> None:
+    given_out = receipt(key, contest, voter, vote_id)
+    assert is_receipt_of(key, contest, given_out)
+    assert not is_receipt_of(key, contest + "x", given_out)
+    assert not is_receipt_of(key + b"x", contest, given_out)
+
+
+@given(st.data())
+def test_other_text_is_no_receipt(data: st.DataObject) -> None:
+    genuine = receipt(KEY, "c", "v", "1")
+    shown = data.draw(mutated_text(genuine) | st.binary().map(token_of))
+    if is_receipt_of(KEY, "c", shown):
+        assert "".join(filter(str.isalnum, genuine)) == "".join(filter(str.isalnum, shown))
