@@ -204,8 +204,8 @@ FILES: Final = Resource(
     computed_members={
         "is_scanned": {
             "type": "boolean",
-            "description": "The bytes were scanned, and are what `file_type` says. Public files are served to all "
-            "only then; after a change of `file_type`, once their bytes were sent again.",
+            "description": "A malware scanner passed the bytes. False where the deployment has none; with one, "
+            "what it recognises is refused.",
         },
         "upload_url": {
             "type": ["string", "null"],

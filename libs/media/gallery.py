@@ -5,19 +5,16 @@ They are never written with other content: another picture of the same image lie
 """
 
 import asyncio
-import hashlib
 import secrets
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Executor
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from typing import IO, Any, Final, ParamSpec, TypeVar
+from typing import IO, Any, Final
 from weakref import WeakValueDictionary
 
-from libs.media.pictures import FORMATS, Picture, shrunk, take_in
+from libs.media.decoder_pool import Decoders
+from libs.media.pictures import FORMATS, NotAPicture
 from libs.storage.store import Store, world_files
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from libs.tally.errors import Overloaded
 
 SIZES: Final = {"thumb": 150, "default": 800, "large": 1600}
 """The longer side of each rendition, in pixels, where the picture has as many."""
@@ -44,20 +41,19 @@ class Kept:
 
 
 class Gallery:
-    """`workers` does what takes time; how many it has bounds how many pictures are in memory at once."""
+    """How many `decoders` there are bounds how many pictures are in memory at once."""
 
-    def __init__(self, store: Store, namespace: str, workers: Executor, max_pixels: int) -> None:
+    def __init__(self, store: Store, namespace: str, decoders: Decoders) -> None:
         self._store = store
         self._prefix = f"{world_files(namespace)}images/"
-        self._workers = workers
-        self._max_pixels = max_pixels
+        self._decoders = decoders
         self._making: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def add(
         self, account: str, image: str, file: IO[bytes], formats: Collection[str] = tuple(FORMATS)
     ) -> Kept:
-        """The picture in `file`, safely kept. Raises `NotAPicture` and `StorageUnavailable`."""
-        picture, digest = await self._work(_taken, file, self._max_pixels, formats)
+        """The picture in `file`, safely kept. Raises `NotAPicture`, `Overloaded` and `StorageUnavailable`."""
+        picture, digest = await self._decoders.take_in(account, await asyncio.to_thread(file.read), formats)
         kept = Kept(
             object=secrets.token_hex(8),
             format=picture.format,
@@ -70,7 +66,7 @@ class Gallery:
         return kept
 
     async def show(self, account: str, image: str, kept: Kept, size: str) -> bytes | None:
-        """A rendition; None where the picture is gone. Raises `StorageUnavailable`."""
+        """A rendition; None where the picture is gone. Raises `Overloaded` and `StorageUnavailable`."""
         longest = SIZES[size]
         folder = f"{self._folder(account, image)}/{kept.object}"
         original, name = f"{folder}/{ORIGINAL}", f"{folder}/{size}"
@@ -79,7 +75,12 @@ class Gallery:
         async with self._making.setdefault(name, asyncio.Lock()):
             found = await self._store.get(name)
             if found is None and (whole := await self._store.get(original)) is not None:
-                found = await self._work(shrunk, whole, kept.format, longest)
+                try:
+                    found = await self._decoders.shrink(whole, kept.format, longest)
+                except NotAPicture as error:  # it was one when it was taken in: the machine is busy
+                    raise Overloaded(
+                        "The picture cannot be made smaller now.", retry_after_s=5, cause=error
+                    ) from None
                 await self._store.replace(name, found)
             return found
 
@@ -91,11 +92,3 @@ class Gallery:
 
     def _folder(self, account: str, image: str) -> str:
         return f"{self._prefix}{account}/{image}"
-
-    async def _work(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._workers, work, *args)
-
-
-def _taken(file: IO[bytes], max_pixels: int, formats: Collection[str]) -> tuple[Picture, str]:
-    picture = take_in(file, max_pixels, formats)
-    return picture, hashlib.sha256(picture.data).hexdigest()

@@ -1,4 +1,4 @@
-"""Pictures: taken in from anybody, and made smaller. Slow and without I/O of their own: for a thread.
+"""Pictures: taken in from anybody, and made smaller. Slow and without I/O of their own: for `decoder` processes.
 
 What is kept is encoded anew from the pixels, so nothing else of an upload ever goes out again: no metadata, no
 place where it was taken, no second file behind the first; what is known for a file of a second kind is refused.
@@ -14,6 +14,7 @@ from typing import IO, Any, Final, NamedTuple
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
 from libs.media.disguises import is_something_else
+from libs.media.structure import has_too_many_parts
 
 
 class NotAPicture(ValueError):
@@ -38,6 +39,8 @@ FORMATS: Final = {
 long for little."""
 NAMES: Final = {made.pillow: name for name, made in FORMATS.items()} | {"MPO": "jpg"}
 """By Pillow's names; MPO is a JPEG with others behind it, as some cameras make them."""
+TOO_LARGE: Final = "takes too much memory to be read"
+TOO_MANY_PARTS: Final = "has too many scans, segments or chunks"
 SIXTEEN_BITS: Final = ("I", "I;16", "I;16B", "I;16L")
 
 
@@ -53,8 +56,11 @@ class Picture:
 
 def take_in(file: IO[bytes], max_pixels: int, formats: Collection[str] = tuple(FORMATS)) -> Picture:
     """The picture in `file`, whatever its name says. Raises `NotAPicture`."""
-    has_two_faces = is_something_else(file.read())
+    data = file.read()
+    has_two_faces, has_too_many = is_something_else(data), has_too_many_parts(data)
     file.seek(0)
+    if has_too_many:
+        raise NotAPicture(TOO_MANY_PARTS)
     try:
         with Image.open(file, formats=[FORMATS[name].pillow for name in formats]) as image:
             width, height = image.size
@@ -69,6 +75,8 @@ def take_in(file: IO[bytes], max_pixels: int, formats: Collection[str] = tuple(F
         raise
     except Image.DecompressionBombError:
         raise _too_many(max_pixels) from None
+    except MemoryError:
+        raise NotAPicture(TOO_LARGE) from None
     except UnidentifiedImageError:
         raise NotAPicture(f"is no picture of a format that is taken: {', '.join(formats)}") from None
     except Exception as error:  # broken files make the decoders raise nearly everything there is

@@ -1,12 +1,8 @@
-"""Looks at bytes as they come in: whether they are what they are said to be.
-
-A deployment that wants more (a virus scanner, say) gives the catalogue another `Scanner`.
-"""
+"""Compares bytes with their media type as they come in; `clamd` looks for malware in them."""
 
 import codecs
 import re
-from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import puremagic
 
@@ -16,21 +12,8 @@ TEXT: Final = re.compile(r"text/.+|application/(json|xml|javascript|ndjson)|.+\+
 MEANT: Final = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg"}
 
 
-class Scan(Protocol):
-    """Of one file."""
-
-    async def feed(self, chunk: bytes) -> None: ...
-
-    async def passed(self) -> bool:
-        """Asked once, after the last chunk."""
-
-
-Scanner = Callable[[str], Scan]
-"""Begins to scan bytes that are said to be of a media type."""
-
-
-class TypeScan:
-    """The default: text is UTF-8, and everything else that has a known signature bears it.
+class TypeCheck:
+    """Whether bytes are of a media type: text is UTF-8, and everything else that has a known signature bears it.
 
     Types without a signature, `application/octet-stream` among them, promise nothing that could be looked for.
     """
@@ -41,13 +24,13 @@ class TypeScan:
         self._head = b""
         self._is_text = True
 
-    async def feed(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         if self._decoder is None:
             self._head += chunk[: HEAD_BYTES - len(self._head)]
         elif self._is_text:
             self._decode(chunk)
 
-    async def passed(self) -> bool:
+    def passed(self) -> bool:
         if self._decoder is not None:
             self._decode(b"", final=True)
             return self._is_text

@@ -57,6 +57,7 @@ TABLE: Final[dict[str, Row]] = {
     "unsupported_media_type": Row(415, "The body's media type is not taken here"),
     "range_not_satisfiable": Row(416, "The range holds nothing"),
     "validation_failed": Row(422, "The body or a parameter is not acceptable"),
+    "malware_found": Row(422, "The malware scanner recognised the bytes"),
     "idempotency_key_reused": Row(422, "The idempotency key was used for something else"),
     "headers_too_large": Row(431, "The headers are too large"),
     "rate_limited": Row(429, "Too many requests"),
@@ -64,6 +65,7 @@ TABLE: Final[dict[str, Row]] = {
     "log_unavailable": Row(503, "The log cannot be reached"),
     "views_unavailable": Row(503, "The views cannot be reached, or are behind"),
     "ledger_catching_up": Row(503, "Doubt about earlier votes is being settled"),
+    "scanner_unavailable": Row(503, "The malware scanner cannot be reached"),
     "overloaded": Row(503, "Too much is waiting"),
 }
 """Every code with its status. A code that is not here is a bug, and answered as `internal_error`."""

@@ -1,7 +1,6 @@
 """The composition root of the catalogue service."""
 
 from collections.abc import AsyncIterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +16,10 @@ from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.writer import LogWriter
 from libs.media.addresses import parse_allowed
+from libs.media.clamd import open_scanner
+from libs.media.decoder_pool import Decoders
 from libs.media.fetching import open_fetcher
 from libs.media.gallery import Gallery
-from libs.media.scanning import TypeScan
 from libs.storage.secrets import check_secrets, session_secret
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import ViewsUnavailable
@@ -49,9 +49,6 @@ from services.catalogue.settings import Settings
 from services.catalogue.upload_urls import UploadUrls
 from services.catalogue.vote_source_routes import vote_source_router
 from services.catalogue.vote_sources import VoteSources
-
-PICTURES_AT_ONCE = 2
-"""Threads for pictures: voting in the same process goes on beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +122,13 @@ async def _open_guarded(
     guards = {PARTICIPANTS.name: closed.participant_may_go}
     world = world_of(valkey, log, settings.namespace, proxies, guards, Sessions(partial(session_secret, store)))
     test = world_of(valkey, log, test_world(settings.namespace), proxies)
+    scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
     urls = UploadUrls(store, world.views, settings.public_url)
-    files = Files(settings.namespace, world.engine, store, TypeScan)
-    painters = ThreadPoolExecutor(PICTURES_AT_ONCE, "pictures")
+    files = Files(settings.namespace, world.engine, store, scanner)
+    decoders = Decoders(settings.image_max_pixels, settings.image_cpu_ms / 1000)
 
     def gallery(namespace: str) -> Gallery:
-        return Gallery(store, namespace, painters, settings.image_max_pixels)
+        return Gallery(store, namespace, decoders)
 
     rooms = [
         Room(world.views, world.auth, gallery(settings.namespace)),
@@ -153,7 +151,8 @@ async def _open_guarded(
             ) as fetcher,
         ):
             images, test_images = (
-                Images(each.engine, room.gallery, fetcher) for each, room in zip((world, test), rooms, strict=True)
+                Images(each.engine, room.gallery, fetcher, scanner)
+                for each, room in zip((world, test), rooms, strict=True)
             )
             largest = settings.image_max_bytes
             yield Surface(
@@ -182,6 +181,6 @@ async def _open_guarded(
                 refusal=guard.refusal,
             )
     finally:
-        painters.shutdown(wait=False, cancel_futures=True)
+        await decoders.close()
         await log.stop()
         await valkey.close()

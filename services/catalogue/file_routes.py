@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response, StreamingResponse
 
 from libs.catalogue.resources import FILES
-from libs.catalogue.schemas.media import KeptBytes, is_scanned, kept_bytes, upload_id
+from libs.catalogue.schemas.media import KeptBytes, fits_type, kept_bytes, upload_id
 from libs.catalogue.writing import Request as WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
@@ -81,7 +81,7 @@ class Door:
             return None
         document = (await self._files.get(owner, key)).document
         is_public = document.get("access", {}).get("access") == "public"
-        return owner if is_public and is_scanned(document) else None
+        return owner if is_public and fits_type(document) else None
 
 
 def file_router(
@@ -100,6 +100,8 @@ def file_router(
             "payload_too_large",
             "unsupported_media_type",
             "validation_failed",
+            "malware_found",
+            "scanner_unavailable",
             "log_unavailable",
             success={204: {"description": "They are the file's bytes now.", "headers": _headers("ETag")}},
         ),
@@ -110,8 +112,9 @@ def file_router(
         """Send a file's bytes.
 
         They replace others in one step, when all have come: who reads meanwhile gets old or new ones whole.
-        Sent again they do no harm. `is_scanned` then says whether they are what `file_type` promises; what is not
-        is kept, but not served to everybody. With the signature no key is needed.
+        Sent again they do no harm. Where the deployment has a malware scanner, bytes that it recognises are
+        refused and not kept, and `is_scanned` is true of those that passed. Bytes that are not what `file_type`
+        promises are kept, but not served to everybody. With the signature no key is needed.
         """
         account, signed = await door.admit(request, file_key, "content:write")
         if request.headers.get("content-encoding", "identity").lower() != "identity":

@@ -8,6 +8,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Final
 
 from libs.catalogue.engine import Engine, Fits, Written
@@ -16,7 +17,8 @@ from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
 from libs.catalogue.table import Document
 from libs.catalogue.writing import Request
 from libs.contracts.catalogue import Stored
-from libs.media.scanning import Scanner
+from libs.media.clamd import Scanner
+from libs.media.scanning import TypeCheck
 from libs.storage.store import StorageUnavailable, Store, world_files
 from libs.tally.errors import NotFound
 
@@ -30,7 +32,7 @@ logger = logging.getLogger(__name__)
 class Files:
     """Of one world."""
 
-    def __init__(self, namespace: str, engine: Engine, store: Store, scanner: Scanner) -> None:
+    def __init__(self, namespace: str, engine: Engine, store: Store, scanner: Scanner | None = None) -> None:
         self._prefix = f"{world_files(namespace)}files"
         self._engine = engine
         self._store = store
@@ -49,7 +51,7 @@ class Files:
         """
         stored = await self.get(account, key)
         file_type: str = stored.document["file_type"]
-        name, scan = secrets.token_hex(NAME_BYTES), self._scanner(file_type)
+        name, check = secrets.token_hex(NAME_BYTES), TypeCheck(file_type)
         digest, size = hashlib.sha256(), 0
 
         async def looked_at() -> AsyncIterator[bytes]:
@@ -57,11 +59,12 @@ class Files:
             async for chunk in chunks:
                 size += len(chunk)
                 digest.update(chunk)
-                await scan.feed(chunk)
+                check.feed(chunk)
                 yield chunk
 
         await self._store.write(self._object(account, key, name), looked_at())
-        kept = KeptBytes(name, size, digest.hexdigest(), file_type, await scan.passed())
+        scanned = await self._scan(account, key, name, size)
+        kept = KeptBytes(name, size, digest.hexdigest(), file_type, check.passed(), scanned)
         before: KeptBytes | None = None
 
         def change(document: Document) -> Document:
@@ -77,6 +80,23 @@ class Files:
             raise
         await self._tidy(account, key, before, name)
         return stored
+
+    async def _scan(self, account: str, key: str, name: str, size: int) -> bool:
+        """Whether a scanner passed the object; False without one.
+
+        It reads what was stored: a client that sends slowly holds no scan up. What does not pass is deleted.
+        """
+        if self._scanner is None:
+            return False
+        try:
+            chunks = await self.read(account, key, name, 0, size) if size else _nothing()
+            if chunks is not None:
+                await self._scanner.scan(chunks)
+        except BaseException:
+            with suppress(StorageUnavailable):  # then the next PUT or DELETE takes it away
+                await self._store.delete(self._object(account, key, name))
+            raise
+        return chunks is not None
 
     async def read(self, account: str, key: str, name: str, start: int, end: int) -> AsyncIterator[bytes] | None:
         """Some bytes (at least one) of the object `name`; None where they were replaced or deleted meanwhile."""
@@ -133,3 +153,8 @@ class Files:
 def _refuse_renewed(document: Document, signed: str | None) -> None:
     if signed is not None and signed != upload_id(document):
         raise NotFound("There is nothing at this address.")
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    for chunk in tuple[bytes, ...]():
+        yield chunk

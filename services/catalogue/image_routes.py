@@ -31,7 +31,15 @@ URL: Final[Schema] = {
     "description": "By http or https.",
     "examples": ["https://example.com/stage.jpg"],
 }
-MADE: Final = answers(*BAD_BODY, "idempotency_key_reused", "log_unavailable", success={201: created(IMAGES)})
+MADE: Final = answers(
+    *BAD_BODY,
+    "malware_found",
+    "idempotency_key_reused",
+    "overloaded",
+    "scanner_unavailable",
+    "log_unavailable",
+    success={201: created(IMAGES)},
+)
 
 
 class OnlyPost:

@@ -3,6 +3,7 @@
 What dies between the two leaves a picture that no record names and nobody can ask for.
 """
 
+import asyncio
 import logging
 import secrets
 import tempfile
@@ -17,6 +18,7 @@ from libs.catalogue.table import Document
 from libs.catalogue.writing import Request
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
+from libs.media.clamd import CHUNK_BYTES, Scanner
 from libs.media.fetching import Fetcher, NotFetched
 from libs.media.gallery import Gallery, Kept
 from libs.media.pictures import FORMATS, NotAPicture
@@ -45,10 +47,12 @@ logger = logging.getLogger(__name__)
 class Images:
     """Of one world."""
 
-    def __init__(self, engine: Engine, gallery: Gallery, fetcher: Fetcher) -> None:
+    def __init__(self, engine: Engine, gallery: Gallery, fetcher: Fetcher, scanner: Scanner | None = None) -> None:
+        """With a `scanner`, what it does not pass is refused."""
         self._engine = engine
         self._gallery = gallery
         self._fetcher = fetcher
+        self._scanner = scanner
 
     async def upload(
         self, account: str, file: IO[bytes], body: Document, request: Request, part: Part = CURRENT
@@ -107,6 +111,9 @@ class Images:
 
     async def _kept(self, account: str, key: str, file: IO[bytes], body: Document, part: Part) -> Kept:
         """Safely, the picture of an image as `body` describes it."""
+        if self._scanner is not None:
+            await self._scanner.scan(_chunks(file), part.where)
+            file.seek(0)
         formats = ICONS if body.get("is_icon") is True else part.formats
         try:
             return await self._gallery.add(account, key, file, formats)
@@ -134,3 +141,8 @@ class Images:
             await self._gallery.remove(account, key, kept)
         except StorageUnavailable as error:
             logger.warning("the picture of image %s is left over: %s", key, error)
+
+
+async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
+        yield chunk

@@ -96,7 +96,9 @@ class Translator:
     def renamed(self, error: ValidationFailed) -> ValidationFailed:
         """The same refusal, naming members as legacy does; a pointer may begin with the place among several."""
         problems = [Problem(self._legacy(each["pointer"]), each["message"]) for each in error.data["errors"]]
-        return ValidationFailed(problems, "; ".join(_said(problem) for problem in problems))
+        renamed = ValidationFailed(problems, "; ".join(_said(problem) for problem in problems))
+        renamed.code = error.code
+        return renamed
 
     def _legacy(self, pointer: str) -> str:
         """The parameter behind a canonical pointer, with the steps that remain; "" where there is none."""

@@ -27,13 +27,15 @@ class PublicAccess(Access):
 class KeptBytes:
     """What the server knows of a file's bytes, as its record's `bytes`.
 
-    `object` names them among the file's objects; `scanned`: they passed a scan as `type`.
+    `object` names them among the file's objects; `fits`: they are what `type` says; `scanned`: a malware scanner
+    passed them.
     """
 
     object: str
     size: int
     sha256: str
     type: str
+    fits: bool
     scanned: bool
 
     def stored(self) -> dict[str, Any]:
@@ -47,9 +49,15 @@ def kept_bytes(document: dict[str, Any]) -> KeptBytes | None:
 
 
 def is_scanned(document: dict[str, Any]) -> bool:
-    """Whether a file has bytes that passed a scan as what the record says they are now."""
+    """Whether a file has bytes, and a malware scanner passed them."""
     kept = kept_bytes(document)
-    return kept is not None and kept.scanned and kept.type == document["file_type"]
+    return kept is not None and kept.scanned
+
+
+def fits_type(document: dict[str, Any]) -> bool:
+    """Whether a file has bytes, and they are what the record says they are now."""
+    kept = kept_bytes(document)
+    return kept is not None and kept.fits and kept.type == document["file_type"]
 
 
 def upload_id(document: dict[str, Any]) -> str:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from libs.catalogue.keys import PERMISSIONS, issue_key
 from libs.contracts.topics import test_world as namespace_of_tests
+from libs.media.decoder_pool import Decoders
 from libs.media.gallery import Gallery
 from libs.storage.store import Store, open_store, world_files
 from libs.web.asgi import Front
 from libs.web.service import build_app
 from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
-from services.operations.stack.servers import Servers
+from services.operations.stack.servers import Addresses, Servers
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.unguarded import Unguarded
 from tests.support.web_host import WebHost, open_host
@@ -29,11 +31,11 @@ MAX_BYTES = 100_000
 class Place:
     """The catalogue's service over both worlds and an object store."""
 
-    def __init__(self, front: Front, worlds: dict[str, Catalogue], store: Store) -> None:
+    def __init__(self, front: Front, worlds: dict[str, Catalogue], store: Store, decoders: Decoders) -> None:
         self.front = front
         self.worlds = worlds
         self.store = store
-        self._workers = ThreadPoolExecutor(1)
+        self.decoders = decoders
 
     async def names(self, key: str = "", world: str = "production") -> list[str]:
         """What lies in the object store of an image, without what all have in common."""
@@ -60,25 +62,26 @@ class Place:
             yield client
 
     def gallery(self, world: str) -> Gallery:
-        return Gallery(self.store, self.worlds[world].namespace, self._workers, max_pixels=1_000_000)
+        return Gallery(self.store, self.worlds[world].namespace, self.decoders)
 
     def anybody(self) -> httpx.AsyncClient:
         transport = httpx.ASGITransport(self.front, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://catalogue", timeout=30)
 
 
-@pytest.fixture(scope="module")
-async def place(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
-    addresses, storage = servers.addresses, str(tmp_path_factory.mktemp("objects"))
-    namespace = f"t{uuid.uuid4().hex[:8]}"
+@asynccontextmanager
+async def open_place(addresses: Addresses, objects: Path, **given: Any) -> AsyncIterator[Place]:
+    """In a namespace of its own; `given` are settings."""
+    namespace, decoders = f"t{uuid.uuid4().hex[:8]}", Decoders(1_000_000, 10)
     settings = Settings(
         kafka_bootstrap_servers=addresses.kafka,
         valkey_url=addresses.valkey,
         namespace=namespace,
-        storage_url=storage,
+        storage_url=str(objects),
         image_max_bytes=MAX_BYTES,
         image_max_pixels=5_000_000,
         fetch_allow="127.0.0.1",
+        **given,
     )
     async with (
         open_catalogue(addresses.kafka, addresses.valkey, namespace) as production,
@@ -88,7 +91,16 @@ async def place(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         open_surface(settings, guard=Unguarded()) as surface,
     ):
         front = Front(build_app("Tallykeeper: catalogue", [surface]))
-        yield Place(front, {"production": production, "test": test}, open_store(storage))
+        try:
+            yield Place(front, {"production": production, "test": test}, open_store(str(objects)), decoders)
+        finally:
+            await decoders.close()
+
+
+@pytest.fixture(scope="module")
+async def place(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    async with open_place(servers.addresses, tmp_path_factory.mktemp("objects")) as place:
+        yield place
 
 
 @pytest.fixture

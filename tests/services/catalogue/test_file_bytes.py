@@ -14,7 +14,6 @@ import pytest
 from libs.catalogue.keyring import KeyRing
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
-from libs.media.scanning import TypeScan
 from libs.storage.store import StorageUnavailable, Store, open_store, world_files
 from libs.tally.errors import NotFound, ViewsUnavailable
 from libs.web.asgi import Front
@@ -42,7 +41,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def files(catalogue: Catalogue, store: Store) -> Files:
-    return Files(catalogue.namespace, catalogue.engine, store, TypeScan)
+    return Files(catalogue.namespace, catalogue.engine, store)
 
 
 class Key:
@@ -96,7 +95,7 @@ async def test_of_many_uploads_at_once_one_holds_and_nothing_else_is_left(
     catalogue: Catalogue, files: Files, store: Store, tmp_path: Path
 ) -> None:
     key = (await catalogue.create("files", "a", BODY)).key
-    elsewhere = Files(catalogue.namespace, catalogue.another_engine(), store, TypeScan)
+    elsewhere = Files(catalogue.namespace, catalogue.another_engine(), store)
     await asyncio.gather(*((files, elsewhere)[n % 2].put("a", key, chunks(f"{n}" * 99_999)) for n in range(8)))
     found = await text(files, key)
     assert found == found[0] * 99_999
@@ -177,7 +176,7 @@ class Overtaken(Files):
 
 
 async def test_a_read_that_is_overtaken_begins_anew(catalogue: Catalogue, store: Store) -> None:
-    files = Overtaken(catalogue.namespace, catalogue.engine, store, TypeScan)
+    files = Overtaken(catalogue.namespace, catalogue.engine, store)
     key = (await catalogue.create("files", "a", BODY)).key
     await files.put("a", key, chunks("old"))
     urls = UploadUrls(store, catalogue.views, "http://files")

@@ -15,9 +15,9 @@ from libs.catalogue.engine import Engine
 from libs.catalogue.resources import IMAGES, RESOURCES
 from libs.catalogue.writing import Request, Writer
 from libs.kafka.errors import AppendUnknown
+from libs.media.decoder_pool import Decoders
 from libs.media.fetching import Fetcher
 from libs.media.gallery import Kept
-from libs.media.pictures import shrunk
 from libs.storage.store import world_files
 from libs.tally.errors import ViewsUnavailable
 from services.catalogue.images import Images
@@ -314,11 +314,13 @@ async def test_all_who_ask_at_once_have_one_rendition_made(
 ) -> None:
     made: list[int] = []
 
-    def counted(data: bytes, name: str, longest: int) -> bytes:
-        made.append(longest)
-        return shrunk(data, name, longest)
+    shrink = Decoders.shrink
 
-    monkeypatch.setattr("libs.media.gallery.shrunk", counted)
+    async def counted(decoders: Decoders, data: bytes, name: str, longest: int) -> bytes:
+        made.append(longest)
+        return await shrink(decoders, data, name, longest)
+
+    monkeypatch.setattr(Decoders, "shrink", counted)
     key = (await uploaded(client, picture("png", 1000, 500)))["key"]
     answers = await asyncio.gather(*(client.get(f"/media/image/{key}?size=thumb") for _ in range(20)))
     assert made == [150]

@@ -1,0 +1,76 @@
+"""The process that decodes and encodes pictures: `python -m libs.media.decoder`, started by `decoder_pool`.
+
+Decoders of strangers' bytes run here, with nothing to lose: no secrets in the environment, no network connection,
+limits on CPU time and memory, and a parent that kills it at a deadline. It answers requests on standard input, one
+after the other, on standard output, and ends when its parent does: then standard input is at its end.
+"""
+
+import hashlib
+import io
+import math
+import os
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Any, Final
+
+import msgpack
+
+from libs.media.pictures import TOO_LARGE, NotAPicture, shrunk, take_in
+
+LENGTH: Final = struct.Struct(">Q")
+"""Of the message behind it, in bytes."""
+BASE_BYTES: Final = 256 << 20
+BYTES_PER_PIXEL: Final = 40
+"""Decoding and encoding one of 40 million pixels took up to 23 each (WebP)."""
+
+
+def frame(message: Mapping[str, Any]) -> bytes:
+    packed: bytes = msgpack.packb(message)
+    return LENGTH.pack(len(packed)) + packed
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to its parent, too, which ends this
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    while (length := requests.read(LENGTH.size)) and len(length) == LENGTH.size:
+        request = msgpack.unpackb(requests.read(LENGTH.unpack(length)[0]))
+        _limit(request["cpu_s"], request["max_pixels"])
+        answers.write(frame(_answer(request)))
+        answers.flush()
+
+
+def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    file: IO[bytes] = io.BytesIO(request["data"])
+    try:
+        if request["longest"]:
+            return {"data": shrunk(request["data"], request["format"], request["longest"])}
+        picture = take_in(file, request["max_pixels"], request["formats"])
+    except NotAPicture as refused:
+        return {"refused": str(refused)}
+    except MemoryError:
+        return {"refused": TOO_LARGE}
+    digest = hashlib.sha256(picture.data).hexdigest()
+    size = {"width": picture.width, "height": picture.height}
+    return {"data": picture.data, "format": picture.format, "sha256": digest, **size}
+
+
+def _limit(cpu_s: float, max_pixels: int) -> None:
+    """For the next picture: the kernel ends the process at the one, and refuses it memory beyond the other."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = math.ceil(used.ru_utime + used.ru_stime + cpu_s)
+    for limit, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, cpu),
+        (resource.RLIMIT_AS, BASE_BYTES + BYTES_PER_PIXEL * max_pixels),
+    ):
+        with suppress(ValueError, OSError):  # macOS knows some of them by name only
+            resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""Pictures are decoded in processes that can be killed, of which others notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import psutil
+import pytest
+from PIL import Image
+
+from libs.media import decoder_pool
+from libs.media.decoder_pool import TOO_LONG, UNREADABLE, Decoders
+from libs.media.pictures import FORMATS, TOO_LARGE, NotAPicture
+from libs.tally.errors import Overloaded
+from tests.support.eventually import eventually
+from tests.support.pictures import encoded, opened, picture
+
+ALL = tuple(FORMATS)
+
+
+@pytest.fixture
+async def decoders() -> AsyncIterator[Decoders]:
+    decoders = Decoders(40_000_000, 20)
+    yield decoders
+    await decoders.close()
+
+
+async def taken(decoders: Decoders, account: str = "a") -> None:
+    found, digest = await decoders.take_in(account, picture("jpg"), ALL)
+    assert (found.format, found.width, found.height, len(digest)) == ("jpg", 40, 20, 64)
+
+
+async def stopped(decoders: Decoders, account: str) -> tuple[asyncio.Task[None], int]:
+    """An upload that does not come to its end, and its process."""
+    await taken(decoders, account)
+    (pid,) = decoders.pids
+    os.kill(pid, signal.SIGSTOP)
+    hanging = asyncio.create_task(taken(decoders, account))
+    await eventually(lambda: not decoders._uploads._idle)
+    return hanging, pid
+
+
+def paletted(width: int, height: int) -> bytes:
+    """A PNG of few bytes, each pixel of which becomes four."""
+    image = Image.new("P", (width, height))
+    image.putpalette([200, 0, 0, 0, 0, 200])
+    return encoded(image, "png", bits=1, compress_level=1)
+
+
+async def test_pictures_are_taken_in_and_made_smaller_by_processes_that_last(decoders: Decoders) -> None:
+    assert decoders.pids == []
+    for _ in range(3):
+        await taken(decoders)
+        assert opened(await decoders.shrink(picture("png", 400, 200), "png", 100)).size == (100, 50)
+    assert len(decoders.pids) == 2
+    assert os.getpid() not in decoders.pids
+    with pytest.raises(NotAPicture, match="no picture of a format"):
+        await decoders.take_in("a", picture("jpg"), ["png"])
+
+
+async def test_one_that_hangs_keeps_neither_another_account_s_uploads_nor_renditions_waiting(
+    decoders: Decoders,
+) -> None:
+    hanging, pid = await stopped(decoders, "hostile")
+    second = asyncio.create_task(taken(decoders, "hostile"))
+    for n in range(3):
+        await taken(decoders, f"other-{n}")
+        await decoders.shrink(picture("png", 400, 200), "png", 100)
+    assert not hanging.done()
+    assert not second.done()
+    os.kill(pid, signal.SIGCONT)
+    await asyncio.gather(hanging, second)
+
+
+async def test_one_that_takes_longer_than_its_deadline_is_killed_and_replaced() -> None:
+    decoders = Decoders(40_000_000, 1)
+    try:
+        hanging, pid = await stopped(decoders, "a")
+        with pytest.raises(NotAPicture, match=TOO_LONG):
+            await hanging
+        assert not psutil.pid_exists(pid)
+        await taken(decoders)
+        assert pid not in decoders.pids
+    finally:
+        await decoders.close()
+
+
+async def test_the_kernel_ends_what_takes_too_much_time_of_a_processor() -> None:
+    decoders = Decoders(80_000_000, 0.1)
+    decoders._uploads._deadline_s = 60
+    try:
+        with pytest.raises(NotAPicture, match=TOO_LONG):
+            await decoders.take_in("a", paletted(8_900, 8_900), ALL)
+    finally:
+        await decoders.close()
+
+
+async def test_the_kernel_refuses_too_much_memory() -> None:
+    decoders = Decoders(1_000_000, 20)
+    try:
+        with pytest.raises(NotAPicture, match=TOO_LARGE):
+            await decoders.shrink(paletted(9_000, 9_000), "png", 100)
+    finally:
+        await decoders.close()
+
+
+async def test_one_that_was_killed_while_idle_is_replaced_unnoticed(decoders: Decoders) -> None:
+    await taken(decoders)
+    for pid in decoders.pids:
+        os.kill(pid, signal.SIGKILL)
+    await taken(decoders)
+
+
+async def test_what_kills_two_processes_is_refused(decoders: Decoders) -> None:
+    with pytest.raises(NotAPicture, match=UNREADABLE):
+        await decoders.shrink(b"no picture at all", "png", 100)
+    await taken(decoders)
+
+
+async def test_who_waits_too_long_for_a_turn_is_told_to_come_again(
+    decoders: Decoders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging, pid = await stopped(decoders, "a")
+    monkeypatch.setattr(decoder_pool, "WAIT_S", 0.05)
+    with pytest.raises(Overloaded):
+        await taken(decoders, "a")
+    os.kill(pid, signal.SIGCONT)
+    await hanging
+
+
+async def test_a_caller_that_goes_away_takes_the_process_with_it(decoders: Decoders) -> None:
+    hanging, pid = await stopped(decoders, "a")
+    await asyncio.sleep(0)
+    hanging.cancel()
+    with suppress(asyncio.CancelledError):
+        await hanging
+    await eventually(lambda: not psutil.pid_exists(pid))
+    await taken(decoders)
+
+
+async def test_a_decoder_has_none_of_the_environment_s_secrets(
+    decoders: Decoders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TALLY_VALKEY_URL", "redis://:hunter2@h")
+    await taken(decoders)
+    (pid,) = decoders.pids
+    assert set(psutil.Process(pid).environ()) <= {*decoder_pool.PASSED_ON, "PYTHONPATH"}
+
+
+PARENT = """
+import asyncio
+from libs.media.decoder_pool import Decoders
+from tests.support.pictures import picture
+
+async def main():
+    decoders = Decoders(1_000_000, 20)
+    await decoders.take_in("a", picture("jpg"), ["jpg"])
+    await decoders.shrink(picture("png", 400, 200), "png", 100)
+    print(*decoders.pids, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_none_outlives_its_parent_whichever_way_that_ends(
+    decoders: Decoders, pytestconfig: pytest.Config
+) -> None:
+    await taken(decoders)
+    (own,) = decoders.pids
+    await decoders.close()
+    assert not psutil.pid_exists(own)
+    parent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PARENT),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=pytestconfig.rootpath,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path for path in (str(pytestconfig.rootpath), *sys.path)),
+        },
+    )
+    assert parent.stdout is not None
+    pids = [int(pid) for pid in (await parent.stdout.readline()).split()]
+    assert len(pids) == 2
+    parent.kill()
+    await parent.wait()
+    await eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids))

@@ -1,0 +1,89 @@
+"""Small files of many parts, each of which takes a decoder's time: refused before anything is decoded."""
+
+from __future__ import annotations
+
+import io
+import struct
+import time
+import zlib
+from collections.abc import Callable
+
+import pytest
+from PIL import Image
+
+from libs.media import structure
+from libs.media.pictures import TOO_MANY_PARTS, NotAPicture, take_in
+from tests.support.pictures import encoded, halves, picture
+
+
+def scans(copies: int) -> bytes:
+    """A progressive JPEG whose last scan is there that often."""
+    data = encoded(Image.new("L", (1_000, 1_000), 128), "jpg", progressive=True)
+    last = data.rindex(b"\xff\xda")
+    return data[:last] + data[last:-2] * copies + data[-2:]
+
+
+def segments(count: int) -> bytes:
+    data = picture("jpg")
+    return data[:2] + b"\xff\xfe\0\x02" * count + data[2:]
+
+
+def chunks(count: int) -> bytes:
+    data, chunk = picture("png"), b"tEXt"
+    made = struct.pack(">I", 0) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    return data[:33] + made * count + data[33:]
+
+
+def riff(count: int) -> bytes:
+    data = picture("webp")
+    body = data[12:] + b"JUNK\0\0\0\0" * count
+    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+
+
+def blocks(count: int) -> bytes:
+    data = encoded(halves(), "gif")
+    at = 13 + 3 * 2 ** ((data[10] & 7) + 1)
+    return data[:at] + b"!\xfe" + b"\x01x" * count + b"\0" + data[at:]
+
+
+def stray(count: int) -> bytes:
+    data = encoded(halves(), "gif")
+    at = 13 + 3 * 2 ** ((data[10] & 7) + 1)
+    return data[:at] + b"\x01" * count + data[at:]
+
+
+MANY: list[tuple[Callable[[int], bytes], int, int]] = [
+    (scans, 20, 3_000),
+    (segments, 1_000, 100_000),
+    (chunks, 10_000, 100_000),
+    (riff, 10_000, 100_000),
+    (blocks, 4_000, 1_000_000),
+    (stray, 4_000, 1_000_000),
+]
+
+
+@pytest.mark.parametrize(("make", "few", "many"), MANY)
+def test_a_file_of_very_many_parts_is_refused_and_one_of_many_is_read(
+    make: Callable[[int], bytes], few: int, many: int
+) -> None:
+    assert take_in(io.BytesIO(make(few)), 1_000_000).width > 0
+    with pytest.raises(NotAPicture, match=TOO_MANY_PARTS):
+        take_in(io.BytesIO(make(many)), 1_000_000)
+
+
+@pytest.mark.parametrize("name", ["jpg", "png", "webp", "gif"])
+def test_what_cameras_and_editors_write_is_far_from_the_limits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("MAX_SCANS", "MAX_SEGMENTS", "MAX_CHUNKS", "MAX_BLOCKS"):
+        monkeypatch.setattr(structure, limit, getattr(structure, limit) // 5)
+    assert not structure.has_too_many_parts(picture(name, 1_000, 1_000))
+    if name == "jpg":
+        thumbnails = picture("jpg") * 50
+        assert not structure.has_too_many_parts(encoded(halves(), "jpg", progressive=True) + thumbnails)
+
+
+@pytest.mark.parametrize("head", [b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"RIFF1234WEBP", b"GIF89a"])
+@pytest.mark.parametrize("rest", [b"", b"\xff", b"\0", b"\xff\xda", b"!", b"!\xfe\x01"])
+def test_broken_files_are_counted_through_in_linear_time(head: bytes, rest: bytes) -> None:
+    began = time.process_time()
+    structure.has_too_many_parts(head + rest * (10_000_000 // max(1, len(rest))))
+    assert time.process_time() - began < 2
