@@ -25,6 +25,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from tests.support.eventually import eventually
+from tests.support.freshness import are_fresh
 
 
 @dataclass
@@ -62,8 +63,7 @@ class Catalogue:
 
     async def is_fresh(self) -> bool:
         """Whether every partition can be read."""
-        found = await asyncio.gather(*map(self.views.fresh.freshness, range(self.topic.partitions)))
-        return all(state.is_fresh for state in found)
+        return await are_fresh(self.views.fresh, self.topic.partitions)
 
     def another_engine(self, table: Table = RESOURCES) -> Engine:
         """As another process would have it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from libs.views.freshness import FreshReader
 
 
@@ -10,3 +12,9 @@ async def make_fresh(views: FreshReader, partition: int = 0) -> None:
     state = await views.freshness(partition)
     assert state.position is not None
     assert await views.declare(partition, state.run, state.position)
+
+
+async def are_fresh(views: FreshReader, partitions: int) -> bool:
+    """Whether every partition can be read."""
+    found = await asyncio.gather(*map(views.freshness, range(partitions)))
+    return all(state.is_fresh for state in found)

@@ -22,6 +22,8 @@ from libs.projection.purchases import PurchasesProjection
 from libs.projection.settings import PURCHASES, ProjectorSettings
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchases import PurchaseViews
+from tests.support.eventually import eventually
+from tests.support.freshness import are_fresh
 
 NOW_US = 1_790_000_000_000_000
 
@@ -79,6 +81,7 @@ async def folded_purchases(
     often = ProjectorSettings(projector_check_interval_ms=100)
     task = asyncio.create_task(Projector(PurchasesProjection(topic, views), settings, often, PURCHASES).run())
     try:
+        await eventually(lambda: are_fresh(views.fresh, partitions), deadline_s=30)
         yield FoldedPurchases(topic, log, views)
     finally:
         task.cancel()

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from libs.catalogue.keys import PERMISSIONS
 from libs.contracts.topics import catalogue_topic, topics_of
 from libs.kafka.topics import create_topics
+from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
@@ -123,7 +124,9 @@ async def deployment(kafka: str, valkey_address: str, namespace: str, tmp_path: 
 
 
 async def _issued(settings: Settings) -> str:
-    return (await issue_key(settings, settings.valkey_url, settings.namespace, ACCOUNT, PERMISSIONS)).api_key
+    with suppress(ViewsUnavailable):  # the projector begins
+        return (await issue_key(settings, settings.valkey_url, settings.namespace, ACCOUNT, PERMISSIONS)).api_key
+    return ""
 
 
 @dataclass

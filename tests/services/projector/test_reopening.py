@@ -131,12 +131,7 @@ async def test_a_catalogue_that_is_folded_anew_finds_all_settled(world: World) -
     await eventually(lambda: settled(world, contest))
     marks = await world.marks(contest)
     await world.catalogue.destroy_view(ACCOUNT)
-
-    async def is_back() -> bool:
-        found = await world.catalogue.views.get(ACCOUNT, "contests", contest)
-        return found is not None and "closing" in found.document
-
-    await eventually(is_back)
+    await eventually(world.catalogue.is_fresh)
     await eventually(lambda: settled(world, contest))
     assert await world.marks(contest) == marks
     assert (await world.read(contest)).closed == 2
