@@ -155,7 +155,7 @@ async def test_valkey_is_not_reached_with_a_wrong_password(servers: Secured, cha
 
 async def test_valkey_is_reached_with_the_certificate_that_it_asks_for_and_not_without(servers: Secured) -> None:
     certificates, port = servers.certificates, int(servers.plain_valkey.rpartition(":")[2].partition("/")[0])
-    async with terminator(certificates, port, mutual=True) as tls_port:
+    with terminator(certificates, port, mutual=True) as tls_port:
         given = servers.environment("operator") | {"TALLY_VALKEY_URL": f"rediss://127.0.0.1:{tls_port}/0"}
         with environment(given):
             stranger = connect(ValkeySettings())

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from threading import Thread
 
 import trustme
 from confluent_kafka.admin import (
@@ -103,33 +104,43 @@ class SecuredValkey(NativeValkey):
         self.address = f"redis://tally-operator:operator-password@127.0.0.1:{self._port}/0"
 
 
-@asynccontextmanager
-async def terminator(certificates: Certificates, port: int, *, mutual: bool = False) -> AsyncIterator[int]:
-    """A port that takes TLS and passes on what it carries to `port`; `mutual`: from known clients alone."""
+@contextmanager
+def terminator(certificates: Certificates, port: int, *, mutual: bool = False) -> Iterator[int]:
+    """A port that takes TLS and passes on what it carries to `port`; `mutual`: from known clients alone.
 
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        except OSError:
-            pass
-        finally:
-            writer.close()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner, outer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(pump(reader, outer), pump(inner, writer))
-
+    It has a thread and an event loop of its own, so that tests may block theirs.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificates.authority)
     context.load_cert_chain(certificates.server)
     if mutual:
         context.verify_mode = ssl.CERT_REQUIRED
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner, outer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(_pump(reader, outer), _pump(inner, writer))
+
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name="TLS terminator", daemon=True)
+    thread.start()
+    starting = asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    server = asyncio.run_coroutine_threadsafe(starting, loop).result()
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
         server.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
 
 
 class Secured:
@@ -201,7 +212,7 @@ async def secured_servers(data_dir: Path, *namespaces: str) -> AsyncIterator[Sec
     valkey.restrict_to(_for_namespaces((SECURITY / "valkey.acl").read_text(), namespaces))
     async with AsyncExitStack() as stack:
         stack.callback(reaper.close)
-        tls_port = await stack.enter_async_context(terminator(certificates, valkey_port))
+        tls_port = stack.enter_context(terminator(certificates, valkey_port))
         secured = Secured(kafka.address, f"rediss://127.0.0.1:{tls_port}/0", valkey.address, certificates)
         await valkey.start()
         stack.push_async_callback(valkey.stop)
