@@ -1,6 +1,7 @@
 """Transport security of Kafka clients: every client of the log takes its connection arguments from here."""
 
 import ssl
+from contextlib import suppress
 from typing import Any
 
 from libs.kafka.settings import KafkaSettings
@@ -27,10 +28,23 @@ def connection(settings: KafkaSettings) -> dict[str, Any]:
     return arguments
 
 
+class _PromptClose(ssl.SSLObject):
+    """Ends a connection without waiting for the peer's close_notify.
+
+    TLS 1.3 lets a peer leave it out, and Kafka does; event loops then wait 30 s, and aiokafka's clients with them.
+    Nothing is lost: what Kafka answers has a length of its own.
+    """
+
+    def unwrap(self) -> None:
+        with suppress(ssl.SSLWantReadError):
+            super().unwrap()
+
+
 def _ssl_context(settings: KafkaSettings) -> ssl.SSLContext | None:
     if not settings.uses_tls:
         return None
     context = ssl.create_default_context(cafile=settings.kafka_ca_file)
+    context.sslobject_class = _PromptClose
     if settings.kafka_certificate_file is not None:
         context.load_cert_chain(settings.kafka_certificate_file, settings.kafka_key_file)
     return context
