@@ -1,0 +1,29 @@
+"""The threat model names files and tests that are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "deploy" / "security" / "threat-model.md"
+NAMED: Final = sorted(set(re.findall(r"`((?:\w+|\.ci)/[\w./-]+(?:::\w+)?)`", PAGE.read_text())))
+
+
+@pytest.mark.parametrize("named", NAMED)
+def test_what_the_threat_model_names_is_there(named: str) -> None:
+    path, _, test = named.partition("::")
+    assert (ROOT / path).exists()
+    if test:
+        assert re.search(rf"^(async )?def {test}\(", (ROOT / path).read_text(), re.MULTILINE)
+
+
+def test_each_attack_that_is_stopped_names_a_test() -> None:
+    rows = [line.split("|")[1:-1] for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    assert len(rows) > 50
+    for attack, stopped, shown in rows:
+        assert stopped.strip()
+        assert attack.strip() in ("attack", "mistake") or "::" in shown or "(none: " in shown, attack
