@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.media.pictures import FORMATS, NotAPicture, shrunk, take_in
-from libs.media.scanning import TypeScan
+from libs.media.scanning import TypeCheck
 from tests.support.hostile import mutated, mutated_text
 from tests.support.pictures import encoded, halves, opened
 
@@ -34,9 +34,9 @@ def test_any_bytes_are_a_picture_or_refused(data: bytes) -> None:
     mutated_text("image/png", "text/plain; charset=utf-8", "application/json", "audio/mp3", "application/pdf"),
     st.lists(mutated(*PICTURES, b"plain text", "Füße".encode(), b"%PDF-1.7"), max_size=4),
 )
-async def test_bytes_of_any_type_are_looked_at(media_type: str, chunks: list[bytes]) -> None:
-    scans = [TypeScan(media_type), TypeScan(media_type)]
+def test_bytes_of_any_type_are_looked_at(media_type: str, chunks: list[bytes]) -> None:
+    scans = [TypeCheck(media_type), TypeCheck(media_type)]
     for chunk in chunks:
-        await scans[0].feed(chunk)
-    await scans[1].feed(b"".join(chunks))
-    assert await scans[0].passed() is await scans[1].passed()
+        scans[0].feed(chunk)
+    scans[1].feed(b"".join(chunks))
+    assert scans[0].passed() is scans[1].passed()
