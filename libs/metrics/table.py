@@ -107,6 +107,19 @@ FOLDED_RECORDS: Final = _counter("tally_fold_records_total", "Records folded int
 FOLD_FAILURES: Final = _counter(
     "tally_fold_failures_total", "Attempts to fold, or to look at a view, that failed and are repeated.", "topic"
 )
+PROJECTOR_PART_UP: Final = _own_gauge(
+    "tally_projector_part_up",
+    "1 while a part of the projector runs: the fold of a topic, or a process manager; 0 while it failed.",
+    "part",
+)
+PROJECTOR_PART_FAILURES: Final = _counter(
+    "tally_projector_part_failures_total", "How often a part of the projector failed or stopped.", "part"
+)
+PURCHASES_SET_ASIDE: Final = _own_gauge(
+    "tally_purchases_set_aside",
+    "Open purchases that are unreadable, or whose next step fails otherwise than by a server that is away.",
+    "partition",
+)
 FENCES: Final = _counter("tally_fences_total", "Fences appended, each to end doubt about a partition's votes.")
 GATE_SHUT_SECONDS: Final = _counter(
     "tally_gate_shut_seconds_total", "Time that gates were shut, added up over the partitions looked after."

@@ -61,10 +61,10 @@ class Vault:
 
     def unseal(self, key: str, sealed: str) -> Buyer:
         """Raises `SecretLost`."""
-        raw = urlsafe_b64decode(sealed)
         try:
+            raw = urlsafe_b64decode(sealed)
             text = self._cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], self._purpose(key))
-        except InvalidTag:
+        except (InvalidTag, ValueError):
             raise SecretLost(f"Purchase {key} was recorded under another secret of its account.") from None
         return Buyer(*orjson.loads(text))
 

@@ -2,22 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
+from libs.contracts.topics import purchases_topic
 from libs.kafka.log import LogReader
 from libs.sealing.listing import Sealed, sealed_contests
 from libs.standing.folds import Fold, folds_of
 from libs.standing.quarantine import count_among, count_of, dropped
-from libs.standing.status import Ledger, OtherGeneration, Part, Row, Status
+from libs.standing.status import Ledger, OpenPurchase, OtherGeneration, Part, Row, Status
 from libs.standing.times import AppendTimes, At
 from libs.storage.store import Store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.generations import Generations, PartitionGenerations
+from libs.views.purchases import PurchaseViews, Todo, Unreadable
 from libs.views.states import PartitionState
 from libs.views.votes import VoteViews
 
@@ -57,6 +59,7 @@ class Lookout:
         self._records = CatalogueViews(valkey, namespace)
         self._known_sealed: Sequence[Sealed] = ()
         self._listed = -SEALED_EVERY_S
+        self._purchases = PurchaseViews(valkey, namespace, purchases_topic(namespace, partitions))
         self._seen: dict[_View, _Seen] = {}
 
     async def look(self, parts: Sequence[Part] = ()) -> Status:
@@ -84,13 +87,14 @@ class Lookout:
         partitions = range(views.topic.partitions)
         generations = await views.read_all()
         ledgers = await self._ledgers(partitions) if fold is Fold.VOTES else {}
+        todo = await self._todo(partitions) if fold is Fold.PURCHASES else {}
         quarantines = await asyncio.gather(*map(partial(self._quarantine, views), partitions, generations))
         ends = await self._reader.end_offsets(views.topic.name, partitions)
         now = _now()
         times = await self._times[fold].read(
             At(partition, offset)
             for partition, position in enumerate(map(_offset, generations))
-            for offset in (position - 1, position)
+            for offset in (position - 1, position, todo[partition].offset if partition in todo else -1)
             if 0 <= offset < ends[partition]
         )
         rows = []
@@ -116,9 +120,18 @@ class Lookout:
                     generations=self._others(fold, partition, of_one, now),
                     ledger=ledgers.get(partition),
                     folded_per_s=rate,
+                    oldest_open=_oldest_open(todo.get(partition), times, partition, now),
                 )
             )
         return rows
+
+    async def _todo(self, partitions: range) -> dict[int, Todo]:
+        """The oldest open purchase of each partition; none of what cannot be told now."""
+        try:
+            pages = await asyncio.gather(*(self._purchases.todo(partition, -1, 1) for partition in partitions))
+        except ViewsUnavailable:
+            return {}
+        return {partition: page[0] for partition, page in zip(partitions, pages, strict=True) if page}
 
     async def _ledgers(self, partitions: range) -> dict[int, Ledger]:
         asked = time.time()
@@ -178,6 +191,14 @@ def ledger_of(state: PartitionState, asked: float, answered: float) -> Ledger:
         valkey_clock_off_s=now - min(max(now, asked), answered),
         clock_ahead_s=max(0, state.clock - state.now) / 1_000_000,
     )
+
+
+def _oldest_open(todo: Todo | None, times: Mapping[At, int], partition: int, now: int) -> OpenPurchase | None:
+    if todo is None:
+        return None
+    since = times.get(At(partition, todo.offset), now)
+    unreadable = todo.purchase.reason if isinstance(todo.purchase, Unreadable) else ""
+    return OpenPurchase(todo.offset, max(0, now - since) / 1000, unreadable)
 
 
 def _offset(generations: PartitionGenerations) -> int:

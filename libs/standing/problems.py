@@ -12,6 +12,8 @@ BEHIND_S: Final = 1.0
 """A view that keeps up is less behind."""
 CLOCK_OFF_S: Final = 2.0
 """Clocks that are kept by NTP differ by less."""
+OPEN_PURCHASE_S: Final = 60.0
+"""A purchase, or its refund, is worked off in less."""
 OLDEST_PENDING_S: Final = 10.0
 """A vote whose sending is in doubt is settled in less."""
 
@@ -85,6 +87,17 @@ def _oldest(rows: Sequence[Row]) -> str:
     return f"a vote is pending for {oldest:.0f} s"
 
 
+def _purchase_waits(row: Row) -> bool:
+    oldest = row.oldest_open
+    return oldest is not None and (bool(oldest.unreadable) or oldest.for_s > OPEN_PURCHASE_S)
+
+
+def _open_purchases(rows: Sequence[Row]) -> str:
+    oldest = max((row.oldest_open for row in rows if row.oldest_open is not None), key=lambda one: one.for_s)
+    why = f", it cannot be read: {oldest.unreadable}" if oldest.unreadable else ""
+    return f"a purchase at offset {oldest.offset} is neither cast nor refused for {oldest.for_s:,.0f} s{why}"
+
+
 def _clock_is_off(row: Row) -> bool:
     ledger = row.ledger
     return ledger is not None and max(abs(ledger.valkey_clock_off_s), ledger.clock_ahead_s) > CLOCK_OFF_S
@@ -133,6 +146,12 @@ CHECKS: Final = (
     ),
     _Check(
         "pending", _pending_too_long, _oldest, "a running projector settles it; `tally serve projector` runs one"
+    ),
+    _Check(
+        "purchase",
+        _purchase_waits,
+        _open_purchases,
+        "the projector's log says what it waits for; the others go on",
     ),
     _Check(
         "clock",

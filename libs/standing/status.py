@@ -50,6 +50,18 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenPurchase:
+    """One whose votes are still to be cast or taken back, since the record at `offset`, for `for_s`.
+
+    `unreadable` is why it cannot be read, "" where it can.
+    """
+
+    offset: int
+    for_s: float
+    unreadable: str
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One partition of a fold.
 
@@ -57,7 +69,7 @@ class Row:
     `last_event` is when the last folded record was appended. `stalled_since` is not None where the view has not
     moved for long although the log has more: since the first of that was appended, or the view last seen to move.
     `quarantined` counts what is not `dropped`. `folded_per_s` is None at a first look. `schema` is the layout that
-    is stored, `code_schema` the one that this code reads.
+    is stored, `code_schema` the one that this code reads. `oldest_open` is of purchases alone.
     """
 
     fold: Fold
@@ -75,6 +87,7 @@ class Row:
     generations: Sequence[OtherGeneration]
     ledger: Ledger | None = None
     folded_per_s: float | None = None
+    oldest_open: OpenPurchase | None = None
 
     @property
     def lag(self) -> int:

@@ -33,11 +33,19 @@ REASON_SIZE = 500
 MOST_LISTED = 1_000
 
 
+class Unreadable(NamedTuple):
+    """A purchase that is stored otherwise than this code reads it."""
+
+    account: str
+    key: str
+    reason: str
+
+
 class Todo(NamedTuple):
     """A purchase whose votes are to be cast or taken back, since the event at `offset`."""
 
     offset: int
-    purchase: Purchase
+    purchase: Purchase | Unreadable
 
 
 class PurchaseViews:
@@ -84,7 +92,7 @@ class PurchaseViews:
         """Up to `limit` open purchases since offsets greater than `after`, in the order of the log."""
         flat = await self.fresh.read("todo", partition, after, limit)
         return [
-            Todo(int(offset), _purchase(account.decode(), key.decode(), packed))
+            Todo(int(offset), _readable(account.decode(), key.decode(), packed))
             for offset, account, key, packed in zip(*(flat[at::4] for at in range(4)), strict=True)
         ]
 
@@ -138,6 +146,14 @@ def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:
 
 def _position(log: bytes, offset: bytes) -> Position | None:
     return Position(log.decode(), int(offset)) if log else None
+
+
+def _readable(account: str, key: str, packed: bytes) -> Purchase | Unreadable:
+    """Whatever is wrong with one purchase is no reason to leave the others."""
+    try:
+        return _purchase(account, key, packed)
+    except Exception as error:
+        return Unreadable(account, key, repr(error)[:REASON_SIZE])
 
 
 def _purchase(account: str, key: str, packed: bytes) -> Purchase:

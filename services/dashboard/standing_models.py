@@ -40,6 +40,16 @@ class OtherGeneration(BaseModel):
     folded_per_s: float | None = PER_SECOND
 
 
+class OpenPurchase(BaseModel):
+    """A purchase whose votes are still to be cast or taken back."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    offset: int = Field(description="Of the record since which it is so.")
+    for_s: float = Field(description="How long that is ago.")
+    unreadable: str = Field(description="Why it cannot be read; empty where it can.")
+
+
 class PartitionStatus(OfVotes):
     """How far one partition of a fold is."""
 
@@ -59,6 +69,7 @@ class PartitionStatus(OfVotes):
     code_schema: int = Field(description="The layout that the code reads.")
     generations: list[OtherGeneration] = Field(description="Those beside the one that is read.")
     folded_per_s: float | None = PER_SECOND
+    oldest_open: OpenPurchase | None = Field(None, description="Of purchases: the oldest that is not done.")
     open: bool | None = Field(None, description="Whether votes are taken there.")
     incarnation: int | None = Field(None, description="Of the gate.")
     valkey_clock_off_s: float | None = Field(

@@ -9,15 +9,14 @@ from typing import Final
 
 import uvloop
 
-from libs.deployment.identity import WrongStore
-from libs.kafka.errors import LogChanged, WrongTopic
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import open_tracing
 from services.projector.app import run
 from services.projector.grace import Grace
 from services.projector.settings import Settings
+from services.projector.supervision import UNSERVABLE
 
-UNSERVABLE: Final = 3
+NOTHING_TO_SERVE: Final = 3
 """Exit status when the log or the object store is not what it must be: starting again does not help."""
 
 logger = logging.getLogger(__name__)
@@ -45,11 +44,11 @@ async def main(settings: Settings) -> int:
     unservable = False
     try:
         task.result()
-    except* (LogChanged, WrongTopic, WrongStore) as stopped:
+    except* UNSERVABLE as stopped:
         unservable = True
         for error in stopped.exceptions:
             logger.critical("%s", error)
-    return UNSERVABLE if unservable else 0
+    return NOTHING_TO_SERVE if unservable else 0
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from services.projector.closing import ClosingManager
 from services.projector.purchase_steps import Steps
 from services.projector.purchases import PurchaseManager
 from services.projector.settings import Settings
+from services.projector.supervision import Run, Supervisor
 
 RETRY_S = 0.5
 WRITER_STOP_S = 2.0
@@ -49,8 +50,9 @@ T = TypeVar("T")
 async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     """Fold all topics until cancelled; then drain, leave the groups and close.
 
-    Kafka and Valkey are waited for. Raises `WrongTopic` or `LogChanged`, alone or in an `ExceptionGroup`: then
-    a person has to decide, and starting again does not help.
+    Kafka and Valkey are waited for. Each part fails alone (`supervision.py`). Raises `WrongTopic`, `WrongStore` or
+    `LogChanged`, alone or in an `ExceptionGroup`, where nothing is left that can be folded: then a person has to
+    decide, and starting again does not help.
     """
     store = open_store(settings.storage_url)
     valkey = open_valkey(settings.valkey_url)
@@ -119,20 +121,19 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
 
     projectors = votes_projector, catalogue_projector, test_projector, purchases_projector
     topics = [each.topic for each in projectors]
+    folds: dict[str, Run] = {f"fold of {each.topic.name}": each.run for each in projectors}
+    managers: dict[str, Run] = {"fences": fencer.run, "closings": closing.run, "purchases": manage_purchases}
+    supervisor = Supervisor(folds | managers, needed=frozenset(folds))
     checks = {"deployment": guard.check, "log": writer.check, "views": views_are_there}
     checks |= {each.topic.name: each.check for each in projectors}
     try:
-        async with served(settings, valkey, store, checks):
+        async with served(settings, valkey, store, {**checks, **supervisor.checks()}):
             await _when_there(lambda: check_deployment(settings, settings.namespace, settings.partitions, store))
             await _when_there(lambda: load_functions(valkey))
             await writer.start()
             logger.info("folding %s", ", ".join(topic.name for topic in topics))
-            async with guard.watching(), asyncio.TaskGroup() as group:
-                for projecting in projectors:
-                    group.create_task(projecting.run())
-                for looking_after in (fencer, closing):
-                    group.create_task(looking_after.run())
-                group.create_task(manage_purchases())
+            async with guard.watching():
+                await supervisor.run()
     finally:
         await writer.stop(WRITER_STOP_S)
         await reader.close()

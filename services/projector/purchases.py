@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 from libs.contracts.purchases import Purchase, PurchaseEvent, PurchaseStatus, purchases_codec
 from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
+from libs.metrics.table import PURCHASES_SET_ASIDE
+from libs.purchases.vault import SecretLost
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.views.purchases import PurchaseViews
+from libs.views.purchases import PurchaseViews, Unreadable
 
 POLL_S: Final = 0.2
 PAGE: Final = 64
@@ -58,6 +60,10 @@ class PurchaseManager:
         self._tasks: dict[Name, asyncio.Task[None]] = {}
         self._rests: dict[tuple[Name, PurchaseStatus], _Rest] = {}
         self._cursors: dict[int, int] = {}
+        self._aside: dict[int, dict[Name, str]] = {}
+        """By partition the purchases that are set aside, with the reasons."""
+        self._seen: dict[int, set[Name]] = {}
+        """Those that the pass under way has come upon, by partition."""
 
     async def run(self) -> None:
         """Work until cancelled, then end what is under way; a server that is away is asked again later."""
@@ -65,11 +71,18 @@ class PurchaseManager:
             while True:
                 now = asyncio.get_running_loop().time()
                 self._rests = {work: rest for work, rest in self._rests.items() if rest.until + rest.pause_s > now}
-                more = await asyncio.gather(*(self._look(partition) for partition in self._assigned()))
+                assigned = self._assigned()
+                self._forget_all_but(assigned)
+                more = await asyncio.gather(*(self._look(partition) for partition in assigned))
                 await asyncio.sleep(0 if any(more) else POLL_S)
         finally:
             if self._tasks:
                 await asyncio.wait(self._tasks.values(), timeout=DRAIN_S)
+
+    def _forget_all_but(self, assigned: Collection[int]) -> None:
+        for partition in self._aside.keys() - set(assigned):
+            del self._aside[partition]
+            PURCHASES_SET_ASIDE.labels(partition).set(0)
 
     async def _look(self, partition: int) -> bool:
         """Begin what the next page holds; whether there was something, and may be more behind it."""
@@ -78,15 +91,22 @@ class PurchaseManager:
         except ViewsUnavailable as error:
             logger.warning("what is to be done of %s/%d cannot be read: %s", self._topic.name, partition, error)
             return False
+        except Exception:
+            logger.exception("what is to be done of %s/%d cannot be read", self._topic.name, partition)
+            return False
         now, began = asyncio.get_running_loop().time(), False
         for _, purchase in page:
             name = purchase.account, purchase.key
+            if isinstance(purchase, Unreadable):
+                self._set_aside(partition, name, f"it cannot be read: {purchase.reason}")
+                continue
             rest = self._rests.get((name, purchase.status))
             if name not in self._tasks and (rest is None or rest.until < now):
                 await self._slots.acquire()
                 self._tasks[name] = asyncio.create_task(self._attend(partition, name, purchase))
                 began = True
         full = len(page) == PAGE
+        self._count_aside(partition, {(one.account, one.key) for _, one in page}, is_last=not full)
         self._cursors[partition] = page[-1].offset if full else -1
         return full and began
 
@@ -96,18 +116,43 @@ class PurchaseManager:
             await self._log.append(
                 self._topic.name, partition, purchases_codec.encode(event), purchase.key.encode()
             )
+        except SecretLost as error:
+            self._set_aside(partition, name, str(error))
+            self._pause(name, purchase.status)
         except TallyError as error:
             level = logging.DEBUG if (name, purchase.status) in self._rests else logging.WARNING
             logger.log(level, "purchase %s of %s is undecided: %s", purchase.key, purchase.account, error)
             self._pause(name, purchase.status)
-        except Exception:
+        except Exception as error:
             logger.exception("working on purchase %s of %s failed", purchase.key, purchase.account)
+            self._set_aside(partition, name, repr(error))
             self._pause(name, purchase.status)
         else:
+            self._take_up(partition, name)
             self._rest(name, purchase.status, FOLD_S, 0)
         finally:
             del self._tasks[name]
             self._slots.release()
+
+    def _set_aside(self, partition: int, name: Name, reason: str) -> None:
+        """It is tried again, and counted until that succeeds; the log names it once for each reason."""
+        aside = self._aside.setdefault(partition, {})
+        if aside.get(name) != reason:
+            logger.error("purchase %s of %s is set aside: %s", name[1], name[0], reason)
+        aside[name] = reason
+
+    def _count_aside(self, partition: int, names: set[Name], *, is_last: bool) -> None:
+        """Behind the last page of a pass: what was not in it is open no more."""
+        seen = self._seen.setdefault(partition, set())
+        seen |= names
+        if is_last:
+            aside = self._aside.get(partition, {})
+            self._aside[partition] = {name: reason for name, reason in aside.items() if name in seen}
+            PURCHASES_SET_ASIDE.labels(partition).set(len(self._aside[partition]))
+            seen.clear()
+
+    def _take_up(self, partition: int, name: Name) -> None:
+        self._aside.get(partition, {}).pop(name, None)
 
     def _pause(self, name: Name, status: PurchaseStatus) -> None:
         former = self._rests.get((name, status))

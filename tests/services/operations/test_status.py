@@ -234,6 +234,7 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
         "partition", "generation", "position", "end", "lag", "lag_s", "last_event", "stalled_since", "quarantined",
         "dropped", "schema", "code_schema", "generations", "folded_per_s", "open", "incarnation", "pending",
         "oldest_pending_s", "fenced", "duplicates", "overruled", "valkey_clock_off_s", "clock_ahead_s",
+        "oldest_open",
     }  # fmt: skip
     assert [problem["kind"] for problem in found["problems"]] == ["gate"]
 

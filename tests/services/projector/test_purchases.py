@@ -4,19 +4,26 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from itertools import count
 
+import msgpack
 import pytest
 
 from libs.contracts.purchases import (
     Purchase,
     PurchaseCast,
     PurchaseEvent,
+    PurchaseRecorded,
     PurchaseRefunded,
     PurchaseRefused,
     PurchaseStatus,
     PurchaseTakenBack,
 )
+from libs.metrics.table import REGISTRY
+from libs.purchases.vault import SecretLost
 from libs.tally.errors import LogUnavailable
+from libs.views.purchases import Unreadable
 from services.projector.purchases import AT_ONCE, PurchaseManager
 from tests.support.eventually import eventually
 from tests.support.purchases import FoldedPurchases, a_purchase, folded_purchases
@@ -80,6 +87,39 @@ async def test_purchases_that_fail_or_hang_hold_back_no_others(purchases: Folded
         assert {await purchases.status(event) for event in [*bad, *slow]} == {PurchaseStatus.RECORDED}
         released.set()
         await all_are(purchases, [*bad, *slow], PurchaseStatus.CAST)
+
+
+async def test_an_unreadable_purchase_is_set_aside_and_the_others_go_on(purchases: FoldedPurchases) -> None:
+    """Also one whose account has another secret than it was recorded under."""
+    good = [a_purchase(f"good{number}") for number in range(2 * AT_ONCE)]
+    [bad, sealed] = [event for name in ("bad", "sealed") for event in [in_partition(purchases, name, 0)]]
+
+    async def take(purchase: Purchase) -> PurchaseEvent:
+        if purchase.key == sealed.key:
+            raise SecretLost("recorded under another secret")
+        return cast(purchase)
+
+    await purchases.append(bad)
+    await eventually(partial(purchases.status, bad))
+    await corrupt(purchases, bad)
+    await purchases.append(sealed, *good)
+    async with managed(purchases, take):
+        await all_are(purchases, list(good), PurchaseStatus.CAST)
+        await eventually(lambda: REGISTRY.get_sample_value("tally_purchases_set_aside", {"partition": "0"}) == 2)
+        [todo, _] = await purchases.views.todo(0, -1, 10)
+        assert isinstance(todo.purchase, Unreadable)
+
+
+def in_partition(purchases: FoldedPurchases, name: str, partition: int) -> PurchaseRecorded:
+    events = (a_purchase(f"{name}{number}") for number in count())
+    return next(event for event in events if purchases.topic.partition_of(event.key) == partition)
+
+
+async def corrupt(purchases: FoldedPurchases, event: PurchaseEvent) -> None:
+    """Store it as no code reads it."""
+    valkey = purchases.views._valkey
+    [records] = await valkey.call("KEYS", f"*{purchases.topic.name.split('.')[0]}:{{q0}}:*records:{event.account}")
+    await valkey.call("HSET", records, event.key, msgpack.packb(["recorded", 1, 1, 1, "", "", 0, 1, "no event"]))
 
 
 async def test_of_one_purchase_only_one_step_is_under_way(purchases: FoldedPurchases) -> None:

@@ -11,13 +11,16 @@ import pytest
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Position
-from libs.contracts.topics import Topic, topics_of, votes_topic
+from libs.contracts.topics import Topic, purchases_topic, topics_of, votes_topic
+from libs.contracts.topics import test_world as environment_of_tests
 from libs.kafka.log import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from libs.tally.events import Fence
+from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
+from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
 from services.operations.stack.servers import Servers
 from tests.support.eventually import eventually
@@ -35,6 +38,10 @@ class Deployment:
         self.writer = LogWriter(self.settings)
         self.valkey = open_valkey(valkey)
         self.views = VoteViews(self.valkey, namespace)
+        self.test_catalogue = CatalogueViews(self.valkey, environment_of_tests(namespace))
+        purchases = PurchaseViews(self.valkey, namespace, purchases_topic(namespace, PARTITIONS))
+        catalogue = CatalogueViews(self.valkey, namespace)
+        self.all_views = self.views, purchases, catalogue, self.test_catalogue
         self.processes: list[asyncio.subprocess.Process] = []
         self._namespace = namespace
         self._said = storage / "projector.log"
@@ -63,10 +70,13 @@ class Deployment:
         self.processes.append(process)
         return process
 
+    def said(self) -> bytes:
+        return self._said.read_bytes()
+
     async def ends(self, process: asyncio.subprocess.Process) -> bytes:
         """What it has said when it has ended."""
         await asyncio.wait_for(process.wait(), 30)
-        return self._said.read_bytes()
+        return self.said()
 
     async def append(self, count: int) -> None:
         """Fences that change nothing: the fold ignores those below the current one."""
@@ -150,14 +160,28 @@ async def test_killed_servers_are_waited_for(deployment: Deployment, servers: Se
     assert process.returncode is None
 
 
-async def test_a_recreated_log_ends_it_with_a_status_of_its_own(deployment: Deployment) -> None:
+async def test_a_recreated_log_stops_its_fold_alone(deployment: Deployment) -> None:
+    """That of the test environment's catalogue; votes are taken, and folded."""
     await deployment.create()
     await load_functions(deployment.valkey)
-    await deployment.views.apply(1, Position("the log of before", 0), [], 5)
+    await deployment.test_catalogue.apply(1, Position("the log of before", 0), [], 5)
+    process = await deployment.start()
+    await eventually(there(deployment.gates_are_open), deadline_s=30)
+    await eventually(lambda: b"it was recreated" in deployment.said(), deadline_s=30)
+    await deployment.append(100)
+    await eventually(deployment.is_folded, deadline_s=20)
+    assert process.returncode is None
+
+
+async def test_recreated_logs_of_all_topics_end_it_with_a_status_of_its_own(deployment: Deployment) -> None:
+    await deployment.create()
+    await load_functions(deployment.valkey)
+    for views in deployment.all_views:
+        await views.apply(1, Position("the log of before", 0), [], 5)
     process = await deployment.start()
     said = await deployment.ends(process)
     assert process.returncode == 3
-    assert b"it was recreated" in said
+    assert said.count(b"it was recreated") >= 4
 
 
 async def test_a_wrong_topic_ends_it_with_a_status_of_its_own(deployment: Deployment) -> None:

@@ -1,0 +1,85 @@
+"""Supervision: each part of the projector fails alone, visibly, and is started again where that can help."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from libs.deployment.identity import WrongStore
+from libs.kafka.errors import LogChanged, WrongTopic
+from libs.metrics.table import PROJECTOR_PART_FAILURES, PROJECTOR_PART_UP
+from libs.tally.errors import TallyError
+
+FIRST_BACKOFF_S: Final = 0.5
+LONGEST_BACKOFF_S: Final = 30.0
+UNSERVABLE: Final = LogChanged, WrongTopic, WrongStore
+"""What a person has to decide: starting again does not help."""
+
+logger = logging.getLogger(__name__)
+
+Run = Callable[[], Awaitable[None]]
+"""Works until cancelled, or raises."""
+
+
+class PartFailed(TallyError):
+    """A part does not run now; the message says why, and whether it is started again."""
+
+
+class Supervisor:
+    """Runs the parts by name beside one another; `needed` are those without which the process is of no use."""
+
+    def __init__(self, parts: Mapping[str, Run], needed: frozenset[str]) -> None:
+        self._parts = parts
+        self._needed = needed
+        self._failures: dict[str, PartFailed] = {}
+        self._stopped: dict[str, Exception] = {}
+
+    def checks(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """For health checks, by part: each raises `PartFailed` while the part does not run."""
+        return {name: self._check(name) for name in self._parts}
+
+    async def run(self) -> None:
+        """Until cancelled. Raises an `ExceptionGroup` of what stopped the needed parts once all of them are."""
+        async with asyncio.TaskGroup() as group:
+            for name, run in self._parts.items():
+                group.create_task(self._keep(name, run), name=name)
+
+    async def _keep(self, name: str, run: Run) -> None:
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            began = time.monotonic()
+            self._failures.pop(name, None)
+            PROJECTOR_PART_UP.labels(name).set(1)
+            try:
+                await run()
+            except UNSERVABLE as error:
+                self._stop(name, error)
+                return
+            except Exception as error:
+                if time.monotonic() - began > LONGEST_BACKOFF_S:
+                    backoff_s = FIRST_BACKOFF_S
+                self._fail(name, PartFailed(f"failed, and is started again: {error!r}"))
+                logger.exception("%s failed, and is started again in %.1f s", name, backoff_s)
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, LONGEST_BACKOFF_S)
+
+    def _stop(self, name: str, error: Exception) -> None:
+        """For good. The others go on, unless no needed one is left."""
+        self._fail(name, PartFailed(f"stopped until an operator has decided: {error}"))
+        logger.critical("%s stopped: %s", name, error)
+        self._stopped[name] = error
+        if self._needed <= self._stopped.keys():
+            raise ExceptionGroup("nothing is left to do", list(self._stopped.values()))
+
+    def _fail(self, name: str, failure: PartFailed) -> None:
+        self._failures[name] = failure
+        PROJECTOR_PART_UP.labels(name).set(0)
+        PROJECTOR_PART_FAILURES.labels(name).inc()
+
+    def _check(self, name: str) -> Callable[[], Awaitable[None]]:
+        async def check() -> None:
+            if (failure := self._failures.get(name)) is not None:
+                raise failure
+
+        return check

@@ -1,0 +1,28 @@
+"""A purchase that nobody works off is a problem, with its reason where it cannot be read."""
+
+from dataclasses import replace
+
+import pytest
+
+from libs.standing.folds import Fold
+from libs.standing.problems import problems_of
+from libs.standing.status import OpenPurchase, Row, Status
+
+ROW = Row(Fold.PURCHASES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("oldest", "said"),
+    [
+        (None, []),
+        (OpenPurchase(7, 59, ""), []),
+        (OpenPurchase(7, 61, ""), ["a purchase at offset 7 is neither cast nor refused for 61 s"]),
+        (
+            OpenPurchase(7, 1, "no event"),
+            ["a purchase at offset 7 is neither cast nor refused for 1 s, it cannot be read: no event"],
+        ),
+    ],
+)
+def test_the_oldest_open_purchase_is_named(oldest: OpenPurchase | None, said: list[str]) -> None:
+    status = Status(0, [replace(ROW, oldest_open=oldest)], (), ())
+    assert [problem.detail for problem in problems_of(status)] == said
