@@ -7,9 +7,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+from hypothesis import given
 
+from libs.contracts.catalogue import Stored
 from libs.storage.store import world_files
+from services.catalogue.upload_urls import UploadUrls
 from tests.services.catalogue.conftest import Place
+from tests.support.hostile import mutated
 
 BODY = {"filename": "a.txt", "file_type": "text/plain", "file_extension": "txt"}
 
@@ -94,3 +98,14 @@ async def test_an_upload_that_a_renewal_overtakes_is_refused_and_leaves_nothing(
         assert (await anybody.get(new["upload_url"])).content == b"mine"
         prefix = f"{world_files(place.worlds['production'].namespace)}files/"
         assert len([name for name in await place.store.names(prefix) if f"/{record['key']}/" in name]) == 1
+
+
+@given(mutated(b"1wOnBjYJOOPR3pbdBxQb6ejtyZs3bKHQhGq3hbWpTBU").map(lambda shown: shown.decode(errors="replace")))
+async def test_no_other_text_is_a_file_s_signature(shown: str) -> None:
+    urls = UploadUrls(None, None, "")  # type: ignore[arg-type]
+    urls._secret = b"s" * 32
+    file = Stored("f", 1, 1, 1, 0, "", "{}")
+    signature = await urls._sign("account", file)
+    assert await urls.admits("account", file, signature)
+    assert not await urls.admits("another", file, signature)
+    assert await urls.admits("account", file, shown) is (shown == signature)

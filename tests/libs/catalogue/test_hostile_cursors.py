@@ -1,0 +1,53 @@
+"""Tokens and keys of lists as strangers send them: read as they were written, or refused."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from libs.catalogue.legacy.feeds import key_of, parted
+from libs.catalogue.pages import ListRequest, Order, _before, _token
+from libs.catalogue.schemas.base import microseconds, parse_timestamp
+from libs.contracts.problems import ValidationFailed
+from libs.tally.errors import NotFound
+from tests.support.hostile import mutated_text
+
+ORDERS: tuple[Order, ...] = ("created", "updated")
+
+
+def asked(order: Order, token: str) -> ListRequest:
+    return ListRequest(limit=1, next=token, updated_since=None if order == "created" else 0)
+
+
+@given(st.sampled_from(ORDERS), st.integers(0, 10**16 - 1))
+def test_a_token_leads_to_where_its_page_ended_in_its_own_order_alone(order: Order, place: int) -> None:
+    token = _token(order, place)
+    assert _before(asked(order, token)) == place
+    other = ORDERS[1 - ORDERS.index(order)]
+    with pytest.raises(ValidationFailed):
+        _before(asked(other, token))
+
+
+@given(st.sampled_from(ORDERS), mutated_text(_token("created", 5), _token("updated", 10**15)))
+def test_other_text_is_no_token(order: Order, token: str) -> None:
+    with suppress(ValidationFailed):
+        assert _token(order, _before(asked(order, token))) == token
+
+
+@given(mutated_text(key_of("feed", 1), key_of("a~b", 99)))
+def test_a_page_s_key_is_read_as_it_was_made_or_not_found(key: str) -> None:
+    with suppress(NotFound):
+        assert key_of(*parted(key, "page")) == key
+
+
+@given(mutated_text("2026-05-01T18:00:00Z", "0001-01-01t00:00:00.123456789+23:59", "9999-12-31 23:59:59-23:59"))
+def test_a_time_is_read_or_refused(text: str) -> None:
+    try:
+        at = parse_timestamp(text)
+    except ValueError:
+        return
+    assert parse_timestamp(at.isoformat()) == at
+    assert microseconds(at) < 2**63
