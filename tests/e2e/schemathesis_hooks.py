@@ -22,6 +22,7 @@ INEXPRESSIBLE: Final = {
     r"cannot be fetched|must be a URL|must be an http": "what is at a URL",
     r"not available on update": "a parameter of one of two operations",
     r"bytes": "a length in bytes, where JSON Schema counts characters",
+    r"at most 64 bits": "numbers within what a record keeps as it is",
     r"valid integer": "JSON Schema takes 1.0 for an integer",
     r"if, and only if": "members that belong together",
     r"in the future": "what time it is",
@@ -35,6 +36,14 @@ OF_THE_FORM: Final = ("malformed_json", "method_not_allowed", "unsupported_media
 @schemathesis.serializer("application/x-ndjson")
 def lines(ctx: Any, value: Any) -> bytes:
     return value.encode(errors="replace") if isinstance(value, str) else orjson.dumps(value)
+
+
+@schemathesis.hook
+def filter_case(ctx: Any, case: Any) -> bool:
+    """Leaves out nulls in legacy bodies: null is the default of every parameter there, which the description does
+    not say, since forms share it and have no null."""
+    body = case.body if case.operation.path.startswith("/legacy") else None
+    return not isinstance(body, dict) or None not in body.values()
 
 
 @schemathesis.check

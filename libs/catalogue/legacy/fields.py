@@ -208,7 +208,11 @@ def _parameter(whole: JsonSchema, within: JsonSchema, field: Field) -> JsonSchem
     if field.items:
         item = _resolved(whole, found["items"])
         members = {each.parameter: _parameter(whole, item, each) for each in field.items if each.writes}
-        return {"type": "array", "items": {"type": "object", "properties": members}}
+        needed = [each.parameter for each in field.items if each.canonical in item.get("required", ())]
+        return {
+            "type": "array",
+            "items": {"type": "object", "properties": members} | ({"required": needed} if needed else {}),
+        }
     if field.allowed:
         found = found | {"enum": list(field.allowed)}
     if field.default is not CANONICAL_DEFAULT:
