@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count, takewhile
+from itertools import count, islice, takewhile
 from typing import Any
 
+from libs.contracts.problems import MAX_PROBLEMS
 from tests.e2e.current_api.kinds import ITEMS, PART, Kind
 from tests.e2e.current_api.records import Document, Records, leaves, values_of
 from tests.e2e.current_api.specification import FIELDS
@@ -80,7 +82,14 @@ def _rounds(resource: str) -> list[dict[str, Any]]:
     rounds = [_nth(group, n, "wrong") for group in groups for n in range(9)]
     rounds += [_nth(simple, n, "dangling") for n in range(9)]
     rounds.append({path: None for path, kind in simple.items() if kind.required})
-    return [values for values in rounds if values]
+    return [part for values in rounds for part in _parts(values)]
+
+
+def _parts(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """An answer names a limited number of problems, and a value may cause two."""
+    items = iter(values.items())
+    while part := dict(islice(items, MAX_PROBLEMS // 2)):
+        yield part
 
 
 def _nth(kinds: dict[str, Kind], number: int, name: str) -> dict[str, Any]:
