@@ -12,7 +12,8 @@ from libs.catalogue.contests import load_contest
 from libs.contracts.topics import votes_topic
 from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter
-from libs.storage.secrets import contest_secret, server_secret
+from libs.storage.rings import SecretRing
+from libs.storage.secrets import contest_secret
 from libs.storage.store import Store
 from libs.tally.contest import Contest
 from libs.telemetry.tracing import Tracing
@@ -57,8 +58,9 @@ async def assemble(
 
     contests = Contests(load, load_version, load_secret)
     addresses, confirmer = AddressCounters(valkey, namespace), Confirmer(views)
-    watch, server_key = PartitionWatch(views), await server_secret(store, "receipts")
-    recorder = Recorder(topic, views, addresses, log, confirmer, watch, server_key, tracing)
+    watch, receipts = PartitionWatch(views), SecretRing(store, "receipts")
+    await receipts.load()
+    recorder = Recorder(topic, views, addresses, log, confirmer, watch, receipts, tracing)
     return Casting(
         contests=contests,
         caster=Caster(topic, views, addresses, contests, Reserver(views), recorder, watch, tracing),

@@ -1,6 +1,7 @@
 """One vote on its way into the log, and how it ends."""
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from libs.contracts.pseudonyms import receipt
 from libs.tally.admission import Granted, Known
@@ -10,6 +11,16 @@ from libs.tally.events import Choices
 from libs.tally.rules import Selection
 
 RECOVERING = "Temporarily unavailable while the service recovers; retry shortly."
+
+
+class ReceiptSecrets(Protocol):
+    """The secrets that sign receipts."""
+
+    async def load(self) -> None:
+        """Before `at`, each time."""
+
+    def at(self, moment: int) -> bytes:
+        """The one that signs the receipt of a vote that was accepted then (microseconds since 1970 UTC)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +73,7 @@ class Attempt:
             offset,
         )
 
-    def answer_again(self, known: Known, server_key: bytes, *, replayed: bool) -> None:
+    def answer_again(self, known: Known, receipts: ReceiptSecrets, *, replayed: bool) -> None:
         command = self.command
         self.outcome = Accepted(
             command,
@@ -72,7 +83,7 @@ class Attempt:
             known.remaining_participant,
             known.remaining_contest,
             known.next_free_vote_at,
-            receipt(server_key, command.contest, command.voter, command.vote_id),
+            receipt(receipts.at(known.accepted_at), command.contest, command.voter, command.vote_id),
             self.partition,
             known.offset,
         )

@@ -88,6 +88,7 @@ class Caster:
             for attempt, answer in zip(attempts, answers, strict=True)
             if isinstance(answer, Granted)
         ]
+        await self.recorder.receipts.load()
         await self.recorder.record(granted, settle_deadline)
         stale: dict[int, Stale] = {}
         shut: list[Attempt] = []
@@ -97,7 +98,7 @@ class Caster:
             if attempt.taken and not isinstance(answer, TallyError):
                 await self.recorder.give_address(attempt)
             if isinstance(answer, Known):
-                attempt.answer_again(answer, self.recorder.server_key, replayed=not attempt.doubted)
+                attempt.answer_again(answer, self.recorder.receipts, replayed=not attempt.doubted)
             elif isinstance(answer, Stale):
                 stale[attempt.partition] = answer
             elif isinstance(answer, Shut):

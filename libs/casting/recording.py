@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.casting.attempts import Attempt
+from libs.casting.attempts import Attempt, ReceiptSecrets
 from libs.casting.partition_watch import PartitionWatch, Undecided
 from libs.casting.reserver import Confirmer
 from libs.casting.waiting import LOOK_WAIT_S
@@ -46,7 +46,7 @@ class Recorder:
     log: Log
     confirmer: Confirmer
     watch: PartitionWatch
-    server_key: bytes
+    receipts: ReceiptSecrets
     tracing: Tracing | None = None
 
     async def record(self, granted: Sequence[tuple[Attempt, Granted]], deadline: float) -> None:
@@ -94,7 +94,8 @@ class Recorder:
     def _send(
         self, command: CastVote, partition: int, granted: Granted
     ) -> tuple[VoteCast, "asyncio.Future[Appended]"]:
-        proof = receipt(self.server_key, command.contest, command.voter, command.vote_id)
+        secret = self.receipts.at(granted.accepted_at)
+        proof = receipt(secret, command.contest, command.voter, command.vote_id)
         event = cast_of(command, granted, proof)
         key = event.voter.encode()
         return event, self.log.submit(self.topic.name, partition, vote_codec.encode(event), key)
@@ -134,7 +135,7 @@ class Recorder:
         elif state.content != attempt.command.content:
             attempt.outcome = reused(attempt.command)
         else:
-            attempt.answer_again(state.known, self.server_key, replayed=granted.joined)
+            attempt.answer_again(state.known, self.receipts, replayed=granted.joined)
 
 
 def name_of(command: CastVote | RemoveVote) -> VoteName:

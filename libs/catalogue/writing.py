@@ -6,9 +6,10 @@ import logging
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue import CatalogueCommand, Outcome, catalogue_codec
 from libs.contracts.log import Appended
 from libs.contracts.topics import Topic
@@ -155,11 +156,13 @@ class Writer:
         return (await self._views.outcomes(self._topic.partition_of(account), [command_id]))[0]
 
     async def record(self, command: CatalogueCommand) -> Outcome:
-        """Record the command and wait until the fold has judged it.
+        """Record the command, as one of the current actor, and wait until the fold has judged it.
 
         Raises `LogUnavailable` when it certainly was not recorded, `ViewsUnavailable` when it was, or may have
         been, and the fold has not come to it in time: sent again under the same id it takes effect once.
         """
+        if command.actor is None:
+            command = replace(command, actor=CURRENT.get())
         partition = self._topic.partition_of(command.account)
         value, key = catalogue_codec.encode(command), command.account.encode()
         if len(value) + len(key) > MAX_RECORD_BYTES:

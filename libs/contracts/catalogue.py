@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, assert_never
 import orjson
 from pydantic import StringConstraints
 
+from libs.contracts.actors import Actor
 from libs.contracts.codec import Codec
 from libs.tally.events import LogCreated
 
@@ -35,13 +36,14 @@ Ref = tuple[Resource, RefKey]
 class Command:
     """What every catalogue event carries. The same `command_id` takes effect at most once in 24 h of log time.
 
-    `content` hashes the request that an idempotency key stands for, "" without one.
+    `content` hashes the request that an idempotency key stands for, "" without one. No fold reads the `actor`.
     """
 
     account: Account
     command_id: CommandId
     at: int
     content: str = ""
+    actor: Actor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +167,24 @@ class KeyRevoked(Command):
     type: Literal["KeyRevoked"] = "KeyRevoked"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorActed:
+    """An operator is about to do what no other event names the actor of. Folded into nothing.
+
+    `arguments` hold no secrets and no voter's id.
+    """
+
+    action: str
+    arguments: dict[str, str]
+    at: int
+    actor: Actor | None
+    type: Literal["OperatorActed"] = "OperatorActed"
+
+
 CatalogueCommand = (
     RecordCreated | RecordChanged | RecordsWritten | RecordDeleted | ContestClosing | KeyIssued | KeyRevoked
 )
-CatalogueEvent = LogCreated | CatalogueCommand
+CatalogueEvent = LogCreated | OperatorActed | CatalogueCommand
 
 catalogue_codec: Codec[CatalogueEvent] = Codec(CatalogueEvent)
 
@@ -180,7 +196,7 @@ def contests_of(event: CatalogueEvent) -> frozenset[str]:
             named = {write.contest for write in event.writes}
         case RecordCreated() | RecordChanged() | RecordDeleted() | ContestClosing():
             named = {event.contest}
-        case LogCreated() | KeyIssued() | KeyRevoked():
+        case LogCreated() | OperatorActed() | KeyIssued() | KeyRevoked():
             named = set()
         case _:
             assert_never(event)

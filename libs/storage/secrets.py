@@ -1,4 +1,5 @@
-"""Secrets: 32 random bytes each, made when first asked for, the same for every process, never rotated.
+"""Secrets: 32 random bytes each, made when first asked for, the same for every process. Only the server's own are
+rotated (`rings.py`).
 
 Without a contest's secret nobody can tell who voted; losing it loses that for ever. Callers keep what they got.
 One that was destroyed leaves a mark in its place, so that nobody makes another.
@@ -12,6 +13,7 @@ from libs.tally.errors import SecretErased
 
 SECRET_BYTES: Final = 32
 ERASED: Final = b"erased"
+SERVER: Final = "secrets/server"
 
 
 async def contest_secret(store: Store, contest: str) -> bytes:
@@ -36,18 +38,15 @@ async def account_secret(store: Store, account: str) -> bytes:
 
 
 async def server_secret(store: Store, name: str) -> bytes:
-    """Signs receipts, upload addresses and the like, one `name` a purpose. Raises `StorageUnavailable`."""
-    return await _secret(store, f"secrets/server/{name}")
-
-
-async def session_secret(store: Store) -> bytes:
-    """Signs the sessions of browsers. Raises `StorageUnavailable`."""
-    return await server_secret(store, "sessions")
+    """The first that signs receipts, upload addresses and the like, one `name` a purpose. Raises
+    `StorageUnavailable`.
+    """
+    return await _secret(store, f"{SERVER}/{name}")
 
 
 async def check_secrets(store: Store) -> None:
     """For health checks: raises `StorageUnavailable` unless secrets can be read now."""
-    await store.get("secrets/server/receipts")
+    await store.get(f"{SERVER}/receipts")
 
 
 def _of_contest(contest: str) -> str:

@@ -16,6 +16,7 @@ from libs.contracts.catalogue import (
     KeyRow,
     KeyRows,
     KeyRules,
+    OperatorActed,
     Outcome,
     OutcomeKind,
     RecordChanged,
@@ -172,7 +173,7 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
     match event:
         case Undecodable():
             return ["poison", *where, event.reason[:REASON_SIZE]]
-        case LogCreated():
+        case LogCreated() | OperatorActed():
             return ["nothing", *where]
     who = [event.at, event.account, event.command_id, event.content]
     match event:

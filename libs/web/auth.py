@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection, Iterable
 from typing import Final, Protocol, TypeVar
 
+from libs.contracts.actors import CURRENT, Actor
 from libs.tally.errors import TallyError
 from libs.web.client_address import Network, Proxies
 from libs.web.errors import Forbidden, Scope, Unauthorized
@@ -119,7 +120,12 @@ class Authenticator:
             await _charge_failure(scope)
             raise refusal
         self._keys.mark_used(key.key_id)
+        self.note_actor(scope, "key", key.key_id)
         return key
+
+    def note_actor(self, scope: Scope, kind: str, name: str) -> None:
+        """Catalogue events that the current task records from now on say that they are this caller's."""
+        CURRENT.set(Actor(kind, name, self._proxies.origin(scope)))
 
     def _refusal(self, scope: Scope, key: ApiKey) -> TallyError | None:
         if key.expires is not None and time.time_ns() // 1000 >= key.expires:
@@ -138,6 +144,9 @@ class Authenticator:
             raise Unauthorized("Send the API key as the header Authorization: Bearer <key>.")
         await self._sessions.load()
         key_id = self._sessions.key_id(cookies)
+        if key_id is None:
+            await self._sessions.load(again=True)
+            key_id = self._sessions.key_id(cookies)
         if key_id is None:
             await _charge_failure(scope)
             raise Unauthorized("The session has ended. Log in again.")

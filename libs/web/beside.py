@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from libs.web.client_address import Proxies
 from libs.web.door import Door
 from libs.web.protocol import BoundedConfig
 from libs.web.settings import HostSettings
@@ -30,7 +29,7 @@ async def served_beside(app: ASGIApp, settings: HostSettings, host: str, port: i
         logger.error("nothing is served at %s, port %d: %s", host, port, error)
         yield
         return
-    door = Door(settings, Proxies(settings.trusted_proxies, settings.forwarded_header))
+    door = Door(settings, settings.proxies())
     config = BoundedConfig(app, door, timeout_graceful_shutdown=1)
     server = _Guest(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))

@@ -10,8 +10,10 @@ from libs.web.errors import Scope
 
 Network = IPv4Network | IPv6Network
 ForwardedHeader = Literal["x-forwarded-for", "forwarded"]
+AuditAddresses = Literal["full", "network", "none"]
 
 LOGGED_APART_S: Final = 60.0
+KEPT_BITS: Final = {4: 24, 6: 48}
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +29,14 @@ class Proxies:
     The other header is ignored: a proxy that knows nothing of it passes on what the caller wrote.
     """
 
-    def __init__(self, networks: str = "", header: ForwardedHeader = "x-forwarded-for") -> None:
+    def __init__(
+        self,
+        networks: str = "",
+        header: ForwardedHeader = "x-forwarded-for",
+        audit_addresses: AuditAddresses = "full",
+    ) -> None:
         self._networks = parse_networks(networks)
+        self._audit_addresses = audit_addresses
         self._header = header.encode()
         self._logged_at = -LOGGED_APART_S
 
@@ -59,6 +67,15 @@ class Proxies:
         if end_user is not None:
             return ip_address(end_user)
         return None if peer is None else parse_hop(peer[0])
+
+    def origin(self, scope: Scope) -> str:
+        """The caller's address as the audit keeps it: whole, its /24 (IPv6: /48), or nothing."""
+        address = None if self._audit_addresses == "none" else self.address(scope)
+        if address is None:
+            return ""
+        if self._audit_addresses == "full":
+            return str(address)
+        return str(ip_network((address, KEPT_BITS[address.version]), strict=False))
 
     def network(self, scope: Scope) -> str:
         """The name that limits count a caller by: an IPv4 address, or the /64 of an IPv6 one."""

@@ -21,7 +21,6 @@ from libs.telemetry.tracing import Tracing, open_tracing
 from libs.web.asgi import Front, Refusal, nothing
 from libs.web.auth import ApiKey
 from libs.web.beside import served_beside
-from libs.web.client_address import Proxies
 from libs.web.document import DocumentedApp
 from libs.web.door import Door
 from libs.web.errors import handle_errors
@@ -113,7 +112,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: HttpSettings, tracing: Tracing | None = None) -> None:
         hot = [route for route in app.routes if isinstance(route, HotRoute)]
         self._streams = [route for route in hot if isinstance(route, StreamRoute)]
-        proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
+        proxies = settings.proxies()
         limits = RateLimits(settings, proxies, getattr(app.state, "rate_counts", None))
 
         def front(*, shows_operations: bool) -> ASGIApp:

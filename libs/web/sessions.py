@@ -1,9 +1,8 @@
 """Log-in of browsers: a signed cookie that names an API key, and tickets that open a session once."""
 
 import secrets
-from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import cookie_parser
@@ -11,6 +10,13 @@ from starlette.requests import cookie_parser
 COOKIE: Final = "tally_session"
 SESSION_S: Final = 12 * 3600
 TICKET_S: Final = 60
+
+
+class Secrets(Protocol):
+    """Signing secrets that all processes share."""
+
+    async def __call__(self, again: bool = False) -> tuple[bytes, ...]:
+        """All that verify; the last one signs. `again`: also those made a moment ago."""
 
 
 class Ticket(NamedTuple):
@@ -23,20 +29,22 @@ class Ticket(NamedTuple):
 class Sessions:
     """Signs and reads what browsers show. It holds no state: what a key allows is asked of the keys each time.
 
-    `secret` gives the bytes that all processes sign with; it is asked once, and its errors are those of `load`.
+    `secrets` are asked at each `load`, whose errors are theirs.
     """
 
-    def __init__(self, secret: Callable[[], Awaitable[bytes]]) -> None:
-        self._secret = secret
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._known: tuple[bytes, ...] = ()
         self._session: TimestampSigner | None = None
         self._ticket: TimestampSigner | None = None
 
-    async def load(self) -> None:
-        """Before anything else."""
-        if self._session is None:
-            secret = await self._secret()
-            self._ticket = TimestampSigner(secret, salt=b"ticket", digest_method=sha256)
-            self._session = TimestampSigner(secret, salt=b"session", digest_method=sha256)
+    async def load(self, again: bool = False) -> None:
+        """Before anything else, each time. `again`: what another process signed is not known here."""
+        known = await self._secrets(again)
+        if known != self._known:
+            self._known = known
+            self._ticket = TimestampSigner(known, salt=b"ticket", digest_method=sha256)
+            self._session = TimestampSigner(known, salt=b"session", digest_method=sha256)
 
     def issue(self, key_id: str) -> str:
         """The cookie of a session of this key, good for `SESSION_S`."""

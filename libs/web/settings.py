@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from pydantic import Field, field_validator
 
 from libs.telemetry.settings import TelemetrySettings
-from libs.web.client_address import ForwardedHeader, parse_networks
+from libs.web.client_address import AuditAddresses, ForwardedHeader, Proxies, parse_networks
 
 
 class HostSettings(TelemetrySettings):
@@ -20,6 +20,11 @@ class HostSettings(TelemetrySettings):
     forwarded_header: ForwardedHeader = Field(
         "x-forwarded-for",
         description="Header in which trusted proxies name the end user: x-forwarded-for or forwarded (RFC 7239).",
+    )
+    audit_addresses: AuditAddresses = Field(
+        "full",
+        description="Callers' addresses in the catalogue's log, which keeps them for good: full, network (/24, "
+        "IPv6: /48) or none.",
     )
     http_max_header_bytes: int = Field(
         32_768, ge=1024, description="Size of a request's line and headers; more: 431."
@@ -65,6 +70,9 @@ class HostSettings(TelemetrySettings):
     def _networks(cls, text: str) -> str:
         parse_networks(text)
         return text
+
+    def proxies(self) -> Proxies:
+        return Proxies(self.trusted_proxies, self.forwarded_header, self.audit_addresses)
 
 
 class HttpSettings(HostSettings):

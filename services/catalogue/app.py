@@ -20,7 +20,8 @@ from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
 from libs.media.fetching import open_fetcher
 from libs.media.gallery import Gallery
-from libs.storage.secrets import check_secrets, session_secret
+from libs.storage.rings import SecretRing
+from libs.storage.secrets import check_secrets
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.telemetry.tracing import Tracing
@@ -118,9 +119,9 @@ async def _open_guarded(
     votes = VoteViews(valkey, settings.namespace)
     closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, settings.partitions)
     store = open_store(settings.storage_url)
-    proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
+    proxies = settings.proxies()
     guards = {PARTICIPANTS.name: closed.participant_may_go}
-    world = world_of(valkey, log, settings.namespace, proxies, guards, Sessions(partial(session_secret, store)))
+    world = world_of(valkey, log, settings.namespace, proxies, guards, Sessions(SecretRing(store, "sessions")))
     test = world_of(valkey, log, test_world(settings.namespace), proxies)
     scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
     urls = UploadUrls(store, world.views, settings.public_url)

@@ -70,6 +70,7 @@ class Door:
         stored = None if owner is None else await self._views.get(owner, FILES.name, key)
         if owner is None or stored is None or not await self._urls.admits(owner, stored, signature):
             raise NotFound(NOTHING_HERE)
+        self._auth.note_actor(request.scope, "upload_url", key)
         return Admission(owner, upload_id(stored.document))
 
     async def public(self, request: Request, key: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import upload_id
 from libs.contracts.catalogue import Stored
-from libs.storage.secrets import server_secret
+from libs.storage.rings import SecretRing
 from libs.storage.store import Store
 from libs.views.catalogue import CatalogueViews
 from libs.web.auth import ApiKey
@@ -21,30 +21,32 @@ class UploadUrls:
     """Signs and checks the addresses; a `Complete` of the files. With a `public_url`, that is their origin."""
 
     def __init__(self, store: Store, views: CatalogueViews, public_url: str) -> None:
-        self._store = store
+        self._secrets = SecretRing(store, "upload addresses")
         self._views = views
         self._public_url = public_url
-        self._secret = b""
 
     async def __call__(self, key: ApiKey, origin: str, files: list[dict[str, Any]]) -> None:
         """Adds the addresses, for keys that may write. Raises `StorageUnavailable` and `ViewsUnavailable`."""
         for file in files if WRITE in key.permissions else ():
             stored = await self._views.get(key.account, FILES.name, file["key"])
             if stored is not None:
-                signature = await self._sign(key.account, stored)
+                signature = _signature((await self._secrets())[-1], key.account, stored)
                 path = f"/files/{stored.key}/content"
                 file["upload_url"] = f"{self._public_url or origin}{path}?signature={signature}"
 
     async def admits(self, account: str, file: Stored, signature: str) -> bool:
-        """Whether the signature is the one of the account's file now. Raises `StorageUnavailable`."""
-        return hmac.compare_digest((await self._sign(account, file)).encode(), signature.encode())
+        """Whether the signature is one of the account's file now. Raises `StorageUnavailable`."""
+        for again in (False, True):
+            known = [_signature(secret, account, file) for secret in await self._secrets(again)]
+            if any(hmac.compare_digest(each.encode(), signature.encode()) for each in known):
+                return True
+        return False
 
     async def load(self) -> None:
         """So that later calls need no object store. Raises `StorageUnavailable`."""
-        self._secret = self._secret or await server_secret(self._store, "upload addresses")
+        await self._secrets.load()
 
-    async def _sign(self, account: str, file: Stored) -> str:
-        await self.load()
-        signed = f"{account}\0{file.key}\0{upload_id(file.document)}"
-        digest = hmac.digest(self._secret, signed.encode(), sha256)
-        return urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+def _signature(secret: bytes, account: str, file: Stored) -> str:
+    signed = f"{account}\0{file.key}\0{upload_id(file.document)}"
+    return urlsafe_b64encode(hmac.digest(secret, signed.encode(), sha256)).rstrip(b"=").decode()

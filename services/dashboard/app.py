@@ -2,13 +2,12 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from importlib.metadata import version
 
 from libs.catalogue.keyring import KeyRing
 from libs.kafka.log import LogReader
 from libs.standing.lookout import Lookout
-from libs.storage.secrets import session_secret
+from libs.storage.rings import SecretRing
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
@@ -16,7 +15,6 @@ from libs.views.key_uses import KeyUses
 from libs.views.rates import RateCounters
 from libs.views.requests import RequestKeys
 from libs.web.auth import Authenticator
-from libs.web.client_address import Proxies
 from libs.web.health import Check
 from libs.web.service import Surface
 from libs.web.sessions import Sessions
@@ -36,8 +34,8 @@ async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = 
     valkey = open_valkey(settings.valkey_url)
     keys = KeyRing(CatalogueViews(valkey, settings.namespace), KeyUses(valkey, settings.namespace))
     store = open_store(settings.storage_url)
-    sessions = Sessions(partial(session_secret, store))
-    auth = Authenticator(keys, Proxies(settings.trusted_proxies, settings.forwarded_header), sessions)
+    sessions = Sessions(SecretRing(store, "sessions"))
+    auth = Authenticator(keys, settings.proxies(), sessions)
     reader = LogReader(settings)
     lookout = Lookout(reader, valkey, store, settings.namespace, settings.partitions)
     standing = Standing(lookout, checks or {}, version("tallykeeper"))

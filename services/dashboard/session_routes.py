@@ -67,6 +67,9 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         if given.api_key:
             return await auth.by_token(request.scope, given.api_key)
         ticket = sessions.ticket(given.ticket)
+        if ticket is None:
+            await sessions.load(again=True)
+            ticket = sessions.ticket(given.ticket)
         key = None if ticket is None else await keys.find_id(ticket.key_id)
         # looked for first: a ticket is not used up where the views are away
         if ticket is None or await used.claim(f"ticket:{ticket.nonce}", ticket.key_id) is not None:

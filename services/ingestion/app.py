@@ -15,7 +15,8 @@ from libs.kafka.writer import LogWriter
 from libs.purchases.register import Register
 from libs.purchases.vault import Vaults
 from libs.standing.gauges import open_gauges
-from libs.storage.secrets import account_secret, check_secrets, session_secret
+from libs.storage.rings import SecretRing
+from libs.storage.secrets import account_secret, check_secrets
 from libs.storage.store import open_store
 from libs.tally.errors import LedgerCatchingUp
 from libs.telemetry.tracing import Tracing
@@ -27,7 +28,6 @@ from libs.views.rates import RateCounters
 from libs.views.requests import RequestKeys
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
-from libs.web.client_address import Proxies
 from libs.web.service import Surface
 from libs.web.sessions import Sessions
 from services.ingestion.purchases import purchase_router
@@ -70,8 +70,8 @@ async def _open_guarded(
         Vaults(partial(account_secret, store)),
     )
     keys = KeyRing(catalogue, KeyUses(valkey, settings.namespace))
-    proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
-    auth = Authenticator(keys, proxies, Sessions(partial(session_secret, store)))
+    proxies = settings.proxies()
+    auth = Authenticator(keys, proxies, Sessions(SecretRing(store, "sessions")))
     requests = RequestKeys(valkey, settings.namespace)
 
     voting = Voting(auth, casting.caster, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from libs.telemetry.redaction import redacted
+from services.operations.acting import AuditedGroup
 from services.operations.config import app as config
 from services.operations.count import count
 from services.operations.dashboard import dashboard
@@ -25,6 +26,7 @@ from services.operations.reopen import reopen
 from services.operations.replay import app as replay
 from services.operations.sealing.certificate import app as certificate
 from services.operations.sealing.seal import seal, unseal
+from services.operations.secrets import app as secrets
 from services.operations.sources import app as sources
 from services.operations.status import status
 from services.operations.topics import app as topics
@@ -34,6 +36,7 @@ from services.operations.voiding import app as void
 from services.operations.wipe import wipe
 
 app = typer.Typer(
+    cls=AuditedGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -45,14 +48,15 @@ for command in (up, demo, dashboard, status, count, log, verify, reopen, seal, u
 app.command()(export)
 app.command("import")(import_export)
 app.command("erase-contest-secret")(erase_secret)
-app.add_typer(certificate, name="certificate")
-app.add_typer(config, name="config")
-app.add_typer(keys, name="keys")
-app.add_typer(purchases, name="purchases")
-app.add_typer(quarantine, name="quarantine")
-app.add_typer(replay, name="replay")
-app.add_typer(sources, name="sources")
-app.add_typer(topics, name="topics")
+app.add_typer(certificate, name="certificate", cls=AuditedGroup)
+app.add_typer(config, name="config", cls=AuditedGroup)
+app.add_typer(keys, name="keys", cls=AuditedGroup)
+app.add_typer(purchases, name="purchases", cls=AuditedGroup)
+app.add_typer(quarantine, name="quarantine", cls=AuditedGroup)
+app.add_typer(replay, name="replay", cls=AuditedGroup)
+app.add_typer(secrets, name="secrets", cls=AuditedGroup)
+app.add_typer(sources, name="sources", cls=AuditedGroup)
+app.add_typer(topics, name="topics", cls=AuditedGroup)
 app.add_typer(void, name="void")
 
 

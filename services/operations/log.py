@@ -1,4 +1,4 @@
-"""`tally log`: a contest's events one by one, with what became of each."""
+"""`tally log`: a contest's events one by one, with what became of each; or the audit."""
 
 import asyncio
 from contextlib import aclosing
@@ -8,15 +8,19 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
 from libs.kafka.log import Extent, LogReader
 from libs.tally.errors import NotFound
 from services.operations.connect import DATA_DIR, Stack, find_stack
+from services.operations.history.audit import AuditFilter, read_audit
+from services.operations.history.audit import as_line as as_audit_line
 from services.operations.history.counting import read_contest
 from services.operations.history.merging import followed, merged
 from services.operations.history.showing import as_json, as_line
 from services.operations.history.steps import History, Step
 from services.operations.history.voters import find_voter
+from services.operations.office import Environment, World
 from services.operations.running import DataDir, Ending, moment, print_json, run
 from services.operations.verification.fold import without_gc
 
@@ -44,13 +48,21 @@ class Wanted:
 
 
 def log(
-    contest: Annotated[str, typer.Option("--contest", help="Key of the contest.")],
+    contest: Annotated[str | None, typer.Option("--contest", help="Key of the contest.")] = None,
     voter: Annotated[str | None, typer.Option("--voter", help="Only this voter, by your own id.")] = None,
     anonymous: Annotated[str | None, typer.Option("--anonymous", help="Only this anonymous voter.")] = None,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,
-    since: Annotated[str | None, typer.Option("--from", help="Only what was appended then or later.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", "--since", help="Only what was appended then or later.")
+    ] = None,
     until: Annotated[str | None, typer.Option("--until", help="Only what was appended before.")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until interrupted.")] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Who wrote to the catalogue, and what operators did, instead.")
+    ] = False,
+    key: Annotated[str | None, typer.Option("--key", help="Of the audit: by this API key, by its id.")] = None,
+    account: Annotated[str | None, typer.Option("--account", help="Of the audit: only of this account.")] = None,
+    environment: World = Environment.PRODUCTION,
     data_dir: DataDir = DATA_DIR,
     in_json: AsNdjson = False,
 ) -> None:
@@ -59,20 +71,37 @@ def log(
     All partitions are merged by append time, and the counts are the whole contest's; with --voter, --anonymous or
     --partition only one is read, and they are that one's. With --follow what comes next is told as it comes. They
     are the fold's counts: of participants of any status, internal sources alone; of a report by its source's ids.
+
+    With --audit: each write to the catalogue, also one that was refused since another came first, and each action
+    of an operator, with the API key's id and the caller's address, or the command and the system's user. Votes,
+    purchases and reports are not in it.
     """
 
     async def work() -> Ending:
         if follow and until is not None:
             raise typer.BadParameter("Either stop at a time, or follow.", param_hint="--until")
         stack = find_stack(data_dir)
+        since_ms = START if since is None else _milliseconds(since, "--from")
+        until_ms = None if until is None else _milliseconds(until, "--until")
+        if audit:
+            if contest is not None or voter is not None or anonymous is not None or follow:
+                raise typer.BadParameter("It is of no contest or voter, and ends.", param_hint="--audit")
+            rows = read_audit(
+                stack, environment.namespace(stack.namespace), AuditFilter(key, account, since_ms, until_ms)
+            )
+            async for row in rows:
+                print_json(row) if in_json else typer.echo(as_audit_line(row))
+            return Ending.FINE
+        if contest is None:
+            raise typer.BadParameter("Name one, or ask for the --audit.", param_hint="--contest")
         named = await _partition_and_voter(stack, contest, voter, anonymous, partition)
         wanted = Wanted(
             contest=contest,
             partitions=list(range(stack.partitions)) if named[0] is None else [named[0]],
             whole=named[0] is None,
             voter=named[1],
-            since_ms=START if since is None else _milliseconds(since, "--from"),
-            until_ms=None if until is None else _milliseconds(until, "--until"),
+            since_ms=since_ms,
+            until_ms=until_ms,
         )
         try:
             await _tell(stack, wanted, _Printer(wanted, in_json=in_json), follow=follow)
@@ -96,7 +125,7 @@ async def _tell(stack: Stack, wanted: Wanted, printer: "_Printer", *, follow: bo
             ends = await reader.offsets_from(topic, wanted.partitions, wanted.until_ms)
         ranges = {partition: Extent(START, end) for partition, end in ends.items()}
         with without_gc():
-            async with aclosing(merged(reader, topic, ranges)) as entries:
+            async with aclosing(merged(reader, topic, ranges, vote_codec)) as entries:
                 async for entry in entries:
                     printer.take(history.take(entry))
         if not printer.folded:  # one that was deleted is still in the log; one in neither is nowhere

@@ -21,6 +21,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.states import SourceCounts
 from libs.views.votes import VoteViews
+from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, Stack, find_stack
 from services.operations.deployment import open_log
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
@@ -96,13 +97,15 @@ def release(
     """Let what a source has reported last count, also where that is less than before."""
 
     async def work() -> Ending:
-        async with open_desk(find_stack(data_dir), contest) as desk:
+        stack = find_stack(data_dir)
+        async with open_desk(stack, contest) as desk:
             shown, reported = await desk.read()
             if source not in shown:
                 raise typer.BadParameter(f"The contest has no vote source {source}.", param_hint="SOURCE")
             found = reported.get(source)
             lower = {} if found is None else {name: (found.figures[name], now) for name, now in found.held.items()}
             if execute and lower:
+                await record_action(stack, "report released", contest=contest, source=source)
                 await desk.reporter.report(desk.account, contest, source, _permission())
         if as_json:
             changes = [

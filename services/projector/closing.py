@@ -17,6 +17,7 @@ admits votes before it has folded that, and with it voided all marks of the clos
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ import orjson
 from libs.catalogue.closing import Closing, closed, closing_of
 from libs.catalogue.contests import contest_of, sources_of
 from libs.catalogue.writing import RecordTooLarge, Request, Writer
+from libs.contracts.actors import Actor
 from libs.contracts.catalogue import ContestClosing, ContestConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
@@ -131,6 +133,7 @@ class ClosingManager:
             contest=contest.key,
             record=orjson.dumps(document).decode(),
             expected_config=contest.version,
+            actor=Actor("process", "projector", socket.gethostname()),
         )
         try:
             await self._writer.record(command)

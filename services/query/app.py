@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.deployment.guard import ServiceGuard, open_guard
-from libs.storage.secrets import session_secret
+from libs.storage.rings import SecretRing
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
@@ -16,7 +15,6 @@ from libs.views.rates import RateCounters
 from libs.views.timeline import Timeline
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
-from libs.web.client_address import Proxies
 from libs.web.service import Surface
 from libs.web.sessions import Sessions
 from services.query.legacy import LegacyReads
@@ -58,7 +56,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     watch = PositionWatch(views)
     interval_s, wait_s = settings.count_build_interval_ms / 1000, settings.count_wait_ms / 1000
     rings: list[KeyRing] = []
-    proxies = Proxies(settings.trusted_proxies, settings.forwarded_header)
+    proxies = settings.proxies()
     store = open_store(settings.storage_url)
 
     def world(namespace: str, partitions: int, sessions: Sessions | None = None) -> LegacyReads:
@@ -69,7 +67,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
         )
         return LegacyReads(Authenticator(rings[-1], proxies, sessions), catalogue, snapshots)
 
-    production = world(settings.namespace, settings.partitions, Sessions(partial(session_secret, store)))
+    production = world(settings.namespace, settings.partitions, Sessions(SecretRing(store, "sessions")))
     test = world(test_world(settings.namespace), NO_VOTES)
     minutes = Timeline(valkey, settings.namespace)
     past = PastCounts(minutes)

@@ -12,7 +12,7 @@ import pytest
 from itsdangerous import TimestampSigner
 
 from libs.catalogue.keys import PERMISSIONS, IssuedKey, issue_key, revoke_key
-from libs.storage.secrets import session_secret
+from libs.storage.rings import SecretRing
 from libs.storage.store import open_store
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
 from services.operations.stack.supervisor import Supervisor
@@ -50,13 +50,9 @@ async def browser(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def signing(stack: Supervisor) -> Callable[[], Awaitable[bytes]]:
+async def signing(stack: Supervisor) -> SecretRing:
     """The secret that the stack's sessions are signed with."""
-
-    async def secret() -> bytes:
-        return await session_secret(open_store(stack.stack["storage_url"]))
-
-    return secret
+    return SecretRing(open_store(stack.stack["storage_url"]), "sessions")
 
 
 async def log_in(browser: httpx.AsyncClient, key: IssuedKey) -> httpx.Response:
@@ -138,17 +134,17 @@ async def test_writing_wants_the_origin_of_the_page(
 
 
 async def test_a_forged_or_expired_cookie_is_no_session(
-    browser: httpx.AsyncClient, issue: Issue, signing: Callable[[], Awaitable[bytes]]
+    browser: httpx.AsyncClient, issue: Issue, signing: SecretRing
 ) -> None:
     key = await issue("results:read", "content:read")
     sessions = Sessions(signing)
     await sessions.load()
     mine = sessions.issue(key.key_id)
-    secret = await signing()
+    (secret,) = await signing()
     fresh, late = (signed(secret, b"session", key.key_id, SESSION_S + late_s) for late_s in (-60, 60))
 
-    async def another() -> bytes:
-        return b"x" * 32
+    async def another(again: bool = False) -> tuple[bytes, ...]:
+        return (b"x" * 32,)
 
     others = Sessions(another)
     await others.load()
@@ -192,7 +188,7 @@ async def test_logging_out_takes_the_cookie_away(browser: httpx.AsyncClient, iss
 
 
 async def test_a_ticket_opens_one_session_within_a_minute(
-    browser: httpx.AsyncClient, api: Api, stack: Supervisor, signing: Callable[[], Awaitable[bytes]]
+    browser: httpx.AsyncClient, api: Api, stack: Supervisor, signing: SecretRing
 ) -> None:
     made = await api.client.post("/dashboard/tickets")
     assert made.status_code == 201
@@ -201,7 +197,7 @@ async def test_a_ticket_opens_one_session_within_a_minute(
     assert (opened.status_code, opened.json()["account"]) == (200, stack.stack["account"])
     again = await browser.post(SESSION, json=ticket)
     assert (again.status_code, "used" in again.json()["detail"]) == (401, True)
-    secret, key_id = await signing(), opened.json()["key_id"]
+    (secret,), key_id = await signing(), opened.json()["key_id"]
     fresh, late = (signed(secret, b"ticket", f"{key_id}~{late_s}", TICKET_S + late_s) for late_s in (-10, 10))
     sessions = Sessions(signing)
     await sessions.load()

@@ -9,6 +9,7 @@ from libs.contracts.catalogue import (
     ContestClosing,
     KeyIssued,
     KeyRevoked,
+    OperatorActed,
     RecordChanged,
     RecordCreated,
     RecordDeleted,
@@ -83,7 +84,7 @@ def is_about(contest: str, bought: frozenset[str], event: Event | CatalogueEvent
             return event.contest == contest or (event.resource, event.key) == ("contests", contest)
         case PurchaseRecorded() | PurchaseRefunded() | PurchaseCast() | PurchaseRefused() | PurchaseTakenBack():
             return event.key in bought
-        case LogCreated() | Fence() | KeyIssued() | KeyRevoked():
+        case LogCreated() | Fence() | KeyIssued() | KeyRevoked() | OperatorActed():
             return False
         case _:
             assert_never(event)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
+from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.exporting.errors import ExportRefused
 from services.operations.exporting.exporting import export_logs
@@ -52,8 +53,10 @@ def export(
         try:
             if named and to.exists():
                 raise ExportRefused(f"{to} exists already.")
+            stack = find_stack(data_dir)
+            await record_action(stack, "exported", contest=contest, secrets=request.secrets)
             with ProgressBar("Exporting", enabled=not as_json) as progress:
-                manifest = await export_logs(find_stack(data_dir), directory, request, progress)
+                manifest = await export_logs(stack, directory, request, progress)
             if named:
                 join(directory, manifest, to)
         except ExportRefused as error:

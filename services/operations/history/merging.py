@@ -4,9 +4,9 @@ import asyncio
 import heapq
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from libs.contracts.codec import Undecodable, vote_codec
+from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.log import LogRecord
 from libs.kafka.log import Extent, LogReader
 from libs.tally.events import Event
@@ -15,20 +15,25 @@ FETCH_BYTES: Final = 256 << 10
 """Each partition is fetched by itself, so that none runs ahead and has to be kept."""
 
 
-class Entry(NamedTuple):
+E = TypeVar("E")
+
+
+class Entry(NamedTuple, Generic[E]):
     """One record. `time_ms` is the partition's latest append time up to it: it never goes back, as clocks may."""
 
     time_ms: int
     partition: int
     record: LogRecord
-    event: Event | Undecodable
+    event: E | Undecodable
 
 
-async def merged(reader: LogReader, topic: str, ranges: Mapping[int, Extent]) -> AsyncGenerator[Entry, None]:
+async def merged(
+    reader: LogReader, topic: str, ranges: Mapping[int, Extent], codec: Codec[E]
+) -> AsyncGenerator[Entry[E], None]:
     """All records of the ranges, by (time, partition, offset)."""
     async with AsyncExitStack() as stack:
         streams = {
-            partition: await stack.enter_async_context(aclosing(_stream(reader, topic, partition, extent)))
+            partition: await stack.enter_async_context(aclosing(_stream(reader, topic, partition, extent, codec)))
             for partition, extent in ranges.items()
         }
         first = await asyncio.gather(*(anext(stream, None) for stream in streams.values()))
@@ -44,25 +49,27 @@ async def merged(reader: LogReader, topic: str, ranges: Mapping[int, Extent]) ->
                 heapq.heapreplace(heads, (following.time_ms, partition, following))
 
 
-async def followed(reader: LogReader, topic: str, starts: Mapping[int, int]) -> AsyncGenerator[Entry, None]:
+async def followed(reader: LogReader, topic: str, starts: Mapping[int, int]) -> AsyncGenerator[Entry[Event], None]:
     """All records from `starts` on as they come, for ever."""
     async with aclosing(reader.follow(topic, starts)) as batches:
         async for partition, records in batches:
-            for entry in _entries(partition, records, 0):
+            for entry in _entries(partition, records, 0, vote_codec):
                 yield entry
 
 
-async def _stream(reader: LogReader, topic: str, partition: int, extent: Extent) -> AsyncGenerator[Entry, None]:
+async def _stream(
+    reader: LogReader, topic: str, partition: int, extent: Extent, codec: Codec[E]
+) -> AsyncGenerator[Entry[E], None]:
     latest_ms = 0
     async with aclosing(reader.records(topic, {partition: extent}, fetch_bytes=FETCH_BYTES)) as batches:
         async for _, records in batches:
-            for entry in _entries(partition, records, latest_ms):
+            for entry in _entries(partition, records, latest_ms, codec):
                 latest_ms = entry.time_ms
                 yield entry
 
 
-def _entries(partition: int, records: Sequence[LogRecord], latest_ms: int) -> Iterator[Entry]:
-    events = vote_codec.decode_many([record.value for record in records])
+def _entries(partition: int, records: Sequence[LogRecord], latest_ms: int, codec: Codec[E]) -> Iterator[Entry[E]]:
+    events = codec.decode_many([record.value for record in records])
     for record, event in zip(records, events, strict=True):
         latest_ms = max(latest_ms, record.timestamp_ms)
         yield Entry(latest_ms, partition, record, event)

@@ -10,6 +10,7 @@ from libs.results.results import INTERNAL_SOURCES
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
+    Event,
     Fence,
     LogCreated,
     SourceReported,
@@ -50,7 +51,7 @@ class Step:
     `partition` is how the counts changed in the event's partition, `contest` in all partitions that are folded.
     """
 
-    entry: Entry
+    entry: Entry[Event]
     event: ContestEvent
     outcome: Outcome
     replaced: str | None
@@ -67,7 +68,7 @@ class History:
         self._tallies = {partition: PartitionTally() for partition in partitions}
         self._sums: Counter[str] = Counter()
 
-    def take(self, entry: Entry) -> Step | None:
+    def take(self, entry: Entry[Event]) -> Step | None:
         """None for what is not of this contest."""
         event, tally = entry.event, self._tallies[entry.partition]
         if isinstance(event, Undecodable) or getattr(event, "contest", self._contest) != self._contest:
@@ -104,7 +105,7 @@ class History:
         return whole
 
 
-def _fold(tally: PartitionTally, event: ContestEvent, entry: Entry) -> Outcome:
+def _fold(tally: PartitionTally, event: ContestEvent, entry: Entry[Event]) -> Outcome:
     fenced, duplicates, offset = tally.fenced, tally.duplicates, entry.record.offset
     tally.evolve(event, offset, entry.record.timestamp_ms)
     if tally.fenced > fenced:

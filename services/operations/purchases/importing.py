@@ -15,6 +15,7 @@ from libs.purchases.register import Recorded, Register
 from libs.tally.errors import IdempotencyKeyReused, TallyError
 from libs.web.errors import MalformedJson
 from libs.web.requests import parse_object
+from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.progress import Progress, ProgressBar
 from services.operations.purchases.books import Account, find_account, open_register
@@ -69,6 +70,7 @@ def import_purchases(
             if execute:
                 stack = find_stack(data_dir)
                 owner = await find_account(stack, account)
+                await record_action(stack, "purchases imported", account=owner, file=file.name)
                 async with open_register(stack) as register:
                     result = await record_all(file, register, owner, progress)
             else:

@@ -10,6 +10,7 @@ import typer
 from libs.standing.folds import Fold
 from libs.standing.quarantine import Drop, keep
 from libs.tally.errors import NotFound, TallyError, timestamp
+from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.progress import ProgressBar
 from services.operations.quarantine import showing
@@ -91,7 +92,8 @@ def drop(
     """
 
     async def work() -> Ending:
-        async with open_ward(find_stack(data_dir)) as ward:
+        stack = find_stack(data_dir)
+        async with open_ward(stack) as ward:
             one = await _find(ward, topic, partition, offset)
             if one.drop is None and try_again(one).foldable:
                 raise CouldBeFolded(
@@ -99,6 +101,7 @@ def drop(
                     f"`tally quarantine retry --topic {one.fold}` folds it now."
                 )
             if execute and one.drop is None:
+                await record_action(stack, "quarantined record dropped", record=one.where, reason=reason)
                 one = replace(one, drop=await keep(ward.store, _decision(ward, one, reason)))
         if as_json:
             print_json(showing.as_json(one) | {"executed": execute})
@@ -132,6 +135,11 @@ def retry(
         if not as_json:
             showing.show_trials(trials, chosen, execute=execute)
         if execute:
+            for fold, partitions in chosen.partitions.items():
+                where = " ".join(map(str, sorted(partitions)))
+                await record_action(
+                    stack, "quarantine retried", topic=fold, partitions=where, accept_differences=accept
+                )
             async for rebuilt in rebuild(stack, chosen, accept=accept, quiet=as_json):
                 done.append(rebuilt)
                 if not as_json:

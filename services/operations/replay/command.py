@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from libs.contracts.tokens import decode_positions
+from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.replay.desk import (
     Accept,
@@ -82,6 +83,8 @@ def run(
                 return Ending.FINE if found.fits else Ending.PROBLEM
             done: list[Rebuilt] = []
             for part in found.parts:
+                title = part.target.title
+                await record_action(desk.stack, "views rebuilt", projection=title, accept_differences=accept)
                 job = Job(desk.valkey, desk.reader, desk.stack, part.target, parallel=parallel, quiet=as_json)
                 with without_gc():
                     done.append(await job.run(accept=accept))

@@ -2,6 +2,7 @@
 
 import typer
 
+from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.replay.desk import (
     Accept,
@@ -33,6 +34,14 @@ def rollback(
         undone = []
         async with open_desk(find_stack(data_dir)) as desk:
             for target in targets_of(projection, contest):
+                if execute:
+                    await record_action(
+                        desk.stack,
+                        "replay rolled back",
+                        projection=target.title,
+                        generation=generation,
+                        accept_differences=accept,
+                    )
                 undone += await _roll_back(desk, target, generation, execute, accept)
         if as_json:
             print_json({"rolled_back": undone, "executed": execute})
@@ -63,6 +72,11 @@ def drop(
         dropped, keys = [], 0
         async with open_desk(find_stack(data_dir)) as desk:
             for target in targets_of(projection, None):
+                if execute:
+                    projected = target.title
+                    await record_action(
+                        desk.stack, "generations dropped", projection=projected, generation=generation
+                    )
                 generations = target.row.generations(desk.valkey, desk.stack)
                 for partition, found in enumerate(await generations.read_all()):
                     for one in found.others.values():

@@ -3,14 +3,14 @@
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
+from services.operations.acting import AuditedGroup
 from services.operations.voiding.listing import list_voids
 from services.operations.voiding.undoing import undo
 from services.operations.voiding.voiding import void
 
 
-class RunsWithoutAName(TyperGroup):
+class RunsWithoutAName(AuditedGroup):
     """`tally void --contest ...` is `tally void run --contest ...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.tally.errors import TallyError
+from services.operations.acting import record_action
 from services.operations.connect import Stack
 from services.operations.progress import ProgressBar
 from services.operations.running import print_json
@@ -40,6 +41,8 @@ class Operation:
             show(self.void, self.verb, self.ballots, found, executed=execute)
 
     async def _execute(self, stack: Stack, in_json: bool) -> dict[str, Any]:
+        contest, votes = self.ballots.contest.key, len(self.events)
+        await record_action(stack, f"votes {self.verb}", contest=contest, void=self.void, votes=votes)
         try:
             with ProgressBar("Recording", enabled=not in_json) as progress:
                 await append(stack, self.events, progress)

@@ -24,6 +24,13 @@ from tests.support.eventually import eventually
 WAITING = 200
 
 
+class Receipts:
+    async def load(self) -> None: ...
+
+    def at(self, moment: int) -> bytes:
+        return b"key"
+
+
 class Log:
     """Stands for a log that takes everything."""
 
@@ -52,7 +59,7 @@ def caster(partition: Partition, namespace: str) -> Caster:
     views, topic = partition.views, votes_topic(namespace, 1)
     contests, watch = Contests(load, load_version, load_secret), PartitionWatch(views)
     addresses: Any = None  # the contest has no limit for them
-    recorder = Recorder(topic, views, addresses, Log(), Confirmer(views), watch, b"key")
+    recorder = Recorder(topic, views, addresses, Log(), Confirmer(views), watch, Receipts())
     return Caster(topic, views, addresses, contests, Reserver(views), recorder, watch)
 
 

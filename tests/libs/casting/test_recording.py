@@ -23,6 +23,13 @@ from tests.support.builders import a_vote, content_hash
 from tests.support.eventually import eventually
 
 
+class Receipts:
+    async def load(self) -> None: ...
+
+    def at(self, moment: int) -> bytes:
+        return b"key"
+
+
 class Log:
     """Stands for a log that does not say what became of a record, or says it of one that a fence overtook."""
 
@@ -49,7 +56,7 @@ def recorder(partition: Partition, valkey: Counted, namespace: str, log: Log) ->
     views = partition.views
     addresses = AddressCounters(valkey, namespace)
     return Recorder(
-        votes_topic(namespace, 1), views, addresses, log, Confirmer(views), PartitionWatch(views), b"key"
+        votes_topic(namespace, 1), views, addresses, log, Confirmer(views), PartitionWatch(views), Receipts()
     )
 
 

@@ -12,6 +12,7 @@ from libs.contracts.catalogue import (
     KeyIssued,
     KeyRevoked,
     KeyRow,
+    OperatorActed,
     Outcome,
     OutcomeKind,
     RecordChanged,
@@ -62,7 +63,7 @@ class Model:
         self.offset = offset + 1
         if isinstance(event, Undecodable):
             self.quarantine[offset] = event.reason
-        elif not isinstance(event, LogCreated):
+        elif not isinstance(event, LogCreated | OperatorActed):
             self._command(offset, event)
 
     def outcome(self, command_id: str) -> Outcome | None:

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from libs.contracts.actors import Actor
 from libs.contracts.catalogue import (
     CatalogueEvent,
     ContestClosing,
     KeyIssued,
     KeyRevoked,
     KeyRules,
+    OperatorActed,
     OutcomeKind,
     RecordChanged,
     RecordCreated,
@@ -46,7 +48,7 @@ LOG = "the-log"
 NOW_MS = 1_790_000_000_000
 LATER = 2**52
 
-DOINGS = ["close", "close", "issue", "revoke", "poison"]
+DOINGS = ["close", "close", "issue", "revoke", "poison", "act"]
 
 one_step = st.fixed_dictionaries(
     {
@@ -104,6 +106,8 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
             rules = KeyRules("é"[: pick % 2], expires, networks[: pick % 3], rate)
             issued = {"key_id": step["key"], "sha256": "00", "permissions": ("content:read",)}
             return KeyIssued(**who, **issued, rules=rules)
+        case "act":
+            return OperatorActed(action="drop", arguments={"a": "b"}, at=0, actor=Actor("command", "tally"))
         case "revoke":
             return KeyRevoked(**who, key_id=step["key"])
     return Undecodable("no event")

@@ -49,8 +49,8 @@ class Keys:
         self.used.append(key_id)
 
 
-async def secret() -> bytes:
-    return b"s" * 32
+async def secrets(again: bool = False) -> tuple[bytes, ...]:
+    return (b"s" * 32,)
 
 
 def scope(peer: str, *headers: tuple[str, str]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def scope(peer: str, *headers: tuple[str, str]) -> dict[str, Any]:
 
 async def attempts(keys: Keys, peer: str, *headers: tuple[str, str]) -> list[type[TallyError] | None]:
     """By a Bearer key known and new, the legacy headers and a session; None where the key was let in."""
-    sessions = Sessions(secret)
+    sessions = Sessions(secrets)
     await sessions.load()
     auth = Authenticator(keys, Proxies(PROXY), sessions)
     bearer = scope(peer, ("authorization", "Bearer x"), *headers)

@@ -33,7 +33,7 @@ def steps_of(*partitions: list[LogRecord]) -> list[Step]:
     return [step for step in map(history.take, entries) if step is not None]
 
 
-def _entries(partition: int, records: list[LogRecord]) -> list[Entry]:
+def _entries(partition: int, records: list[LogRecord]) -> list[Entry[Event]]:
     times = accumulate((record.timestamp_ms for record in records), max)
     return [
         Entry(time_ms, partition, record, vote_codec.decode(record.value))

@@ -6,13 +6,12 @@ import asyncio
 import time
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import count
 from typing import Any
 
 import pytest
 
-from libs.storage.secrets import session_secret
+from libs.storage.rings import SecretRing
 from libs.storage.store import open_store
 from libs.web.sessions import COOKIE, Sessions
 from services.query.streams import channel
@@ -40,7 +39,7 @@ async def reader_of(world: World) -> str:
 
 async def session_of(world: World, key: str) -> str:
     """The cookie of a browser that logged in with the key."""
-    sessions = Sessions(partial(session_secret, open_store(world.settings.storage_url)))
+    sessions = Sessions(SecretRing(open_store(world.settings.storage_url), "sessions"))
     await sessions.load()
     return f"{COOKIE}={sessions.issue(key.split('_')[1])}"
 

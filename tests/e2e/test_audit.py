@@ -1,0 +1,151 @@
+"""`tally log --audit`: whichever way something is written or done, the log says who did it, and from where."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+import typer
+from typer.testing import CliRunner, Result
+
+from services.operations.__main__ import app
+from services.operations.stack.supervisor import Supervisor
+from tests.support.voting import Api
+
+HOST = socket.gethostname()
+
+
+async def run(stack: Supervisor, *arguments: str) -> Result:
+    """As a process of its own would: not on this test's event loop."""
+    return await asyncio.to_thread(CliRunner().invoke, app, [*arguments, "--data-dir", str(stack.data_dir)])
+
+
+async def audit(stack: Supervisor, *arguments: str) -> list[dict[str, Any]]:
+    result = await run(stack, "log", "--audit", "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+async def a_key(stack: Supervisor, *options: str) -> dict[str, str]:
+    permissions = [f"--permission={name}" for name in ("content:read", "content:write", "results:read")]
+    made = await run(stack, "keys", "create", "--account", "dev", *permissions, "--json", *options)
+    assert made.exit_code == 0, made.output
+    found: dict[str, str] = json.loads(made.stdout)
+    return found
+
+
+async def test_each_write_of_a_key_names_the_key_and_the_caller_and_no_secret(
+    stack: Supervisor,
+) -> None:
+    key = await a_key(stack, "--name", "Till")
+    headers = {"Authorization": f"Bearer {key['api_key']}"}
+    async with httpx.AsyncClient(base_url=stack.stack["base_url"], headers=headers) as its:
+        made = await its.post("/conventions", json={"title": "A title"})
+        assert made.status_code == 201, made.text
+        path = made.headers["location"]
+        assert (await its.patch(path, json={"title": "Another"})).status_code == 200
+        assert (await its.delete(path)).status_code == 204
+    rows = await audit(stack, "--key", key["key_id"])
+    assert [row["action"] for row in rows] == ["RecordCreated", "RecordChanged", "RecordDeleted"]
+    assert {row["subject"]["key"] for row in rows} == {path.rpartition("/")[2]}
+    for row in rows:
+        assert row["actor"] == {"kind": "key", "name": key["key_id"], "origin": "127.0.0.1"}
+    assert (await run(stack, "keys", "revoke", key["key_id"])).exit_code == 0
+    text = (await run(stack, "log", "--audit", "--account", "dev")).stdout
+    issued, revoked = [line for line in text.splitlines() if f"key_id={key['key_id']}" in line]
+    assert "command tally keys create from " in issued
+    assert f"@{HOST}  KeyIssued account=dev" in issued
+    assert "name=Till" in issued
+    assert "command tally keys revoke from " in revoked
+    assert key["api_key"].rpartition("_")[2] not in text
+
+
+async def test_legacy_writes_sessions_and_upload_addresses_name_their_caller(
+    stack: Supervisor,
+) -> None:
+    key = await a_key(stack)
+    base = stack.stack["base_url"]
+    legacy = {"service-brand": "dev", "service-key": key["api_key"]}
+    async with httpx.AsyncClient(base_url=base) as its:
+        made = await its.post("/legacy/contests", headers=legacy, json={"title": "A title"})
+        assert made.status_code in (200, 201), made.text
+        logged_in = await its.post("/dashboard/session", json={"api_key": key["api_key"]})
+        assert logged_in.status_code == 200, logged_in.text
+        file = await its.post(
+            "/files",
+            json={"filename": "a.txt", "file_type": "text/plain", "file_extension": "txt"},
+            headers={"origin": base},
+        )
+        assert file.status_code == 201, file.text
+        its.cookies.clear()
+        sent = await its.put(file.json()["upload_url"], content=b"text", headers={"content-type": "text/plain"})
+        assert sent.status_code == 204, sent.text
+    by_key = await audit(stack, "--key", key["key_id"])
+    assert [(row["action"], row["subject"]["resource"]) for row in by_key] == [
+        ("RecordCreated", "contests"),
+        ("RecordCreated", "files"),
+    ]
+    last = (await audit(stack, "--account", "dev"))[-1]
+    assert last["actor"] == {"kind": "upload_url", "name": file.json()["key"], "origin": "127.0.0.1"}
+
+
+async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_them(
+    api: Api, stack: Supervisor, tmp_path: Path
+) -> None:
+    contest = await api.contest()
+    assert (await contest.vote(0)).status_code == 201
+    before = len(await audit(stack))
+    for arguments in (
+        ["void", "--contest", contest.key, "--all"],
+        ["void", "--contest", contest.key, "--all", "--reason", "fraud", "--execute"],
+        ["export", "--to", str(tmp_path / "x.ndjson"), "--contest", contest.key],
+        ["replay", "drop", "--projection", "purchases", "--execute"],
+    ):
+        done = await run(stack, *arguments)
+        assert done.exit_code == 0, done.output
+    rows = (await audit(stack))[before:]
+    assert [row["action"] for row in rows] == ["votes voided", "exported", "generations dropped"]
+    assert [row["actor"]["name"] for row in rows] == ["tally void run", "tally export", "tally replay drop"]
+    assert rows[1]["subject"] == {"contest": contest.key, "secrets": "False"}
+    assert (rows[0]["subject"]["contest"], rows[0]["subject"]["votes"]) == (contest.key, "1")
+    assert all(row["actor"]["origin"].endswith(f"@{HOST}") for row in rows)
+
+
+async def test_the_audit_is_bounded_by_time_and_is_of_no_contest(stack: Supervisor) -> None:
+    assert await audit(stack, "--since", "2100-01-01T00:00:00Z") == []
+    assert await audit(stack, "--until", "2020-01-01T00:00:00Z") == []
+    assert (await run(stack, "log", "--audit", "--contest", "x")).exit_code == 2
+    assert (await run(stack, "log")).exit_code == 2
+
+
+BY_EVENTS = {"erase-contest-secret", "keys revoke", "reopen", "seal", "unseal", "wipe"}
+BY_ACTIONS = {
+    "purchases import",
+    "quarantine drop",
+    "quarantine retry",
+    "replay drop",
+    "replay rollback",
+    "replay run",
+    "secrets retire",
+    "secrets rotate",
+    "sources release",
+    "void run",
+    "void undo",
+}
+NOT_AT_ALL = {"import"}
+"""It writes nothing but the log that it is given."""
+
+
+def test_every_command_that_changes_something_is_known_to_the_audit() -> None:
+    """A new one finds its place: it writes to the catalogue, or calls `record_action`."""
+
+    def names(group: Any, *path: str) -> list[str]:
+        if not hasattr(group, "commands"):
+            return [" ".join(path)] if any(one.name == "execute" for one in group.params) else []
+        return [name for key, one in group.commands.items() for name in names(one, *path, key)]
+
+    assert {*names(typer.main.get_command(app))} == BY_EVENTS | BY_ACTIONS | NOT_AT_ALL
