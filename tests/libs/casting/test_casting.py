@@ -11,11 +11,12 @@ from libs.casting.contests import Contests
 from libs.casting.partition_watch import PartitionWatch
 from libs.casting.recording import Recorder
 from libs.casting.reserver import CALL_REQUESTS, Confirmer, Reserver
+from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
 from libs.contracts.topics import votes_topic
 from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp
-from libs.tally.events import Fence
+from libs.tally.events import Fence, VoteCast
 from tests.libs.casting.conftest import Counted
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote
@@ -25,10 +26,12 @@ WAITING = 200
 
 
 class Receipts:
+    """A secret of its own for each moment."""
+
     async def load(self) -> None: ...
 
     def at(self, moment: int) -> bytes:
-        return b"key"
+        return str(moment).encode()
 
 
 class Log:
@@ -36,17 +39,26 @@ class Log:
 
     end = 1_000
 
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+
     def submit(
         self, topic: str, partition: int, value: bytes, key: bytes | None = None
     ) -> "asyncio.Future[Appended]":
         self.end += 1
+        self.values.append(value)
         answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         answer.set_result(Appended(partition, self.end, True))
         return answer
 
 
 @pytest.fixture
-def caster(partition: Partition, namespace: str) -> Caster:
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def caster(partition: Partition, namespace: str, log: Log) -> Caster:
     async def load(account: str, key: str) -> Contest:
         return a_contest()
 
@@ -59,7 +71,7 @@ def caster(partition: Partition, namespace: str) -> Caster:
     views, topic = partition.views, votes_topic(namespace, 1)
     contests, watch = Contests(load, load_version, load_secret), PartitionWatch(views)
     addresses: Any = None  # the contest has no limit for them
-    recorder = Recorder(topic, views, addresses, Log(), Confirmer(views), watch, Receipts())
+    recorder = Recorder(topic, views, addresses, log, Confirmer(views), watch, Receipts())
     return Caster(topic, views, addresses, contests, Reserver(views), recorder, watch)
 
 
@@ -93,3 +105,22 @@ async def test_a_gate_that_stays_shut_is_answered_in_time(
     [outcome] = await caster.cast("account", [a_vote()])
     assert isinstance(outcome, LedgerCatchingUp)
     assert outcome.retry_after_s == 1
+
+
+async def test_a_vote_that_is_sent_again_is_given_the_receipt_in_the_log_whatever_signs_now(
+    partition: Partition, caster: Caster, log: Log
+) -> None:
+    await partition.fence()
+
+    async def given() -> str:
+        [outcome] = await caster.cast("account", [a_vote()])
+        assert isinstance(outcome, Accepted), outcome
+        return outcome.receipt
+
+    first = await given()
+    assert await given() == first
+    cast = vote_codec.decode(log.values[0])
+    assert isinstance(cast, VoteCast)
+    assert cast.receipt == first
+    await partition.fold(cast)
+    assert await given() == first

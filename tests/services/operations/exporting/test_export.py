@@ -45,7 +45,12 @@ async def test_nothing_is_lost_not_even_what_is_no_event(filled: Deployment, tmp
     summary = await filled.export(tmp_path / "out")
     assert records_in(tmp_path / "out") == await filled.records()
     assert summary["importable"]
-    assert summary["records"] == {"purchases": 5, "votes": 16, "catalogue": 10, "test-catalogue": 4}
+    assert summary["records"] == {
+        "purchases": 5,
+        "votes": 16,
+        "catalogue": 11,
+        "test-catalogue": 4,
+    }  # its own among them
     values = [record.value for record in records_in(tmp_path / "out")["votes-00000"]]
     assert values[4:10] == ODD
 
@@ -55,7 +60,12 @@ async def test_secrets_come_along_and_only_the_owner_reads_any_of_it(filled: Dep
     assert result.exit_code == 0
     assert "with 4 secrets" in result.stdout
     secrets = json.loads((tmp_path / "out" / "secrets.json").read_text())
-    assert sorted(secrets) == ["secrets/accounts/a1", "secrets/contests/final", "secrets/server/receipts"]
+    assert sorted(secrets) == [
+        "secrets/accounts/a1",
+        "secrets/contests/final",
+        "secrets/server/receipts",
+        "secrets/store",
+    ]
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
     assert set(modes_of(tmp_path / "out").values()) == {0o600}
 

@@ -59,7 +59,7 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
     assert told == {
         "executed": True,
         "namespace": target.stack.namespace,
-        "records": 35,
+        "records": 36,
         "present": 0,
         "secrets": 4,
         "secrets_present": 0,
@@ -68,7 +68,7 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
     assert await contest_secret(target.store, "final") == await contest_secret(filled.store, "final")
     assert await find_store_id(target.store) == await find_store_id(filled.store)
     again = json.loads((await target.tally("import", "--from", out, "--json")).stdout)
-    assert (again["present"], again["secrets_present"]) == (35, 4)
+    assert (again["present"], again["secrets_present"]) == (36, 4)
     where = target.stack.kafka, target.stack.valkey, target.stack.namespace
     async with open_catalogue(*where) as catalogue, catalogue.folding():
         assert await eventually(lambda: catalogue.views.find_owner("contests", "final")) == "a1"
@@ -81,7 +81,7 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
 async def test_a_preview_changes_nothing(target: Deployment, out: Path) -> None:
     result = await target.tally("import", "--from", out)
     assert result.exit_code == 0, result.output
-    assert "Run again with --execute to import 35 records and 4 secrets" in result.stdout
+    assert "Run again with --execute to import 36 records and 4 secrets" in result.stdout
     assert not await exists(target)
 
 
@@ -140,7 +140,7 @@ async def test_an_interrupted_import_goes_on_and_nobody_serves_it_meanwhile(
     assert check.exit_code == 1
     assert "message.timestamp.type is CreateTime" in check.output
     preview = json.loads((await target.tally("import", "--from", out, "--json")).stdout)
-    assert 0 < preview["present"] < 35
+    assert 0 < preview["present"] < 36
     assert (await target.tally("import", "--from", out, "--execute")).exit_code == 0
     assert await target.records() == await filled.records()
     assert (await target.tally("topics", "check")).exit_code == 0

@@ -1,0 +1,53 @@
+"""`tally secrets`: rotated under a running service, and nothing that was signed ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from libs.storage.rings import read_ring
+from libs.storage.store import open_store
+from services.operations.stack.supervisor import Supervisor
+from tests.e2e.test_audit import audit, run
+from tests.support.voting import Api
+
+PURPOSES = {"sessions": "sessions", "receipts": "receipts", "uploads": "upload addresses"}
+
+
+async def listed(stack: Supervisor) -> list[dict[str, Any]]:
+    result = await run(stack, "secrets", "list", "--json")
+    assert result.exit_code == 0, result.output
+    found: list[dict[str, Any]] = json.loads(result.stdout)["secrets"]
+    return found
+
+
+@pytest.mark.parametrize("purpose", PURPOSES)
+async def test_a_rotation_ends_nothing_and_prints_no_secret(api: Api, stack: Supervisor, purpose: str) -> None:
+    contest = await api.contest()
+    voted = await contest.vote(0, vote_id="v", voter_id="ann")
+    receipt = voted.json()["receipt"]
+    async with httpx.AsyncClient(base_url=stack.stack["base_url"]) as browser:
+        logged_in = await browser.post("/dashboard/session", json={"api_key": stack.stack["api_key"]})
+        assert logged_in.status_code == 200
+        before = await listed(stack)
+        assert (await run(stack, "secrets", "rotate", purpose)).exit_code == 0
+        assert await listed(stack) == before
+        done = await run(stack, "secrets", "rotate", purpose, "--execute")
+        assert done.exit_code == 0, done.output
+        states = [row["state"] for row in await listed(stack) if row["purpose"] == purpose]
+        assert states == ["signs", "waits"]
+        assert (await browser.get("/dashboard/session")).status_code == 200
+    again = await contest.vote(0, vote_id="v", voter_id="ann")
+    assert (again.status_code, again.json()["receipt"]) == (200, receipt)
+    assert (await run(stack, "secrets", "rotate", purpose, "--execute")).exit_code == 1
+    refused = await run(stack, "secrets", "retire", purpose, "--execute")
+    assert refused.exit_code == (2 if purpose == "receipts" else 1)
+    ring = await read_ring(open_store(stack.stack["storage_url"]), PURPOSES[purpose])
+    shown = done.output + refused.output + (await run(stack, "secrets", "list")).output
+    assert not any(secret.value.hex() in shown for secret in ring)
+    assert ("secret rotated", {"purpose": purpose}) in [
+        (row["action"], row["subject"]) for row in await audit(stack)
+    ]
