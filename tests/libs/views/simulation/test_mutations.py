@@ -30,7 +30,7 @@ PREFIX = "mutated_"
 RARE = {
     "ConfigurationByAnyonesWord": [144, 2212],
     "RemovedFromUnderItsReplacement": [1638],
-    "ReplacesWhatIsBeingRemoved": [772, 4672],
+    "ReplacesWhatIsBeingRemoved": [3087, 4257],
     "ReplacementNotComputedAnew": [11590, 22726],
     "BeginsPeriodsPastPendingVotes": [2376, 4789],
     "ClosedWhileRemovalsArePending": [16714],
