@@ -4,11 +4,12 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import Topic
-from libs.tally.events import VoteCast, VoteRemoved, address_votes
+from libs.tally.events import ContestReopened, VoteCast, VoteRemoved, address_votes
 from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
 from libs.views.states import FoldInput
 from libs.views.votes import APPLY_BYTES, APPLY_ITEMS, VoteViews
@@ -52,12 +53,12 @@ class VotesProjection:
         return (await self._views.state(partition)).same_run
 
     async def _apply(self, partition: int, start: Position, records: Sequence[LogRecord]) -> list[FoldInput]:
-        pieces, folded = list(_pieces(records)), list[FoldInput]()
-        for at in range(0, len(pieces), IN_FLIGHT):
+        pieces = (items for piece in _pieces(records) for items in _split(_items(piece)))
+        folded: list[FoldInput] = []
+        while flight := list(islice(pieces, IN_FLIGHT)):
             calls = []
-            for piece in pieces[at : at + IN_FLIGHT]:
-                end = piece[-1].offset + 1
-                items = _items(piece)
+            for items in flight:
+                end = items[-1].offset + 1
                 calls.append(self._views.apply(partition, start, items, end))
                 folded += items
                 start = Position(start.log_id, end)
@@ -97,6 +98,20 @@ def _pieces(records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:
             first, size = at, len(record.value)
     if records:
         yield records[first:]
+
+
+def _split(items: Sequence[FoldInput]) -> Iterator[Sequence[FoldInput]]:
+    """The same, where reopenings have votes that waited taken back: each of those costs as a record does."""
+    first = count = 0
+    for at, item in enumerate(items):
+        cost = 1
+        if isinstance(item.event, ContestReopened):
+            cost = APPLY_ITEMS if item.event.at_most is None else item.event.at_most
+        count += cost
+        if at > first and count > APPLY_ITEMS:
+            yield items[first:at]
+            first, count = at, cost
+    yield items[first:]
 
 
 def _items(records: Sequence[LogRecord]) -> list[FoldInput]:

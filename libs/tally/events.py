@@ -178,10 +178,15 @@ class ContestClosed:
 
 @dataclass(frozen=True, slots=True)
 class ContestReopened:
-    """Voids the markers up to `seq`, for good; removals that waited take effect, late votes stay late."""
+    """Voids the markers up to `seq`, for good; removals that waited take effect, late votes stay late.
+
+    What waited takes effect in the order of the log, at most `at_most` of it with each of these (None: all). The
+    markers are void from the one on after which nothing waits.
+    """
 
     contest: str
     seq: int
+    at_most: int | None = None
     type: Literal["ContestReopened"] = "ContestReopened"
 
 

@@ -6,6 +6,7 @@ two equal; `tally verify` folds with this one. It reads no clock: the same event
 
 from collections import Counter
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from itertools import chain
 from operator import itemgetter
 from typing import assert_never
@@ -32,9 +33,9 @@ class ContestTally:
     """One contest in one partition. A voter lives in one partition, so sums over partitions are exact.
 
     `figures` is keyed by (participant or "" for the contest, source or "" for both), `ratings` by participant or
-    "". `closed` is the number of the closing in force, `reopened` the last one that was voided. What came behind
-    the close waits, by (voter, vote id): removals, and voidings and restorings. `touched` names those whose votes
-    changed since somebody last emptied it.
+    "". `closed` is the number of the closing in force, less than 0 while it is being reopened, `reopened` the last
+    one that was voided. What came after the close waits, by (voter, vote id): removals, and voidings and
+    restorings. `touched` names those whose votes changed since somebody last emptied it.
     """
 
     voters: dict[str, Standing] = field(default_factory=dict)
@@ -142,26 +143,38 @@ class ContestTally:
         if event.seq <= self.reopened:
             return False
         where = self if event.source is None else self.sources.setdefault(event.source, SourceTally())
-        if where.closed >= event.seq:
+        if abs(where.closed) >= event.seq:
             return False
         where.closed = event.seq
         return True
 
     def reopen(self, event: ContestReopened) -> bool:
-        """False where it was done before. What waited takes effect."""
+        """False where it was done before. What waited takes effect, as much of it as the event says."""
         if event.seq <= self.reopened:
             return False
+        if abs(self.closed) <= event.seq:
+            self._apply_waiting(event.at_most)
+            if self.waiting or self.waiting_voids:
+                self.closed = -abs(self.closed)
+                return True
+            self.closed = 0
         self.reopened = event.seq
         for source in self.sources.values():
             source.closed = source.closed if source.closed > event.seq else 0
-        self.closed = self.closed if self.closed > event.seq else 0
-        if not self.closed:
-            waited = [*self.waiting.values(), *chain.from_iterable(self.waiting_voids.values())]
-            self.waiting.clear()
-            self.waiting_voids.clear()
-            for late, offset in sorted(waited, key=itemgetter(1)):
-                self.remove(late, offset) if isinstance(late, VoteRemoved) else self.void(late)
         return True
+
+    def _apply_waiting(self, at_most: int | None) -> None:
+        waited = [*self.waiting.values(), *chain.from_iterable(self.waiting_voids.values())]
+        for late, offset in nsmallest(len(waited) if at_most is None else at_most, waited, itemgetter(1)):
+            name = late.voter, late.vote_id
+            if isinstance(late, VoteRemoved):
+                del self.waiting[name]
+                self.remove(late, offset)
+            else:
+                self.waiting_voids[name].pop(0)
+                if not self.waiting_voids[name]:
+                    del self.waiting_voids[name]
+                self.void(late)
 
     def _set(self, vote: FoldedVote, status: VoteStatus) -> None:
         self.ids[vote.status] -= 1

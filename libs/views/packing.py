@@ -221,7 +221,8 @@ def _item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
             return [CLOSED, *head, event.seq, event.source or ""]
         case ContestReopened():
             _check(0 < event.seq < WHOLE, "a number out of range")
-            return [REOPENED, *head, event.seq]
+            _check(event.at_most is None or 0 < event.at_most < WHOLE, "a number out of range")
+            return [REOPENED, *head, event.seq, UNLIMITED if event.at_most is None else event.at_most]
 
 
 def _cast(cast: VoteCast) -> list[Any]:

@@ -181,6 +181,7 @@ class ClosingState:
     """How a contest's closing stands in one partition. `sources` gives the closing in force of each that reported.
 
     `pending` counts what is reserved and not folded; `in_force` is the configuration version that admits.
+    `waiting` counts the votes with changes that wait for a reopening. All is as of the offset `folded`.
     """
 
     open: bool
@@ -189,4 +190,6 @@ class ClosingState:
     now: int
     closed: int
     reopened: int
+    waiting: int
+    folded: int
     sources: Mapping[str, int]

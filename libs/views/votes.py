@@ -198,8 +198,10 @@ class VoteViews:
 
     async def closing(self, partition: int, contest: str) -> ClosingState:
         r = unpack(await self._read("votes_closing", partition, contest))
-        sources = {name.decode(): closed for name, closed in zip(r[6::2], r[7::2], strict=True)}
-        return ClosingState(r[0] == 1, limited(r[1]), r[2], r[3], r[4], r[5], sources)
+        sources = {name.decode(): closed for name, closed in zip(r[8::2], r[9::2], strict=True)}
+        pending, now, closed, reopened, waiting, folded = r[2:8]
+        marks = closed, reopened, waiting, folded, sources
+        return ClosingState(r[0] == 1, limited(r[1]), pending, now, *marks)
 
 
 def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:

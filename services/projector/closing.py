@@ -21,7 +21,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import orjson
 
@@ -49,10 +49,21 @@ TOO_LARGE_US: Final = 30_000_000
 """When a contest is tried again whose record has no room for what its closing freezes."""
 AGAIN_S: Final = 5.0
 """A mark that was not folded by then is appended once more, to no effect unless the first was lost."""
+REOPENS_AT_ONCE: Final = 64
+"""Changes that waited of which one mark of a reopening makes an end: half a fold's call."""
+MOST_REOPENING: Final = 200
+"""Marks of a reopening appended at once: more, when those are folded."""
 
 logger = logging.getLogger(__name__)
 
 Mark = ContestClosed | ContestReopened
+
+
+class _Sent(NamedTuple):
+    """A mark on its way since then (loop time), and its offset."""
+
+    at: float
+    offset: int
 
 
 class Log(Protocol):
@@ -83,14 +94,14 @@ class ClosingManager:
         self._assigned = assigned
         self._grace_us = int(source_grace_s * 1_000_000)
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._sent: dict[tuple[int, Mark], float] = {}
+        self._sent: dict[tuple[int, Mark], _Sent] = {}
 
     async def run(self) -> None:
         """Work until cancelled; a server that is away is asked again at the next turn."""
         while True:
             await asyncio.gather(*(self._look(partition) for partition in self._assigned()))
             past = asyncio.get_running_loop().time() - AGAIN_S
-            self._sent = {mark: at for mark, at in self._sent.items() if at > past}
+            self._sent = {mark: sent for mark, sent in self._sent.items() if sent.at > past}
             await asyncio.sleep(POLL_S)
 
     async def _look(self, partition: int) -> None:
@@ -167,15 +178,23 @@ class ClosingManager:
             await self._settle(contest, min(waiting, default=None))
 
     async def _void_marks(self, contest: Contest, states: Sequence[ClosingState]) -> None:
+        """Each mark makes an end of some of what waits, so that no call of the fold is long; the last voids."""
+        mark = ContestReopened(contest.key, contest.reopened, REOPENS_AT_ONCE)
         for partition, state in enumerate(states):
             if state.reopened < contest.reopened:
-                await self._append(partition, state, ContestReopened(contest.key, contest.reopened))
+                count = min(state.waiting // REOPENS_AT_ONCE + 1, MOST_REOPENING)
+                await self._append(partition, state, mark, count)
 
-    async def _append(self, partition: int, state: ClosingState, mark: Mark) -> None:
+    async def _append(self, partition: int, state: ClosingState, mark: Mark, count: int = 1) -> None:
         """Unless it is on its way. Behind a shut gate the view may lack what its log holds already."""
-        if state.open and (partition, mark) not in self._sent:
-            await self._log.append(self._topic.name, partition, vote_codec.encode(mark))
-            self._sent[partition, mark] = asyncio.get_running_loop().time()
+        sent = self._sent.get((partition, mark))
+        if state.open and (sent is None or sent.offset < state.folded):
+            value = vote_codec.encode(mark)
+            landed = await asyncio.gather(
+                *(self._log.append(self._topic.name, partition, value) for _ in range(count))
+            )
+            at = asyncio.get_running_loop().time()
+            self._sent[partition, mark] = _Sent(at, max(one.offset for one in landed))
 
     async def _settle(self, contest: Contest, due: int | None) -> None:
         await self._catalogue.settle(contest.account, contest.key, contest.version, due)

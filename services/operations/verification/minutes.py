@@ -62,6 +62,8 @@ class Minutes:
 def _changed(contest: ContestTally, event: SourceReported | ContestClosed | ContestReopened) -> Iterator[str]:
     match event:
         case ContestReopened():
+            if contest.reopened < event.seq:
+                return  # some of what waited took effect, and more is to
             yield from (name for name, source in contest.sources.items() if not source.closed)
         case SourceReported() if contest.sources[event.source].reports[event.report_id].late:
             return

@@ -100,7 +100,7 @@ async def read_ballots(stack: Stack, key: str, progress: Progress) -> Ballots:
     if is_being_closed(contest, tallies, now):
         raise ContestFinal("The contest has ended, and is being closed: run this again in a few seconds.")
     for tally in tallies:
-        tally.reopen(ContestReopened(key, tally.closed))
+        tally.reopen(ContestReopened(key, abs(tally.closed)))
     return Ballots(contest, config, folds, now)
 
 

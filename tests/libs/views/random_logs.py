@@ -45,6 +45,7 @@ UNFOLDABLE = [
     ContestClosed("contest", 0),
     ContestClosed("contest", 1, ""),
     ContestReopened("", 1),
+    ContestReopened("contest", 1, 0),
     replace(a_cast(), content="short"),
     replace(a_cast(), voter="no base64 at all"),
     replace(a_cast(), choices=(("", 1),)),
@@ -111,9 +112,11 @@ reports = st.builds(
 )
 marks = st.builds(
     ContestClosed, contests, st.sampled_from([1, 1, 2, 3]), st.none() | st.sampled_from(["sms", "tv"])
-) | st.builds(ContestReopened, contests, st.sampled_from([1, 2, 2, 3]))
+) | st.builds(ContestReopened, contests, st.sampled_from([1, 2, 2, 3]), st.sampled_from([None, 1, 1, 2, 5]))
 voids = st.sampled_from([a_void(), a_void(), a_restoring(), a_void(voter="nobody")])
-voids_behind_a_close = [ContestClosed("one", 4), a_void(), a_void(), a_restoring()]
+closed = ContestClosed("one", 4)
+closing = [closed, closed, a_void(), a_restoring(), a_removal(contest="one"), ContestReopened("one", 2)]
+reopening = [ContestReopened("one", 4, 1), a_void(), a_void(), a_restoring()]
 palettes = st.lists(
     st.one_of(*[casts] * 10, removals, removals, reports, reports, marks, fences, fences, voids, voids, others),
     min_size=1,
@@ -156,17 +159,20 @@ def _another_form(rng: Random) -> dict[str, Any]:
     }
 
 
-def a_log(palette: list[Event | bytes], size: int, seed: int) -> list[LogRecord]:
-    """`size` records out of the palette, votes under ever other ids; offsets have gaps, append times go back."""
+def a_log(palette: list[Event | bytes], size: int, seed: int, reopens: bool = False) -> list[LogRecord]:
+    """`size` records out of the palette, votes under ever other ids; offsets have gaps, append times go back.
+
+    With `reopens`, a contest is closed in the end, and reopened in parts.
+    """
     rng = Random(seed)
     log = [LogRecord(0, 1_000, vote_codec.encode(LogCreated("log")))]
     fences = PartitionTally()
     cast: list[VoteCast] = []
     renews = rng.random() < 0.4
-    late = range(size - 8, size - rng.choice([0, 8]))
+    late = range(size - 12, size) if reopens else range(0)
     for at in range(size):
-        event = rng.choice([*voids_behind_a_close, ContestReopened("one", 2)] if at in late else palette)
-        if isinstance(event, ContestClosed) and rng.random() < 0.7:
+        event = rng.choice((closing if at < late.start + 8 else reopening) if at in late else palette)
+        if isinstance(event, ContestClosed) and at not in late and rng.random() < 0.7:
             continue
         if isinstance(event, ContestClosed) and event not in UNFOLDABLE:
             event = replace(event, source=rng.choice([None, "sms", "tv"]))
@@ -196,7 +202,7 @@ def a_log(palette: list[Event | bytes], size: int, seed: int) -> list[LogRecord]
     return log
 
 
-logs = st.builds(a_log, palettes, st.sampled_from([3, 30, 150, 400]), st.integers(0, 2**32))
+logs = st.builds(a_log, palettes, st.sampled_from([3, 30, 150, 400]), st.integers(0, 2**32), st.booleans())
 
 
 def is_poison(record: LogRecord) -> bool:

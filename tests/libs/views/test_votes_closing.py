@@ -94,6 +94,24 @@ async def test_removals_that_waited_take_effect_with_the_reopening(partition: Pa
     assert not (await partition.views.lookup(0, "contest", paid[0].voter, "p1")).removal_waits
 
 
+async def test_each_mark_of_a_reopening_has_only_some_of_what_waits_take_effect(partition: Partition) -> None:
+    """So that no call of the fold grows with what waits."""
+    paid = [a_vote(vote_id=f"p{n}", source="c-paid", content=content_hash(n), voter=f"v{n}") for n in range(25)]
+    for vote in paid:
+        await partition.cast(vote)
+    await partition.fold(CLOSED)
+    for vote in paid:
+        await partition.remove(vote)
+    left = []
+    while not (state := await partition.views.closing(0, "contest")).reopened:
+        left.append((state.waiting, (await partition.figures("a", "")).count, state.closed))
+        await partition.fold(ContestReopened("contest", 1, 10))
+    assert left == [(25, 25, 1), (15, 15, -1), (5, 5, -1)]
+    assert (state.waiting, state.closed) == (0, 0)
+    assert await partition.figures("a", "") == Figures()
+    assert {await partition.status(vote.vote_id, f"v{n}") for n, vote in enumerate(paid)} == {VoteStatus.REMOVED}
+
+
 async def test_a_contest_closes_anew_under_the_next_number(partition: Partition) -> None:
     await partition.fold(CLOSED, REOPENED)
     granted = await partition.cast(a_vote(), a_contest(reopened=1))

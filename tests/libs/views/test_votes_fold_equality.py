@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from libs.contracts.codec import vote_codec
 from libs.contracts.log import Behind, LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
@@ -60,8 +61,10 @@ async def test_any_way_to_fold_a_log_gives_the_same_view(
             case "stale":
                 # a zombie with an older position and a batch that ends further on
                 further = [*batch[-100:], LogRecord(batch[-1].offset + 1, 0, b"{}")]
+                events = vote_codec.decode_many([record.value for record in further])
+                items = [FoldInput(event, record.offset, 0) for event, record in zip(events, further, strict=True)]
                 with pytest.raises(Behind):
-                    await projection.fold(0, Position("log", -1), further)
+                    await views.apply(0, Position("log", -1), items, further[-1].offset + 1)
             case "ahead":
                 ahead = batch[-1].offset + 2
                 with pytest.raises(Behind) as behind:
@@ -150,6 +153,7 @@ def test_the_random_logs_are_rich() -> None:
         seen["burned ids"] += any(not vote.cast.choices for vote in votes)
         seen["waiting"] += any(contest.waiting for contest in contests)
         seen["waiting voids"] += any(contest.waiting_voids for contest in contests)
+        seen["being reopened"] += any(contest.closed < 0 for contest in contests)
         seen["reopened"] += any(contest.reopened for contest in contests)
         seen["held"] += any(source.held for source in sources)
         seen["late reports"] += any(report.late for source in sources for report in source.reports.values())
@@ -169,6 +173,7 @@ def test_the_random_logs_are_rich() -> None:
         "burned ids",
         "waiting",
         "waiting voids",
+        "being reopened",
         "reopened",
         "held",
         "late reports",

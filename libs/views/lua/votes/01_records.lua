@@ -21,6 +21,7 @@
 --     voids:<contest>    hash  voter digest -> packed list of the operations that voided it, the last one last
 --     waiting:<contest>  hash  voter digest -> packed removal that came behind the close; with 'V' behind the digest
 --                              list of voidings and restorings {offset, 1 restored, operation}
+--     queue:<contest>    zset  the fields of `waiting`, by the offset of what waits there first
 --     sources:<contest>  hash  external source -> packed {closed, last report (ms), figures, held figures, minute of the
 --                              last change}, the figures by its ids
 --     reports:<contest>  hash  external source NUL report id -> packed {content hash, offset, late, ids held}
@@ -45,11 +46,11 @@ local UNLIMITED = -1
 local ROW_UNIQUE, ROW_ANONYMOUS = 8, 9
 -- a participant's row goes on: minute of the last change (-1: none)
 local ROW_MINUTE = 10
--- the contest's row goes on: last offset, last append time (ms), ids by status (six of them), closing in force, last
--- one reopened; its index is the last used
+-- the contest's row goes on: last offset, last append time (ms), ids by status (six of them), closing in force (below 0
+-- while it is being reopened), last one reopened; its index is the last used
 local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
 
-local SCHEMA = 3  -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 4  -- raised with every change of what is stored that the code before could not read
 local generations
 
 local function view(base, number) return generations.view(base, number) end

@@ -187,7 +187,7 @@ local function fold_cast(state, item)
   local slot = form ~= PLAIN and (form == RATING and c.row(choices[1][1]).index or 0) * 2 + source
   local held = slot and slot_at(standing.slots, slot)
   local status = COUNTED
-  if c.row('').cells[ROW_CLOSED] > 0 then
+  if c.row('').cells[ROW_CLOSED] ~= 0 then
     status = LATE
   elseif held and replaces(form, max_p) then
     local former = c.find(voter, standing, standing.slots[held + 1])
@@ -273,7 +273,7 @@ end
 
 local function void(c, item)
   local offset, voter, digest, restored, operation = item[2], item[5], item[6], item[7], item[8]
-  if c.row('').cells[ROW_CLOSED] > 0 then return c.void_later(voter .. digest .. 'V', offset, restored, operation) end
+  if c.row('').cells[ROW_CLOSED] ~= 0 then return c.void_later(voter .. digest .. 'V', offset, restored, operation) end
   return void_vote(c, voter, digest, restored, operation)
 end
 
@@ -287,7 +287,7 @@ local function fold_removal(state, item)
   local c = state.contest(contest, time)
   state.confirmed[#state.confirmed + 1] = { pending_field(contest, voter), REMOVAL .. digest }
   local changes
-  if c.row('').cells[ROW_CLOSED] > 0 then
+  if c.row('').cells[ROW_CLOSED] ~= 0 then
     changes = c.wait(voter .. digest, removal)
   else
     changes = remove_vote(c, voter, digest, removal)

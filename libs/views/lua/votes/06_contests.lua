@@ -98,9 +98,18 @@ local function contest_state(views, contest, prefetch)
     return ratings[participant]
   end
 
+  -- what waits of a field as folded so far: nil, a removal, or a list of voidings and restorings
+  local function waiting_of(field)
+    if waiting[field] == nil then
+      local packed = call('HGET', at('waiting'), field)
+      return packed and unpack_one(packed) or nil
+    end
+    return waiting[field] or nil
+  end
+
   -- keeps a removal that came behind the close; false where one waits already
   function c.wait(field, removal)
-    if waiting[field] or (not c.waits_no_more and call('HEXISTS', at('waiting'), field) == 1) then return false end
+    if waiting_of(field) then return false end
     waiting[field] = removal
     return true
   end
@@ -116,12 +125,7 @@ local function contest_state(views, contest, prefetch)
 
   -- keeps a voiding or restoring that came behind the close; false where it waits already
   function c.void_later(field, offset, restored, operation)
-    local kept = waiting[field]
-    if not kept and not c.waits_no_more then
-      local packed = call('HGET', at('waiting'), field)
-      kept = packed and unpack_one(packed)
-    end
-    kept = kept or {}
+    local kept = waiting_of(field) or {}
     for i = 1, #kept do
       if kept[i][2] == restored and kept[i][3] == operation then return false end
     end
@@ -130,19 +134,37 @@ local function contest_state(views, contest, prefetch)
     return true
   end
 
-  -- all that waited, in the order of the log; it waits no more
-  function c.no_longer_waiting()
-    local flat, list = c.waits_no_more and {} or call('HGETALL', at('waiting')), {}
-    for i = 1, #flat, 2 do
-      if not waiting[flat[i]] then waiting[flat[i]] = unpack_one(flat[i + 1]) end
-    end
+  -- At most so many changes that waited (UNLIMITED: all), in the order of the log, as {field, change}; they wait no
+  -- more. And whether others do. Only the fields that come first are read.
+  function c.take_waiting(at_most)
+    local known, heads, found = 0, {}, {}
     for field, kept in pairs(waiting) do
-      local each = type(kept[1]) == 'table' and kept or { kept }
-      for i = 1, #each do list[#list + 1] = { field, each[i] } end
+      known = known + 1
+      if kept then heads[#heads + 1] = field end
     end
-    table.sort(list, function(a, b) return a[2][1] < b[2][1] end)
-    waiting, c.waits_no_more = {}, true
-    return list
+    local last = at_most == UNLIMITED and -1 or at_most + known - 1
+    local stored = call('ZRANGE', at('queue'), 0, last)
+    for i = 1, #stored do
+      if waiting[stored[i]] == nil then heads[#heads + 1] = stored[i] end
+    end
+    for i = 1, #heads do
+      local kept = waiting_of(heads[i])
+      waiting[heads[i]] = kept
+      local each = type(kept[1]) == 'table' and kept or { kept }
+      for k = 1, #each do found[#found + 1] = { heads[i], each[k] } end
+    end
+    table.sort(found, function(a, b) return a[2][1] < b[2][1] end)
+    local taken = {}
+    for i = 1, at_most == UNLIMITED and #found or math.min(at_most, #found) do
+      local field, change = found[i][1], found[i][2]
+      taken[i] = found[i]
+      if #change == 3 and #waiting[field] > 1 then
+        table.remove(waiting[field], 1)
+      else
+        waiting[field] = false
+      end
+    end
+    return taken, #taken < #found or #stored < call('ZCARD', at('queue'))
   end
 
   local function remember(subject, since, packed)
@@ -213,6 +235,23 @@ local function contest_state(views, contest, prefetch)
     write_flat('HSET', what, flat)
   end
 
+  local function write_waiting()
+    local kept, order, gone = {}, {}, {}
+    for field, change in pairs(waiting) do
+      if change then
+        kept[field] = change
+        order[#order + 1] = string.format('%.0f', type(change[1]) == 'table' and change[1][1] or change[1])
+        order[#order + 1] = field
+      else
+        gone[#gone + 1] = field
+      end
+    end
+    write_flat('HDEL', 'waiting', gone)
+    write_flat('ZREM', 'queue', gone)
+    write_packed('waiting', kept, pack)
+    write_flat('ZADD', 'queue', order)
+  end
+
   function c.write()
     local standings, counts, indexes = {}, {}, {}
     for voter, s in pairs(voters) do
@@ -229,8 +268,7 @@ local function contest_state(views, contest, prefetch)
     write_packed('details', details, pack)
     write_packed('ratings', ratings, pack)
     write_packed('voids', voids, pack)
-    if c.waits_no_more then call('DEL', at('waiting')) end
-    write_packed('waiting', waiting, pack)
+    write_waiting()
     write_packed('sources', c.sources, pack)
     write_packed('reports', c.reports, pack)
     write_flat('ZADD', 'minutes', past)

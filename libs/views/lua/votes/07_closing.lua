@@ -43,15 +43,34 @@ local function close(c, item)
   if seq <= top[ROW_REOPENED] then return false end
   local where, at = top, ROW_CLOSED
   if source ~= '' then where, at = c.source(source), S_CLOSED end
-  if where[at] >= seq then return false end
+  if math.abs(where[at]) >= seq then return false end
   if source ~= '' then c.source_changes(source) end
   where[at] = seq
   return true
 end
 
+local function apply_waiting(c, waited)
+  for i = 1, #waited do
+    local field, what = waited[i][1], waited[i][2]
+    if #what == 3 then
+      local voter, digest = string.sub(field, 1, -DIGEST_SIZE - 2), string.sub(field, -DIGEST_SIZE - 1, -2)
+      void_vote(c, voter, digest, what[2], what[3])
+    else
+      remove_vote(c, string.sub(field, 1, -DIGEST_SIZE - 1), string.sub(field, -DIGEST_SIZE), what)
+    end
+  end
+end
+
+-- What waited takes effect, as much of it as the item says; the marks are void from the item on that leaves nothing.
 local function reopen(c, item)
-  local seq, top = item[5], c.row('').cells
+  local seq, at_most, top = item[5], item[6], c.row('').cells
   if seq <= top[ROW_REOPENED] then return false end
+  if math.abs(top[ROW_CLOSED]) <= seq then
+    local waited, more = c.take_waiting(at_most)
+    apply_waiting(c, waited)
+    top[ROW_CLOSED] = more and -math.abs(top[ROW_CLOSED]) or 0
+    if more then return true end
+  end
   top[ROW_REOPENED] = seq
   local names = c.source_names()
   for i = 1, #names do c.source(names[i]) end
@@ -59,19 +78,6 @@ local function reopen(c, item)
     if s[S_CLOSED] <= seq then
       c.source_changes(name)
       s[S_CLOSED] = 0
-    end
-  end
-  if top[ROW_CLOSED] <= seq then
-    top[ROW_CLOSED] = 0
-    local waited = c.no_longer_waiting()
-    for i = 1, #waited do
-      local field, what = waited[i][1], waited[i][2]
-      if #what == 3 then
-        local voter, digest = string.sub(field, 1, -DIGEST_SIZE - 2), string.sub(field, -DIGEST_SIZE - 1, -2)
-        void_vote(c, voter, digest, what[2], what[3])
-      else
-        remove_vote(c, string.sub(field, 1, -DIGEST_SIZE - 1), string.sub(field, -DIGEST_SIZE), what)
-      end
     end
   end
   return true

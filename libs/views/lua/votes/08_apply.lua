@@ -6,8 +6,8 @@ local I_CAST, I_FENCE, I_POISON, I_REMOVAL, I_REPORT, I_CLOSED, I_REOPENED, I_VO
 local OF_CONTESTS = { [I_REPORT] = report, [I_CLOSED] = close, [I_REOPENED] = reopen, [I_VOIDED] = void }
 local OF_VOTERS = { [I_CAST] = fold_cast, [I_REMOVAL] = fold_removal }
 
-local PARTS = { 'voters', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'sources', 'reports',
-  'minutes' }
+local PARTS = { 'voters', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'queue', 'sources',
+  'reports', 'minutes' }
 
 -- the scope of a generation that folds all, for the timelines alone: no contest has such a key (views/generations.py)
 local TIMELINE = '*timeline'

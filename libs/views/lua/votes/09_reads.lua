@@ -92,7 +92,8 @@ read('votes_report', function(keys, args)
 end)
 
 -- ARGV: contest. How its closing stands here: {open, configuration version in force (-1: none), reservations pending
--- for it, now (us), closing in force, last one reopened, source, closing in force for it, ...}.
+-- for it, now (us), closing in force, last one reopened, votes with changes that wait for a reopening, offset,
+-- source, closing in force for it, ...}.
 read('votes_closing', function(keys, args)
   local base, contest = keys[1], args[1]
   local views, gate = view(base), load_gate(base)
@@ -103,7 +104,8 @@ read('votes_closing', function(keys, args)
   local row = call('HGET', views .. ':counts:' .. contest, '')
   local top = row and unpack_one(row) or {}
   local reply = { gate.open and 1 or 0, tonumber(call('HGET', base .. ':config', contest) or UNLIMITED), pending,
-    next_moment(gate), top[ROW_CLOSED] or 0, top[ROW_REOPENED] or 0 }
+    next_moment(gate), top[ROW_CLOSED] or 0, top[ROW_REOPENED] or 0, call('ZCARD', views .. ':queue:' .. contest),
+    select(2, position(views)) }
   local sources = call('HGETALL', views .. ':sources:' .. contest)
   for i = 1, #sources, 2 do
     reply[#reply + 1], reply[#reply + 2] = sources[i], unpack_one(sources[i + 1])[S_CLOSED]

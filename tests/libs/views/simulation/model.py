@@ -239,7 +239,8 @@ class ModelLedger(ModelGate):
         tally = self._contest(contest)
         pending = {key[1] for key in (*self.s.pending, *self.s.removals) if key[0] == contest}
         sources = {name: source.closed for name, source in tally.sources.items()}
-        marks = tally.closed, tally.reopened, sources
+        waiting = len(tally.waiting) + len(tally.waiting_voids)
+        marks = tally.closed, tally.reopened, waiting, self.s.position.offset, sources
         return ClosingState(self.is_open(), self.s.config.get(contest), len(pending), self.now(), *marks)
 
     def differences(self, tally: PartitionTally) -> list[str]:

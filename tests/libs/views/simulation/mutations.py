@@ -311,6 +311,11 @@ ADMISSION_MUTATIONS = {
         ("if source == FREE and has_pending_before(list, epoch - 1) then return { R_SHUT } end", "")
     ],
     "reopened before the mark": [("if c.reopened < reopened then return { R_SHUT } end", "")],
+    "a late mark closes what is being reopened": [("math.abs(where[at]) >= seq", "where[at] >= seq")],
+    "a part of a reopening admits": [("if more then return true end", "")],
+    "what waited takes effect out of order": [
+        ("table.sort(found, function(a, b) return a[2][1] < b[2][1] end)", "")
+    ],
     "closed while something is pending": [("pending = pending + 1", "pending = 0")],
     "reservations of replacements weigh as the others": [("weights[i] = 0", "weights[i] = 1")],
     "voiding gives the allowance back": [

@@ -22,6 +22,7 @@ from libs.tally.standing import VoteStatus
 
 Sum = tuple[str, str, int, str]
 """(voter, source, allowance period, participant or "" for the contest)"""
+Change = VoteRemoved | VoteVoided | VoteRestored
 USING = VoteStatus.COUNTED, VoteStatus.VOIDED
 
 
@@ -54,7 +55,7 @@ class PlainCount:
     fence: int = 0
     closed: int = 0
     reopened: int = 0
-    waiting: list[VoteRemoved | VoteVoided | VoteRestored] = field(default_factory=list)
+    waiting: list[Change] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
         match event:
@@ -71,12 +72,22 @@ class PlainCount:
             case ContestClosed(source=None) if event.seq > self.reopened:
                 self.closed = max(self.closed, event.seq)
             case ContestReopened() if event.seq > self.reopened:
-                self.reopened = event.seq
                 if self.closed <= event.seq:
-                    self.closed = 0
-                    waited, self.waiting = self.waiting, []
-                    for late in waited:
-                        self._take_out(late)
+                    self._reopen(event)
+                else:
+                    self.reopened = event.seq
+
+    def _reopen(self, event: ContestReopened) -> None:
+        """What waited first takes effect; the closing is in force until nothing waits."""
+        cut = len(self.waiting) if event.at_most is None else event.at_most
+        waited, self.waiting = self.waiting[:cut], self.waiting[cut:]
+        closed, self.closed = self.closed, 0
+        for late in waited:
+            self._take_out(late)
+        if self.waiting:
+            self.closed = closed
+        else:
+            self.reopened = event.seq
 
     def _cast(self, cast: VoteCast) -> None:
         self.anonymous.setdefault(cast.voter, cast.anonymous)
@@ -115,10 +126,11 @@ class PlainCount:
         limits = [*self.limits[key], vote.cast.max_participant if key[3] else vote.cast.max_contest]
         return UNLIMITED not in limits and self.used()[key] + votes > max(limits)
 
-    def _take_out(self, event: VoteRemoved | VoteVoided | VoteRestored) -> None:
+    def _take_out(self, event: Change) -> None:
         vote = self.votes.get((event.voter, event.vote_id))
         if self.closed:
-            self.waiting.append(event)
+            if not any(_is_same(event, late) for late in self.waiting):
+                self.waiting.append(event)
         elif isinstance(event, VoteRemoved):
             self._remove(event)
         elif vote is None:
@@ -193,3 +205,9 @@ def plainly(log: Sequence[Event]) -> PlainCount:
     for event in log:
         count.take(event)
     return count
+
+
+def _is_same(event: Change, other: Change) -> bool:
+    """Whether the one is a copy of the other."""
+    what = event.type, event.voter, event.vote_id, getattr(event, "void", None)
+    return what == (other.type, other.voter, other.vote_id, getattr(other, "void", None))

@@ -255,6 +255,33 @@ def test_after_a_reopening_nobody_is_admitted_before_its_mark(ledger: Ledger) ->
     assert log.status(vote.vote_id) is VoteStatus.COUNTED
 
 
+def test_a_reopening_in_parts_is_a_closing_until_the_last(ledger: Ledger) -> None:
+    """What waited takes effect in the order of the log; a late mark of the closing does not bring that back."""
+    log, free = Log(ledger), Limits(-1, -1)
+    log.fence()
+    log.cast(a_contest(free=free), *(a_vote(vote_id=name) for name in "abc"))
+    log += [ContestClosed("contest", 1)]
+    log += [event(name) for name in "abc" for event in (a_void, a_restoring)]
+    part = ContestReopened("contest", 1, 2)
+    log += [part]
+    log.fold()
+    state = ledger.closing("contest")
+    assert (state.closed, state.reopened, state.waiting, state.folded) == (-1, 0, 2, len(log))
+    log += [ContestClosed("contest", 1), a_void("a", void="later")]
+    log.fold()
+    assert ledger.closing("contest").closed == -1
+    assert log.ask(a_contest(free=free, reopened=1), a_vote(vote_id="d")) == Shut()
+    log += [part, part]
+    log.fold()
+    assert ledger.closing("contest").reopened == 0
+    log += [part]
+    log.fold()
+    assert ledger.closing("contest").reopened == 1
+    statuses = [log.status(name) for name in "abc"]
+    assert statuses == [VoteStatus.VOIDED, VoteStatus.COUNTED, VoteStatus.COUNTED]
+    assert ledger.differences(folded(log)) == []
+
+
 def test_what_was_cast_between_two_renewals_is_the_latest_vote_too(ledger: Ledger) -> None:
     log, contest = Log(ledger), a_contest(free=Limits(-1, 1), renewal=Renewal(cooldown_us=5_000))
     log.fence()

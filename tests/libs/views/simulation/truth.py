@@ -140,7 +140,7 @@ def check_allowances(world: World, count: PlainCount) -> None:
 
 def check_close(world: World, contest: ContestTally) -> None:
     """Nothing behind the mark in force has changed a figure."""
-    if contest.closed:
+    if contest.closed > 0:
         mark = world.log.index(ContestClosed("contest", contest.closed))
         then = folded(world.log[:mark]).contests.get("contest", ContestTally())
         demand(then.figures == contest.figures and then.ids == contest.ids, "the result changed behind the close")
@@ -152,12 +152,14 @@ def check_sources(contest: ContestTally, log: list[Event]) -> None:
     seen: set[tuple[str, str]] = set()
     closed: dict[str, int] = {}
     reopened = 0
+    plain = PlainCount()
     for event in log:
+        plain.take(event)
         match event:
             case ContestClosed(source=str() as source) if event.seq > reopened:
                 closed[source] = max(closed.get(source, 0), event.seq)
-            case ContestReopened() if event.seq > reopened:
-                reopened = event.seq
+            case ContestReopened() if plain.reopened > reopened:
+                reopened = plain.reopened
                 closed = {source: seq for source, seq in closed.items() if seq > reopened}
             case SourceReported() if (event.source, event.report_id) not in seen:
                 seen.add((event.source, event.report_id))

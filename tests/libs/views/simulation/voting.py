@@ -212,7 +212,7 @@ class Voting:
 
     def void_marks(self) -> None:
         if self.contest.reopened:
-            self.both.tell(ContestReopened("contest", self.contest.reopened))
+            self.both.tell(ContestReopened("contest", self.contest.reopened, self.rng.choice([None, None, 1, 2])))
 
     def void(self) -> None:
         """An operation voids a vote, or restores it: again, and out of order, too."""
