@@ -4,10 +4,13 @@ A minute is that of the latest append time among the events that changed the con
 back, minutes do not. So what is behind a change in a later minute stays as it is, whoever folds it.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Final, NamedTuple
 
 from libs.contracts.log import Position
+from libs.tally.errors import ViewsUnavailable
 from libs.tally.figures import RatingSums
 from libs.views.client import Valkey
 from libs.views.packing import unpack
@@ -17,6 +20,8 @@ from libs.views.votes import contest_counts, rating_sums, source_counts
 MINUTE_MS: Final = 60_000
 SUBJECTS: Final = 100
 """Asked for by one call."""
+ATTEMPTS: Final = 3
+"""Times that a contest is read again where its view was exchanged for another meanwhile."""
 
 
 class Moment(NamedTuple):
@@ -79,11 +84,28 @@ class Timeline:
         self._namespace = namespace
         self._generation = "" if generation is None else generation
 
-    async def counts_at(self, partition: int, contest: str, minute: int) -> ContestCounts:
-        """What `VoteViews.counts` said at the end of that minute (since 1970); the position is that of now."""
+    async def counts_at(
+        self, partition: int, contest: str, minute: int, participants: Iterable[str], sources: Iterable[str]
+    ) -> ContestCounts:
+        """What `VoteViews.counts` said of the contest, these participants and these external sources at the end of
+        that minute (since 1970), in which the contest must not change any more. The position is that of now.
+
+        Read in short calls, one after the other: what such a minute was never changes. Raises `ViewsUnavailable`
+        also where the views are exchanged meanwhile.
+        """
+        rows = ["r", *(f"r{name}" for name in participants)]
+        wanted = [rows[at : at + SUBJECTS] for at in range(0, len(rows), SUBJECTS)]
+        wanted += [[f"s{name}"] for name in sources]
         base = f"{self._namespace}:{{{partition}}}"
         args = contest, max(minute, -1), self._generation
-        return contest_counts(unpack(await self._valkey.call("FCALL_RO", "votes_counts_at", 1, base, *args)))
+        for _ in range(ATTEMPTS):
+            parts = []
+            for some in wanted:
+                call = self._valkey.call("FCALL_RO", "votes_counts_at", 1, base, *args, *some)
+                parts.append(contest_counts(unpack(await call)))
+            if len({(part.position.log_id, part.swaps) for part in parts}) == 1:
+                return _joined(parts)
+        raise ViewsUnavailable("The views are being exchanged.", retry_after_s=1)
 
     async def first_minute(self, partition: int, contest: str) -> int | None:
         """The first minute in which the contest changed; None while it has not."""
@@ -115,3 +137,14 @@ class Timeline:
             yield ChangesPage(Position(log.decode(), offset), changes)
             at += len(lists) if following < 0 else len(lists) - 1
             since = minutes.start if following < 0 else following
+
+
+def _joined(parts: Sequence[ContestCounts]) -> ContestCounts:
+    """Of some participants and sources each, at the earliest of their positions; the first has the contest."""
+    return replace(
+        parts[0],
+        position=min((part.position for part in parts), key=lambda position: position.offset),
+        figures=dict(chain.from_iterable(part.figures.items() for part in parts)),
+        ratings=dict(chain.from_iterable(part.ratings.items() for part in parts)),
+        sources=dict(chain.from_iterable(part.sources.items() for part in parts)),
+    )

@@ -230,8 +230,8 @@ def contest_counts(reply: Sequence[Any]) -> ContestCounts:
     log, offset, changed, swaps, rows, ratings, sources = reply
     figures: dict[tuple[str, str], Figures] = {}
     top: Sequence[int] = ()
-    for name, row in rows:
-        participant = name.decode()
+    for name, packed in rows:
+        participant, row = name.decode(), unpack(packed)
         figures[participant, "c-free"] = Figures(*row[1:4])
         figures[participant, "c-paid"] = Figures(*row[4:7])
         figures[participant, ""] = Figures(row[1] + row[4], *row[7:9])

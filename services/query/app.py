@@ -20,6 +20,7 @@ from libs.web.sessions import Sessions
 from services.query.legacy import LegacyReads
 from services.query.participants import ParticipantCounts
 from services.query.past import PastCounts
+from services.query.past_reads import PastReads
 from services.query.positions import PositionWatch
 from services.query.public_results import PublicResults
 from services.query.receipts import Receipts
@@ -70,9 +71,10 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     production = world(settings.namespace, settings.partitions, Sessions(SecretRing(store, "sessions")))
     test = world(test_world(settings.namespace), NO_VOTES)
     minutes = Timeline(valkey, settings.namespace)
-    past = PastCounts(minutes)
+    reads = PastReads(settings.past_rows_per_s)
+    past = PastCounts(minutes, reads)
     counts = VoteUpdates(production.auth, production.snapshots, past, settings.partitions, wait_s)
-    timelines = ContestTimeline(production.auth, production.snapshots, Timelines(minutes))
+    timelines = ContestTimeline(production.auth, production.snapshots, Timelines(minutes, reads))
     receipts = Receipts(store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
     changes = Changes(views, CatalogueViews(valkey, settings.namespace), settings.partitions)

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 from libs.contracts.log import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.views.states import ContestCounts
 from libs.views.timeline import MINUTE_MS
 from services.query.counts import sum_of
+from services.query.past_reads import PARTITION_ROWS, PastReads
 from services.query.snapshot import Snapshot
 
 MOST_FIGURES: Final = 200_000
@@ -22,7 +24,9 @@ SETTLED: Final = -2
 class PastViews(Protocol):
     """What is needed of the timelines."""
 
-    async def counts_at(self, partition: int, contest: str, minute: int) -> ContestCounts: ...
+    async def counts_at(
+        self, partition: int, contest: str, minute: int, participants: Iterable[str], sources: Iterable[str]
+    ) -> ContestCounts: ...
 
 
 class Kept(NamedTuple):
@@ -40,35 +44,48 @@ class PastCounts:
     lags is taken for one that knows.
     """
 
-    def __init__(self, views: PastViews, most_figures: int = MOST_FIGURES) -> None:
+    def __init__(self, views: PastViews, reads: PastReads, most_figures: int = MOST_FIGURES) -> None:
         self._views = views
+        self._reads = reads
+        self._locks = WeakValueDictionary[tuple[str, int], asyncio.Lock]()
         self._most = most_figures
         self._kept: OrderedDict[tuple[str, int], Kept] = OrderedDict()
         self._figures = 0
 
     async def as_of(self, present: Snapshot, minute: int) -> Snapshot:
-        """`present` with the counts of the end of `minute` (since 1970). Raises `ViewsUnavailable`."""
-        basis = [(part.swaps, SETTLED if _is_past(part, minute) else part.changed) for part in present.parts]
+        """`present` with the counts of the end of `minute` (since 1970).
+
+        Who asks for the same at the same time shares the work. Raises `ViewsUnavailable` and `RateLimited`.
+        """
         if not any(_is_past(part, minute) for part in present.parts):
             return present
+        basis = [(part.swaps, SETTLED if _is_past(part, minute) else part.changed) for part in present.parts]
         name = present.contest.key, minute
-        kept = self._kept.get(name)
-        if kept is None or kept.basis != basis:
-            parts = await asyncio.gather(
-                *(self._part(partition, part, *name) for partition, part in enumerate(present.parts))
-            )
-            past = replace(present, counts=sum_of(parts), parts=(), answers={})
-        elif kept.snapshot.config is present.config and kept.snapshot.phase is present.phase:
-            past = kept.snapshot
-        else:
-            past = replace(present, counts=kept.snapshot.counts, parts=(), answers={})
-        self._keep(name, Kept(basis, past))
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            kept = self._kept.get(name)
+            if kept is None or kept.basis != basis:
+                past = replace(present, counts=sum_of(await self._parts(present, minute)), parts=(), answers={})
+            elif kept.snapshot.config is present.config and kept.snapshot.phase is present.phase:
+                past = kept.snapshot
+            else:
+                past = replace(present, counts=kept.snapshot.counts, parts=(), answers={})
+            self._keep(name, Kept(basis, past))
         return past
+
+    async def _parts(self, present: Snapshot, minute: int) -> Sequence[ContestCounts]:
+        """One partition after the other: calls that go together hold up everybody's for their sum."""
+        rows = sum(rows_of(part) for part in present.parts if _is_past(part, minute))
+        async with self._reads.turn(present.account, rows):
+            return [
+                await self._part(partition, part, present.contest.key, minute)
+                for partition, part in enumerate(present.parts)
+            ]
 
     async def _part(self, partition: int, present: ContestCounts, contest: str, minute: int) -> ContestCounts:
         if not _is_past(present, minute):
             return present
-        found = await self._views.counts_at(partition, contest, minute)
+        subjects = participants_of(present), present.sources
+        found = await self._views.counts_at(partition, contest, minute, *subjects)
         if found.position.offset < present.position.offset:
             raise ViewsUnavailable("The counts of the past are being folded again.", retry_after_s=1)
         return replace(found, position=Position(found.position.log_id, found.changed + 1))
@@ -79,6 +96,16 @@ class PastCounts:
         self._figures += _size(kept) - (0 if former is None else _size(former))
         while self._figures > self._most and len(self._kept) > 1:
             self._figures -= _size(self._kept.popitem(last=False)[1])
+
+
+def participants_of(part: ContestCounts) -> list[str]:
+    """All that ever had a vote in the partition."""
+    return [participant for participant, source in part.figures if source == "" != participant]
+
+
+def rows_of(part: ContestCounts) -> int:
+    """What a partition's past costs, in rows."""
+    return PARTITION_ROWS + len(part.figures) // 3 + len(part.sources)
 
 
 def _is_past(part: ContestCounts, minute: int) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add, sub
 from typing import Final, Protocol
@@ -12,6 +12,8 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.figures import Figures
 from libs.views.states import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, Change, ChangesPage
+from services.query.past import participants_of, rows_of
+from services.query.past_reads import PastReads
 from services.query.snapshot import Snapshot
 
 MOST_CHANGES: Final = 1_000_000
@@ -35,7 +37,9 @@ class TimelineViews(Protocol):
 
     async def first_minute(self, partition: int, contest: str) -> int | None: ...
 
-    async def counts_at(self, partition: int, contest: str, minute: int) -> ContestCounts: ...
+    async def counts_at(
+        self, partition: int, contest: str, minute: int, participants: Iterable[str], sources: Iterable[str]
+    ) -> ContestCounts: ...
 
     def changes(
         self, partition: int, contest: str, minutes: range, rows: Sequence[str], sources: Sequence[str]
@@ -86,6 +90,13 @@ class Series:
             )
         )
 
+    def rows_to_read(self, present: Snapshot, until: int) -> int:
+        """What bringing it to the minute `until` costs, in rows; 0 where nothing is fetched."""
+        if not self._parts:
+            return sum(rows_of(part) for part in present.parts)
+        pairs = zip(self._parts, present.parts, strict=True)
+        return sum(rows_of(found) for part, found in pairs if min(_minute(found), until) > part.until)
+
     async def reach(self, present: Snapshot, until: int) -> None:
         """Bring it to the minute `until`, as far as `present` is. Spoilt where it raises (`ViewsUnavailable`)."""
         if not self._parts:
@@ -96,7 +107,8 @@ class Series:
 
     async def _before(self, partition: int, found: ContestCounts) -> Part:
         if _minute(found) >= self._begin > 0:
-            past = await self._views.counts_at(partition, self._contest, self._begin - 1)
+            subjects = participants_of(found), found.sources
+            past = await self._views.counts_at(partition, self._contest, self._begin - 1, *subjects)
             _is_not_lost(past.position, found)
             return Part(basis(found), self._begin, _state(past))
         return Part(basis(found), self._begin, _state(found) if _minute(found) < self._begin else {})
@@ -140,8 +152,9 @@ class Series:
 class Timelines:
     """Keeps the series of the contests that were asked for last, at most so many changes."""
 
-    def __init__(self, views: TimelineViews, most_changes: int = MOST_CHANGES) -> None:
+    def __init__(self, views: TimelineViews, reads: PastReads, most_changes: int = MOST_CHANGES) -> None:
         self._views = views
+        self._reads = reads
         self._most = most_changes
         self._series: OrderedDict[tuple[str, int], Series] = OrderedDict()
         self._firsts: OrderedDict[str, tuple[object, int | None]] = OrderedDict()
@@ -163,12 +176,16 @@ class Timelines:
 
     async def series(self, present: Snapshot, begin: int, until: int, minutes: int) -> Series:
         """What changed from the minute `begin` to `until`, multiples of `minutes`, at least. Raises
-        `ViewsUnavailable`. For each contest and step, one call at a time."""
+        `ViewsUnavailable` and `RateLimited`. For each contest and step, one call at a time."""
         name = present.contest.key, minutes
         series = self._series.pop(name, None)
         if series is None or not series.serves(present, begin, until):
             series = Series(self._views, present.contest.key, begin, minutes)
-        await series.reach(present, until)
+        if rows := series.rows_to_read(present, until):
+            async with self._reads.turn(present.account, rows):
+                await series.reach(present, until)
+        else:
+            await series.reach(present, until)
         self._series[name] = series
         while len(self._series) > 1 and (
             len(self._series) > MOST_CONTESTS or sum(each.size for each in self._series.values()) > self._most

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -150,10 +150,13 @@ async def test_at_the_end_of_every_minute_it_is_the_fold_of_what_came_until_then
     for contest in CONTESTS:
         changed = sorted(expected[contest])
         asked = sorted({-2, -1, 0, 2**31, *changed, *(minute - 1 for minute in changed)})
+        present = await VoteViews(valkey, cut.namespace).counts(0, contest)
+        assert present is not None
+        names, sources = {name for name, _ in present.figures if name}, present.sources
         for minute in asked if len(asked) < 60 else asked[:: len(asked) // 30]:
             before = bisect_right(changed, minute)
             then = expected[contest][changed[before - 1]] if before else {}
-            assert seen(await cut.timeline.counts_at(0, contest, minute)) == then, minute
+            assert seen(await cut.timeline.counts_at(0, contest, minute, names, sources)) == then, minute
     await cut.forget()
     await whole.forget()
 
@@ -186,9 +189,47 @@ async def test_a_replay_of_the_timelines_alone_exchanges_them_and_nothing_else(v
     after = await VoteViews(valkey, folded.namespace).counts(0, "one")
     assert before is not None
     assert after == replace(before, swaps=before.swaps + 1)
-    assert (await folded.timeline.counts_at(0, "one", 5)).figures["", ""] == Figures(5, 5, 0)
+    assert (await folded.timeline.counts_at(0, "one", 5, "ab", [])).figures["", ""] == Figures(5, 5, 0)
     assert (await generations.swap(0, 2, read=False)).done
     assert (await folded.kept())["one"] == {}
+    await folded.forget()
+
+
+class Watched(Coalescer):
+    """Keeps how many arguments each call of a function had; `before` happens before each."""
+
+    def __init__(self, valkey: Coalescer) -> None:
+        self._valkey = valkey
+        self.sizes: list[int] = []
+        self.before: list[Awaitable[Any]] = []
+
+    async def call(self, *command: Any) -> Any:
+        if command[1] == "votes_counts_at":
+            self.sizes.append(len(command) - 7)
+            if self.before and len(self.sizes) == 2:
+                await self.before.pop()
+        return await self._valkey.call(*command)
+
+
+async def test_a_past_minute_is_read_in_short_calls_of_one_generation(
+    valkey: Coalescer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("libs.views.timeline.SUBJECTS", 2)
+    folded, log, watched = Folded(valkey), an_evening(), Watched(valkey)
+    await folded.fold(log)
+    past = Timeline(watched, folded.namespace)
+    subjects = ["a", "b", "none", "never"], ["sms"]
+    whole = await past.counts_at(0, "one", 5, *subjects)
+    assert watched.sizes == [2, 2, 1, 1]
+    assert [whole.figures[name, ""].count for name in ("", "a", "b")] == [5, 3, 2]
+    assert whole.sources["sms"].figures["x"].count == 4
+    generations = Generations(valkey, folded.namespace, "votes", TOPIC)
+    assert await generations.open(0, 2)
+    await folded.fold(log, generation=2)
+    watched.sizes, watched.before = [], [generations.swap(0, 2)]
+    again = await past.counts_at(0, "one", 5, *subjects)
+    assert len(watched.sizes) == 8
+    assert again == replace(whole, swaps=1)
     await folded.forget()
 
 

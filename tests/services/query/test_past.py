@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import httpx
+import pytest
 
 from libs.contracts.log import Position
 from libs.contracts.topics import catalogue_topic, votes_topic
@@ -14,7 +18,9 @@ from libs.views.generations import Generations
 from libs.views.states import ContestCounts, FoldInput
 from libs.views.timeline import MINUTE_MS, Timeline
 from libs.views.votes import VoteViews
-from services.query.past import PastCounts
+from libs.web.errors import RateLimited
+from services.query.past import PastCounts, rows_of
+from services.query.past_reads import PastReads
 from services.query.positions import PositionWatch
 from services.query.snapshots import Snapshots
 from tests.services.query.world import PARTITIONS, START_MS, World, closed_contest, contest
@@ -190,9 +196,11 @@ class Counting(Timeline):
 
     asked = 0
 
-    async def counts_at(self, partition: int, contest: str, minute: int) -> ContestCounts:
+    async def counts_at(
+        self, partition: int, contest: str, minute: int, participants: Iterable[str], sources: Iterable[str]
+    ) -> ContestCounts:
         self.asked += 1
-        return await super().counts_at(partition, contest, minute)
+        return await super().counts_at(partition, contest, minute, participants, sources)
 
 
 async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(world: World) -> None:
@@ -203,7 +211,7 @@ async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(world: Worl
     catalogue = world.production.views
     snapshots = Snapshots(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
     timeline = Counting(views._valkey, namespace)
-    past = PastCounts(timeline, most_figures=12)
+    past = PastCounts(timeline, PastReads(0), most_figures=12)
 
     async def asks(minute: int) -> int:
         before, present = timeline.asked, await snapshots.get("acme", "song")
@@ -214,3 +222,37 @@ async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(world: Worl
     assert await asks(7) == 0
     await world.vote("b", voter="bob")
     assert await asks(1) == 0
+
+
+async def test_who_asks_for_the_same_minute_at_once_shares_the_work(world: World) -> None:
+    await song(world)
+    await voted(world, *range(4))
+    timeline, snapshots = Counting(world.views._valkey, world.settings.namespace), snapshots_of(world)
+    past, present = PastCounts(timeline, PastReads(0)), await snapshots.get("acme", "song")
+    found = await asyncio.gather(*(past.as_of(present, START + 1) for _ in range(20)))
+    assert [snapshot.counts.at("a", "").count for snapshot in found] == [2] * 20
+    assert timeline.asked == 1
+
+
+async def test_an_account_that_walks_through_the_past_is_slowed_down_and_others_are_not(world: World) -> None:
+    await song(world)
+    await voted(world, *range(8))
+    now = 0.0
+    timeline, snapshots = Counting(world.views._valkey, world.settings.namespace), snapshots_of(world)
+    past, present = PastCounts(timeline, PastReads(1, lambda: now)), await snapshots.get("acme", "song")
+    rows = sum(rows_of(part) for part in present.parts if part.changed >= 0)
+    assert 10 < rows < 20
+    for minute in range(2):
+        await past.as_of(present, START + minute)
+    with pytest.raises(RateLimited) as refused:
+        await past.as_of(present, START + 2)
+    assert refused.value.retry_after_s == 1 + 2 * rows - 20
+    assert (await past.as_of(present, START + 1)).counts.at("a", "").count == 2
+    assert (await past.as_of(replace(present, account="other"), START + 3)).counts.at("a", "").count == 4
+    now += refused.value.retry_after_s
+    assert (await past.as_of(present, START + 2)).counts.at("a", "").count == 3
+
+
+def snapshots_of(world: World) -> Snapshots:
+    topic, watch = catalogue_topic(world.settings.namespace), PositionWatch(world.views)
+    return Snapshots(world.views, watch, world.production.views, topic, PARTITIONS, interval_s=0.01)

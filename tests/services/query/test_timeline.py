@@ -29,6 +29,7 @@ from libs.views.states import FoldInput
 from libs.views.timeline import MINUTE_MS, ChangesPage, Timeline
 from libs.views.votes import VoteViews
 from services.query.past import PastCounts
+from services.query.past_reads import PastReads
 from services.query.positions import PositionWatch
 from services.query.record import record as vote_count
 from services.query.snapshots import Snapshots
@@ -214,8 +215,8 @@ class Shown:
     def __init__(self, views: VoteViews, catalogue: CatalogueViews, timeline: Timeline) -> None:
         topic = catalogue_topic(views._namespace)
         self._snapshots = Snapshots(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
-        self._past = PastCounts(timeline)
-        self._timelines = Timelines(timeline)
+        self._past = PastCounts(timeline, PastReads(0))
+        self._timelines = Timelines(timeline, PastReads(0))
 
     async def agree(self, interval: int, latest_ms: int, position: dict[int, int]) -> None:
         """Timeline and counts, at each of some ends of intervals."""
@@ -238,7 +239,7 @@ async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(worl
     await song(world)
     await voted(world, *range(8))
     timeline = Counting(world.views._valkey, world.settings.namespace)
-    timelines = Timelines(timeline)
+    timelines = Timelines(timeline, PastReads(0))
     views = world.views
     catalogue = world.production.views
     topic = catalogue_topic(world.settings.namespace)
@@ -321,7 +322,7 @@ async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(w
         interval_s=0.01,
     )
     present = await snapshots.get("acme", "song", decode_positions(world.head()))
-    series = await Timelines(Timeline(world.views._valkey, world.settings.namespace)).series(
+    series = await Timelines(Timeline(world.views._valkey, world.settings.namespace), PastReads(0)).series(
         present, START, START + 1_000, 1
     )
     span = Span(60, range(START, START + 1_000))

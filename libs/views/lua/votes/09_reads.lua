@@ -23,15 +23,15 @@ read('votes_state', function(keys, args)
     tonumber(stats[3] or 0), tonumber(stats[4] or 0), gate.clock, gate.same_run and 1 or 0 })
 end)
 
-local function pairs_of(key, unpacking)
+local function pairs_of(key)
   local flat, list = call('HGETALL', key), {}
-  for i = 1, #flat, 2 do list[#list + 1] = { flat[i], unpacking(flat[i + 1]) } end
+  for i = 1, #flat, 2 do list[#list + 1] = { flat[i], flat[i + 1] } end
   return list
 end
 
 -- ARGV: contest, offset of the last change that the caller holds (-1: none), swaps as of then, generation ('' the live
--- one). {log, offset, last change, swaps, rows, ratings, sources}: rows, and packed ratings and sources, as pairs with
--- their names, or 0 instead of the rows when nothing changed since.
+-- one). {log, offset, last change, swaps, rows, ratings, sources}: all as they are stored, in pairs with their names, or
+-- 0 instead of the rows when nothing changed since.
 read('votes_counts', function(keys, args)
   local views, contest, swaps = view(keys[1], args[4]), args[1], generations.swaps(keys[1])
   local log, offset = position(views)
@@ -40,9 +40,9 @@ read('votes_counts', function(keys, args)
   if changed == tonumber(args[2]) and swaps == tonumber(args[3]) then
     return pack({ log, offset, changed, swaps, 0, {}, {} })
   end
-  local rows = pairs_of(views .. ':counts:' .. contest, unpack_one)
-  local ratings = pairs_of(views .. ':ratings:' .. contest, tostring)
-  return pack({ log, offset, changed, swaps, rows, ratings, pairs_of(views .. ':sources:' .. contest, tostring) })
+  local rows = pairs_of(views .. ':counts:' .. contest)
+  local ratings = pairs_of(views .. ':ratings:' .. contest)
+  return pack({ log, offset, changed, swaps, rows, ratings, pairs_of(views .. ':sources:' .. contest) })
 end)
 
 -- ARGV: contest, voter. {now (us), epoch, latest free vote (us, 0: none), rows, configuration version in force (-1: none), n,

@@ -10,31 +10,32 @@ local function last_until(key, subject, minute)
   return found and string.sub(found, #subject + 5)
 end
 
--- ARGV: contest, minute, generation ('' the live one). What votes_counts answered at the end of that minute, but for the
--- position, which is that of now.
+-- ARGV: contest, minute, generation ('' the live one), subjects: 'r' and a participant ('' contest), 's' and an external
+-- source. What votes_counts answered of these at the end of that minute, but for the position, which is that of now.
 read('votes_counts_at', function(keys, args)
   local views, contest, minute = view(keys[1], args[3]), args[1], tonumber(args[2])
   local key, changed, rows, ratings, sources = views .. ':minutes:' .. contest, UNLIMITED, {}, {}, {}
-  local flat = call('HGETALL', views .. ':counts:' .. contest)
-  for i = 1, #flat, 2 do
-    local name, cells, rating = flat[i], unpack_one(flat[i + 1]), nil
-    local is_top = name == ''
-    if (is_top and minute_of(cells[ROW_TIME]) or cells[ROW_MINUTE]) <= minute then
-      rating = call('HGET', views .. ':ratings:' .. contest, name)
-    else
-      local kept = last_until(key, row_subject(is_top and 0 or cells[1]), minute)
-      local both = kept and unpack_one(kept) or {}
-      cells, rating = both[1], both[2]
+  for i = 4, #args do
+    local kind, name = string.sub(args[i], 1, 1), string.sub(args[i], 2)
+    local packed = call('HGET', views .. (kind == 's' and ':sources:' or ':counts:') .. contest, name)
+    local stored = packed and unpack_one(packed)
+    if stored and kind == 's' then
+      if stored[S_MINUTE] > minute then packed = last_until(key, source_subject(name), minute) end
+      if packed then sources[#sources + 1] = { name, packed } end
+    elseif stored then
+      local is_top, rating = name == '', nil
+      if (is_top and minute_of(stored[ROW_TIME]) or stored[ROW_MINUTE]) <= minute then
+        rating = call('HGET', views .. ':ratings:' .. contest, name)
+      else
+        local kept = last_until(key, row_subject(is_top and 0 or stored[1]), minute)
+        local both = kept and unpack_one(kept) or {}
+        stored, rating = both[1], both[2]
+        packed = stored and pack(stored)
+      end
+      if packed then rows[#rows + 1] = { name, packed } end
+      if packed and is_top then changed = stored[ROW_OFFSET] end
+      if rating and rating ~= '' then ratings[#ratings + 1] = { name, rating } end
     end
-    if cells then rows[#rows + 1] = { name, cells } end
-    if cells and is_top then changed = cells[ROW_OFFSET] end
-    if rating and rating ~= '' then ratings[#ratings + 1] = { name, rating } end
-  end
-  flat = call('HGETALL', views .. ':sources:' .. contest)
-  for i = 1, #flat, 2 do
-    local name, packed = flat[i], flat[i + 1]
-    if unpack_one(packed)[S_MINUTE] > minute then packed = last_until(key, source_subject(name), minute) end
-    if packed then sources[#sources + 1] = { name, packed } end
   end
   local log, offset = position(views)
   return pack({ log, offset, changed, generations.swaps(keys[1]), rows, ratings, sources })

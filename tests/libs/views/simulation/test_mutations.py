@@ -105,7 +105,7 @@ def test_the_functions_without_a_guard_break_a_promise(mutation: str, valkey_add
 @pytest.mark.parametrize("mutation", ADMISSION_MUTATIONS)
 def test_altered_functions_do_not_agree_with_the_rules(mutation: str, valkey_address: str, namespace: str) -> None:
     with altered(valkey_address, namespace, ADMISSION_MUTATIONS[mutation]) as ledger:
-        assert any(disagrees(seed, ledger.forget()) for seed in [*RARE.get(mutation, []), *range(20)])
+        assert any(disagrees(seed, ledger.forget()) for seed in [*RARE.get(mutation, []), *range(60)])
 
 
 def disagrees(seed: int, ledger: LuaLedger) -> bool:

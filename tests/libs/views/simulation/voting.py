@@ -84,6 +84,8 @@ class Voting:
         kind = rng.choice(["voteonly", "rating", "rating", "ordering"])
         # of every fourth contest allowances renew all the time, so that voters come to many periods
         self.always = {"renewal": Renewal(5_000)} if seed % 4 == 3 else {}
+        # another fourth is closed and reopened again and again
+        self.reopens = int(seed % 4 == 1)
         self.contest = a_contest(contest_type=kind, positions=POSITIONS, **self._some_configuration())
         self.granted: list[tuple[Errand, list[Any]]] = []
         self.marks: list[ContestClosed] = []
@@ -100,11 +102,11 @@ class Voting:
             self.wait: 3,
             self.end_doubt: 1,
             self.change: 2,
-            self.close_or_reopen: 1,
-            self.mark: 2,
-            self.void_marks: 2,
+            self.close_or_reopen: 1 + self.reopens,
+            self.mark: 2 + 2 * self.reopens,
+            self.void_marks: 2 + 2 * self.reopens,
             self.report: 2,
-            self.void: 3,
+            self.void: 3 + 5 * self.reopens,
             self.look: 3,
         }
         for step in self.rng.choices(list(steps), list(steps.values()), k=STEPS):
