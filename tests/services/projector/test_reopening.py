@@ -9,6 +9,7 @@ from libs.contracts.problems import ValidationFailed
 from libs.tally.admission import Answer, Shut
 from libs.tally.contest import Phase
 from libs.tally.events import ContestClosed, ContestReopened
+from services.projector import closing
 from services.projector.closing import ClosingManager
 from tests.services.projector.steps import (
     admit,
@@ -20,6 +21,7 @@ from tests.services.projector.steps import (
     vote_until_refused,
 )
 from tests.services.projector.world import ACCOUNT, PARTITIONS, SECOND, World
+from tests.support.builders import a_void
 from tests.support.eventually import eventually
 
 
@@ -88,6 +90,27 @@ async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
         await reopened
         assert await own.vote(contest)
         await eventually(lambda: is_counted(own, contest, 2))
+
+
+async def test_what_waits_for_a_reopening_takes_effect_in_parts(
+    own: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closing, "REOPENS_AT_ONCE", 2)
+    async with own.projecting():
+        contest = await own.contest(end=await own.now() + SECOND)
+        await own.closes(contest)
+        await eventually(lambda: settled(own, contest))
+        await own.append(0, *(a_void(str(number), contest=contest) for number in range(7)))
+
+        async def they_wait() -> bool:
+            return [state.waiting for state in await own.states(contest)] == [7] + [0] * (PARTITIONS - 1)
+
+        await eventually(they_wait)
+        await own.reopener.reopen(ACCOUNT, contest, await own.now() + 3600 * SECOND)
+        assert {(state.waiting, state.reopened) for state in await own.states(contest)} == {(0, 1)}
+        assert await own.vote(contest)
+    marks = [mark for partition, mark in await own.marks(contest) if partition == 0]
+    assert marks == [ContestClosed(contest, 1), *[ContestReopened(contest, 1, 2)] * 4]
 
 
 async def test_a_contest_can_be_reopened_before_all_its_marks_are_there(own: World) -> None:

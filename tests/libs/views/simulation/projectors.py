@@ -100,7 +100,7 @@ def closer(world: World) -> Steps:
         state = world.ledger.closing(contest.key)
         mark: ContestClosed | ContestReopened
         if state.reopened < contest.reopened:
-            at_most = world.rng.choice([None, 1, 1, 2])
+            at_most = (None, 1, 1, 2)[len(world.log) % 4]
             mark = ContestReopened(contest.key, contest.reopened, at_most)
         elif contest.closed and state.closed < contest.closed and world.may_close(world, contest, state):
             mark = ContestClosed(contest.key, contest.closed)
