@@ -42,8 +42,10 @@ async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -
 
 
 @pytest.fixture
-def catalogue(log: FoldedLog) -> Catalogue:
-    return Catalogue(log.valkey, log.stack.namespace)
+async def catalogue(log: FoldedLog) -> Catalogue:
+    catalogue = Catalogue(log.valkey, log.stack.namespace)
+    await catalogue.begin()
+    return catalogue
 
 
 @asynccontextmanager
