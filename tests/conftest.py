@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings as hypothesis
 
 from services.operations.stack.report import Report
 from services.operations.stack.servers import Servers
@@ -18,6 +19,9 @@ from services.operations.stack.settings import StackSettings
 
 if TYPE_CHECKING:
     from tests.support.secured import Secured
+
+hypothesis.register_profile("tally", deadline=None)  # a busy machine is no finding
+hypothesis.load_profile("tally")
 
 
 @pytest.fixture(scope="session")

@@ -217,7 +217,8 @@ async def _door(url: str) -> AsyncIterator[_Door]:
     door = _Door(url)
     server = await asyncio.start_server(door.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()[:2]
-    door.url = f"redis://{host}:{port}/0"
+    user, at, _ = urlsplit(url).netloc.rpartition("@")
+    door.url = f"redis://{user}{at}{host}:{port}/0"
     try:
         yield door
     finally:
