@@ -103,7 +103,8 @@ async def test_the_same_log_gives_the_same_view(growing: Deployment, target: Dep
 async def view_of(deployment: Deployment) -> Table:
     """Folded here and now, and compared with `tally verify`'s own fold."""
     stack = deployment.stack
-    async with folded_log(stack.kafka, stack.valkey, stack.namespace) as log:
+    where = stack.kafka, stack.valkey, stack.namespace
+    async with folded_log(*where) as log, open_catalogue(*where) as catalogue, catalogue.folding():
         for partition in range(PARTITIONS):
             await log.fold(partition)
         report = await compare(log.stack)
