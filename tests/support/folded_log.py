@@ -11,18 +11,20 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import Position
-from libs.contracts.topics import topics_of, votes_topic
+from libs.contracts.log import LogRecord, Position
+from libs.contracts.topics import catalogue_topic, topics_of, votes_topic
 from libs.kafka.log import Extent, LogReader
 from libs.kafka.security import connection
 from libs.kafka.topics import create_topics
 from libs.projection.votes import VotesProjection
-from libs.tally.events import Event
+from libs.tally.events import Event, LogCreated
 from libs.views.addresses import AddressCounters
+from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
+from tests.support.freshness import make_fresh
 
 PARTITIONS = 2
 
@@ -65,6 +67,16 @@ class FoldedLog:
         async for _, records in self._reader.records(self.topic.name, ranges):
             await self._projection.fold(partition, start, list(records))
             start = Position(start.log_id, records[-1].offset + 1)
+
+    async def begin_catalogue(self) -> None:
+        """The catalogue, without records, can be read: as though a projector had folded its log."""
+        topic = catalogue_topic(self.stack.namespace)
+        views = CatalogueViews(self.valkey, self.stack.namespace)
+        ids = await self._reader.log_ids(topic.name, range(topic.partitions))
+        for partition, log_id in ids.items():
+            begin = [(LogRecord(0, 1, b""), LogCreated(log_id))]
+            await views.apply(partition, Position(log_id, 0), begin, 1)
+            await make_fresh(views.fresh, partition)
 
     def key(self, rest: str, partition: int = 0) -> str:
         """A key of the view, for tampering with it."""

@@ -26,6 +26,7 @@ MANY = 12
 @pytest.fixture
 async def log(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
     async with folded_log(kafka, valkey_address, namespace) as log:
+        await log.begin_catalogue()
         yield log
 
 

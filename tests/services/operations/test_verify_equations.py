@@ -34,6 +34,7 @@ SMS = {"title": "Sms", "is_in_total": True, "mode": "cumulative", "retired": Fal
 @pytest.fixture
 async def log(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
     async with folded_log(kafka, valkey_address, namespace) as log:
+        await log.begin_catalogue()
         yield log
 
 

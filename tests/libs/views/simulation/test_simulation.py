@@ -33,8 +33,8 @@ def test_the_functions_keep_the_promises(part: int, valkey_address: str, namespa
 
 
 def test_schedules_are_no_idle_talk() -> None:
-    """Most votes get through, yet every kind of trouble is met in a few seeds."""
-    worlds = [run(seed, ModelLedger()) for seed in range(60)]
+    """Most votes get through, yet every kind of trouble is met in some seeds."""
+    worlds = [run(seed, ModelLedger()) for seed in range(240)]
     told = "\n".join(line for world in worlds for line in world.history)
     assert sum(len(world.successes) for world in worlds) > 200
     assert sum(len(world.removed) for world in worlds) > 40
