@@ -43,6 +43,7 @@ class Supervisor:
         """Until cancelled. Raises an `ExceptionGroup` of what stopped the needed parts once all of them are."""
         async with asyncio.TaskGroup() as group:
             for name, run in self._parts.items():
+                PROJECTOR_PART_FAILURES.labels(name)  # told at 0 as well
                 group.create_task(self._keep(name, run), name=name)
 
     async def _keep(self, name: str, run: Run) -> None:
