@@ -16,10 +16,10 @@ from starlette.requests import Request
 
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.table import Document
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.problems import Problem, ValidationFailed, wide_integers
 from libs.web.auth import headers_of
-from libs.web.errors import PayloadTooLarge, UnsupportedMediaType
-from libs.web.requests import MAX_JSON_BYTES, declared_length, require_utf8
+from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
+from libs.web.requests import MAX_DEPTH, MAX_JSON_BYTES, declared_length, parse_json, require_utf8
 
 FORM: Final = "multipart/form-data"
 MEMBERS: Final = frozenset(Image.model_fields)
@@ -82,6 +82,8 @@ async def read_form(request: Request, max_bytes: int) -> AsyncIterator[Form]:
             raise ValidationFailed([Problem("/file", "must be there, as a part with a filename")])
         said = {name: value for name, value in parts.items() if name not in IGNORED}
         body = {name: value if name in TEXTS else _parsed(name, value) for name, value in said.items()}
+        if wide := wide_integers(body):
+            raise ValidationFailed(wide)
         yield Form(file.file, titled(file.filename or "", body))
 
 
@@ -102,10 +104,12 @@ def name_at(url: str) -> str:
 
 
 def _parsed(name: str, value: Any) -> Any:
+    """Keeps integers exact. Raises `ValidationFailed`, and `PayloadTooLarge` for too many values."""
     try:
-        return orjson.loads(value)
-    except (orjson.JSONDecodeError, TypeError):
-        raise ValidationFailed([Problem(f"/{name}", "must be JSON text")]) from None
+        return parse_json(value.encode())
+    except (MalformedJson, AttributeError):
+        message = f"must be JSON text, nested at most {MAX_DEPTH} levels deep"
+        raise ValidationFailed([Problem(f"/{name}", message)]) from None
 
 
 def _limited(request: Request, max_bytes: int) -> Request:

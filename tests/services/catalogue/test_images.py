@@ -126,12 +126,21 @@ async def test_what_was_read_of_an_image_can_be_sent_with_another(
         ({"access": {"access": "secret"}}, "/access/access"),
         ({"access": "private"}, "/access"),
         ({"custom_data": "{"}, "/custom_data"),
+        ({"custom_data": '{"n": [18446744073709551616]}'}, "/custom_data/n/0"),
+        ({"custom_data": '{"n": -9223372036854775809}'}, "/custom_data/n"),
+        ({"custom_data": "[" * 101 + "]" * 101}, "/custom_data"),
     ],
 )
 async def test_what_cannot_be_said_of_an_image_is_named(
     client: httpx.AsyncClient, parts: dict[str, Any], pointer: str
 ) -> None:
-    assert pointers(await upload(client, picture(), **parts)) == (422, [pointer])
+    for headers in ({}, {"Idempotency-Key": "one"}):
+        assert pointers(await upload(client, picture(), headers=headers, **parts)) == (422, [pointer])
+
+
+async def test_the_integers_of_a_form_are_kept_exactly(client: httpx.AsyncClient) -> None:
+    largest = {"most": 2**64 - 1, "least": -(2**63)}
+    assert (await uploaded(client, custom_data=largest))["custom_data"] == largest
 
 
 async def test_the_name_of_a_file_is_its_title_and_nothing_more(client: httpx.AsyncClient) -> None:
