@@ -23,6 +23,12 @@ class ProjectorSettings(BaseSettings):
         ge=100,
         description="How long a consumer may bring nothing of a log that has more, until it is replaced.",
     )
+    projector_keep_generation_s: int = Field(
+        86_400,
+        ge=0,
+        description="How long what was read before a replay is kept, folded together with what is read now, "
+        "in seconds; 0: until `tally replay drop`.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,8 @@ class Lookout:
             position = generations.offset_of(number)
             _, rate = self._moved(_View(fold, partition, number), position, now)
             behind = _offset(generations) - position
-            found.append(OtherGeneration(number, one.scope, one.state, position, behind, rate))
+            since = None if one.kept_since is None else one.kept_since * 1000
+            found.append(OtherGeneration(number, one.scope, one.state, position, behind, rate, since, one.held))
         return found
 
     async def _quarantine(

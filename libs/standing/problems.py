@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from libs.standing.folds import Fold
-from libs.standing.status import Row, Status, moment
+from libs.standing.status import Beside, Row, Status, moment
 from libs.views.generations import State
 
 BEHIND_S: Final = 1.0
@@ -47,7 +47,22 @@ def problems_of(status: Status) -> list[Problem]:
 
 
 def as_json(status: Status) -> dict[str, Any]:
-    return status.as_json() | {"problems": [asdict(problem) for problem in problems_of(status)]}
+    problems = [asdict(problem) for problem in problems_of(status)]
+    return status.as_json() | {"problems": problems, "notes": notes_of(status)}
+
+
+def notes_of(status: Status) -> list[str]:
+    """What costs something, and is no problem."""
+    return [_kept(one) for one in status.beside if one.state is State.KEPT]
+
+
+def _kept(one: Beside) -> str:
+    name = one.fold if not one.scope else f"{one.fold} of {one.scope}"
+    until = "until it is dropped" if one.held else "for a day, unless `tally replay keep` keeps it longer"
+    return (
+        f"{name}: generation {one.generation}, read before, is kept since {moment(one.kept_since)} {until}; "
+        f"each batch is folded twice; `tally replay drop --projection {one.fold} --execute` drops it"
+    )
 
 
 def is_noteworthy(row: Row) -> bool:

@@ -19,7 +19,8 @@ FURTHEST_LAST: Final = (State.BROKEN, State.BUILDING, State.SIDE, State.FOLLOWIN
 class OtherGeneration:
     """One beside the live one; `behind` is how many records the live one is ahead, less than 0 where it is not.
 
-    `folded_per_s` is None at a first look.
+    `folded_per_s` is None at a first look. `kept_since` is when it was swapped, `held` whether it is kept until
+    somebody drops it.
     """
 
     number: int
@@ -28,6 +29,8 @@ class OtherGeneration:
     position: int
     behind: int
     folded_per_s: float | None = None
+    kept_since: int | None = None
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class Row:
 
     def as_json(self) -> dict[str, Any]:
         shown = asdict(self) | {
+            "generations": [asdict(one) | {"kept_since": moment(one.kept_since)} for one in self.generations],
             "lag": self.lag,
             "last_event": moment(self.last_event),
             "stalled_since": moment(self.stalled_since),
@@ -108,7 +112,8 @@ class Beside:
     """A generation beside the live ones, in all partitions that have it; `state` is that of the last of them.
 
     `folded` of the `end` records of their logs are in it, `left_s` is how long the rest takes at this pace: None
-    where it is not being built, or does not move.
+    where it is not being built, or does not move. `kept_since` and `held` are as of an `OtherGeneration`: the time
+    of the first of them.
     """
 
     fold: Fold
@@ -120,6 +125,8 @@ class Beside:
     end: int
     behind: int
     folded_per_s: float | None
+    kept_since: int | None = None
+    held: bool = False
 
     @property
     def left_s(self) -> float | None:
@@ -186,7 +193,9 @@ class Status:
             "at": moment(self.at),
             "folds": {fold.value: [row.as_json() for row in self.of(fold)] for fold in Fold},
             "totals": {fold.value: self.totals(fold) for fold in Fold},
-            "generations": [asdict(one) | {"left_s": one.left_s} for one in self.beside],
+            "generations": [
+                asdict(one) | {"left_s": one.left_s, "kept_since": moment(one.kept_since)} for one in self.beside
+            ],
             "parts": [asdict(part) for part in self.parts],
             "sealed": [
                 {
@@ -212,6 +221,8 @@ def _together(fold: Fold, number: int, scope: str, each: Sequence[tuple[OtherGen
         end=sum(row.end for row in rows),
         behind=sum(one.behind for one in ones),
         folded_per_s=_rate(ones),
+        kept_since=min((one.kept_since for one in ones if one.kept_since is not None), default=None),
+        held=any(one.held for one in ones),
     )
 
 

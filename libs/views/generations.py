@@ -19,7 +19,7 @@ TAGS: Final[dict[Prefix, str]] = {"votes": "", "catalogue": "c", "purchases": "q
 TIMELINE: Final = "*timeline"
 """The scope of a votes generation that is folded for its timeline alone; it can be no contest's key."""
 SCANNED: Final = 1_000
-WIDTH: Final = 7
+WIDTH: Final = 9
 
 
 class State(StrEnum):
@@ -29,7 +29,7 @@ class State(StrEnum):
     FOLLOWING = "following"
     """Folded together with the live one, in the same call."""
     KEPT = "kept"
-    """The same, of what was read before, or was swapped back."""
+    """The same, of what was read before, or was swapped back. There is one at most."""
     SIDE = "side"
     """To be looked at only, as of some earlier time."""
     BROKEN = "broken"
@@ -51,7 +51,8 @@ class Generation:
     """One generation of one partition. `scope` is "" or the contest that alone is folded into it.
 
     `schema` is the layout of what is stored, `read` whether what it was opened for is what readers see. `position`
-    is None while nothing was folded.
+    is None while nothing was folded. `kept_since` is when it was swapped (seconds since 1970; None: it is not
+    kept), `held` whether it is kept until somebody drops it.
     """
 
     number: int
@@ -60,6 +61,8 @@ class Generation:
     schema: int
     read: bool
     position: Position | None
+    kept_since: int | None = None
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +113,28 @@ class FencesDiffer(TallyError):
         )
 
 
+class AnotherIsKept(TallyError):
+    """Readers cannot be given another generation: the former one is to be kept, and two at most are folded."""
+
+    code = "generation_kept"
+
+    @classmethod
+    def of(cls, number: int, topic: str) -> Self:
+        return cls(
+            f"Generation {number} of {topic} is kept until it is dropped, and only one is kept. "
+            "`tally replay drop --execute` drops it, `tally replay keep --no-hold --execute` lets it go."
+        )
+
+
 FENCES_DIFFER: Final = "fences differ"
+ANOTHER_IS_KEPT: Final = "another is kept"
 
 
 class Swap(NamedTuple):
-    """Whether the generation is read now; else why not: its state, "gone", FENCES_DIFFER, "moving" (try again)."""
+    """Whether the generation is read now; else why not.
+
+    That is its state, "gone", FENCES_DIFFER, ANOTHER_IS_KEPT, or "moving": try again.
+    """
 
     done: bool
     reason: str = ""
@@ -196,6 +216,19 @@ class Generations:
         """Fold it no further. `sweep` deletes what it holds. The live one is never dropped."""
         await self._call("drop", partition, number)
 
+    async def hold(self, partition: int, number: int, until_dropped: bool | None = None) -> bool:
+        """Begin anew the time for which it is kept; False where none of that number is kept.
+
+        `until_dropped`: whether it is kept until somebody drops it; None leaves that as it is.
+        """
+        return bool(
+            await self._call("hold", partition, number, "" if until_dropped is None else int(until_dropped))
+        )
+
+    async def expire(self, partition: int, after_s: int) -> list[int]:
+        """Drop what has been kept for longer, unless it is to be kept until somebody drops it; its numbers."""
+        return list(await self._call("expire", partition, after_s))
+
     async def sweep(self) -> int:
         """Delete what generations hold that are not open any more; how many keys that were.
 
@@ -253,6 +286,7 @@ async def apply(
 
 def _rows(flat: Sequence[Any]) -> Iterator[Generation]:
     for at in range(0, len(flat), WIDTH):
-        number, state, scope, schema, read, log, offset = flat[at : at + WIDTH]
+        number, state, scope, schema, read, since, held, log, offset = flat[at : at + WIDTH]
         position = Position(log.decode(), offset) if log else None
-        yield Generation(number, State(state.decode()), scope.decode(), schema, bool(read), position)
+        kept = since or None, held == 1
+        yield Generation(number, State(state.decode()), scope.decode(), schema, bool(read), position, *kept)

@@ -19,7 +19,7 @@ PATIENCE_S: Final = 4.0
 """How long a look is waited for; then what the last one found is answered. It goes on by itself."""
 WAY_OUT: Final = "what follows was read before that; `tally doctor` says more"
 NOTHING_READ: Final[dict[str, Any]] = {
-    "at": None, "folds": {}, "totals": {}, "generations": [], "sealed": [], "problems": [],
+    "at": None, "folds": {}, "totals": {}, "generations": [], "sealed": [], "problems": [], "notes": [],
 }  # fmt: skip
 
 

@@ -10,6 +10,10 @@ from libs.views.generations import State
 TIME: dict[str, Any] = {"format": "date-time"}
 SCOPE = Field(description="The contest that alone is folded into it, `*timeline`, or empty for all.")
 BEHIND = Field(description="How many records what is read is ahead.")
+KEPT_SINCE = Field(
+    description="Since when it is kept, to be read again; null where it is not.", json_schema_extra=TIME
+)
+HELD = Field(description="Whether it is kept until somebody drops it, rather than for a stated time.")
 PER_SECOND = Field(description="Records a second since the look before; null at a first one.")
 
 
@@ -38,6 +42,8 @@ class OtherGeneration(BaseModel):
     position: int = Field(description="The offset behind the last record in it.")
     behind: int = BEHIND
     folded_per_s: float | None = PER_SECOND
+    kept_since: str | None = KEPT_SINCE
+    held: bool = HELD
 
 
 class OpenPurchase(BaseModel):
@@ -112,6 +118,8 @@ class GenerationStatus(BaseModel):
     left_s: float | None = Field(
         description="How long the rest takes at this pace; null where it is not being built, or does not move."
     )
+    kept_since: str | None = KEPT_SINCE
+    held: bool = HELD
 
 
 class SealedContest(BaseModel):
@@ -148,6 +156,7 @@ class OperationsStatus(BaseModel):
     version: str = Field(description="Of the code that answers.")
     dependencies: dict[str, str] = Field(description="As `/readyz` says: `ready`, or why not.")
     problems: list[StandingProblem] = Field(description="What somebody has to see to; empty: nothing.")
+    notes: list[str] = Field(description="What costs something, and is no problem.")
     folds: dict[Fold, list[PartitionStatus]] = Field(description="By partition.")
     totals: dict[Fold, FoldTotals] = Field(description="Over all partitions.")
     generations: list[GenerationStatus] = Field(description="Those beside the ones that are read.")

@@ -16,12 +16,14 @@ from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter
 from libs.projection.catalogue import CatalogueProjection, no_votes
 from libs.projection.fencing import Fencer
+from libs.projection.kept import KeptGenerations
 from libs.projection.projection import Projection
 from libs.projection.projector import Projector
 from libs.projection.purchases import PurchasesProjection
 from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes import VotesProjection
 from libs.purchases.vault import Vaults
+from libs.standing.folds import folds_of
 from libs.storage.secrets import account_secret
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
@@ -122,7 +124,20 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     projectors = votes_projector, catalogue_projector, test_projector, purchases_projector
     topics = [each.topic for each in projectors]
     folds: dict[str, Run] = {f"fold of {each.topic.name}": each.run for each in projectors}
-    managers: dict[str, Run] = {"fences": fencer.run, "closings": closing.run, "purchases": manage_purchases}
+    by_topic = {each.topic.name: each for each in projectors}
+    kept = KeptGenerations(
+        [
+            (generations, partial(assigned_to, by_topic[generations.topic.name]))
+            for generations in folds_of(valkey, settings.namespace, settings.partitions).values()
+        ],
+        settings.projector_keep_generation_s,
+    )
+    managers: dict[str, Run] = {
+        "fences": fencer.run,
+        "closings": closing.run,
+        "purchases": manage_purchases,
+        "kept generations": kept.run,
+    }
     supervisor = Supervisor(folds | managers, needed=frozenset(folds))
     checks = {"deployment": guard.check, "log": writer.check, "views": views_are_there}
     checks |= {each.topic.name: each.check for each in projectors}
@@ -153,6 +168,10 @@ def config_raiser(views: VoteViews, votes: Topic) -> Callable[[Mapping[str, int]
         )
 
     return raise_config
+
+
+def assigned_to(projector: Projector) -> Collection[int]:
+    return projector.assigned
 
 
 def end_of(reader: LogReader, topic: Topic) -> Callable[[int], Awaitable[int]]:

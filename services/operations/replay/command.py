@@ -69,7 +69,8 @@ def run(
     """Rebuild views beside the live ones, verify them, and have readers see them.
 
     It can be interrupted, and goes on when it is run again. What is read before goes on being folded, so
-    `tally replay rollback` brings it back at once, until `tally replay drop`.
+    `tally replay rollback` brings it back at once. That costs every batch once more, until `tally replay drop`,
+    the next replay, or a day is over; `tally replay keep` keeps it longer.
     """
 
     async def work() -> Ending:

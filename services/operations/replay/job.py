@@ -10,7 +10,14 @@ from libs.kafka.log import LogReader
 from libs.projection.replay import Replay
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
-from libs.views.generations import FENCES_DIFFER, FencesDiffer, GenerationGone, Generations
+from libs.views.generations import (
+    ANOTHER_IS_KEPT,
+    FENCES_DIFFER,
+    AnotherIsKept,
+    FencesDiffer,
+    GenerationGone,
+    Generations,
+)
 from services.operations.connect import Stack
 from services.operations.progress import ProgressBar
 from services.operations.replay.bars import Bars
@@ -70,9 +77,11 @@ class Job:
         """Fold, verify, swap; with `accept` also where other projections than the votes differ from the live one,
         or votes were folded by other fences.
 
-        Raises `FencesDiffer`, `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; run again
-        it goes on.
+        What was kept before is given up with the swap. Raises `AnotherIsKept` where that is to be kept, and
+        `FencesDiffer`, `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; run again it goes
+        on.
         """
+        await self._check_room()
         number, resumed, left = await self._open()
         bars = await self._fold(number, None)
         with ProgressBar("Verifying", enabled=not self._quiet) as progress, without_gc():
@@ -81,6 +90,7 @@ class Job:
         if swapped:
             for partition in left:
                 await swap(self._generations, partition, number, accept=accept)
+            await self._generations.sweep()
         done = bars.events, bars.seconds, bars.events_per_s
         return Rebuilt(self._target, number, resumed, *done, verdict, swapped)
 
@@ -91,6 +101,14 @@ class Job:
             await self._generations.open(partition, number, self._target.scope, side=True)
         bars = await self._fold(number, stops)
         return Rebuilt(self._target, number, False, bars.events, bars.seconds, bars.events_per_s, None, False)
+
+    async def _check_room(self) -> None:
+        """Before the work, rather than after it."""
+        for partition, found in enumerate(await self._generations.read_all()):
+            if partition in self._partitions:
+                for one in found.others.values():
+                    if one.held:
+                        raise AnotherIsKept.of(one.number, self._generations.topic.name)
 
     async def _open(self) -> tuple[int, bool, list[int]]:
         """Its number, whether another run had begun it, and the partitions in which it is not read yet."""
@@ -127,7 +145,7 @@ async def swap(
 ) -> None:
     """Swap as soon as both generations stand at one position; `accept`: also where their fences differ.
 
-    Raises `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` where it takes long.
+    Raises `AnotherIsKept`, `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` where it takes long.
     """
     deadline = time.monotonic() + SWAP_S
     while True:
@@ -136,6 +154,8 @@ async def swap(
             return
         if found.reason == FENCES_DIFFER:
             raise FencesDiffer.of(number, f"{generations.topic.name}/{partition}")
+        if found.reason == ANOTHER_IS_KEPT:
+            raise AnotherIsKept.of(number, generations.topic.name)
         if found.reason != "moving":
             raise GenerationGone(
                 f"Generation {number} of {generations.base(partition)} cannot be swapped in: it is {found.reason}."

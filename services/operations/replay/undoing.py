@@ -1,7 +1,10 @@
-"""`tally replay rollback|drop`: what was read before is read again, or given up."""
+"""`tally replay rollback|keep|drop`: what was read before is read again, kept, or given up."""
+
+from typing import Annotated
 
 import typer
 
+from libs.views.generations import GenerationGone, State
 from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.replay.desk import (
@@ -59,6 +62,50 @@ def rollback(
     run(work())
 
 
+def keep(
+    projection: Projections = None,
+    contest: Contest = None,
+    hold: Annotated[
+        bool, typer.Option("--hold/--no-hold", help="Until it is dropped, or for the usual time from now on.")
+    ] = True,
+    execute: Execute = False,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Keep what was read before a replay until it is dropped; else projectors drop it after a day.
+
+    While it is kept each batch is folded twice, `tally replay rollback` brings it back at once, and no other view
+    of its projection is rebuilt.
+    """
+
+    async def work() -> Ending:
+        kept = []
+        async with open_desk(find_stack(data_dir)) as desk:
+            for target in targets_of(projection, contest):
+                if execute:
+                    await record_action(desk.stack, "generations kept", projection=target.title, hold=hold)
+                generations = target.row.generations(desk.valkey, desk.stack)
+                for partition, found in enumerate(await generations.read_all()):
+                    for one in found.others.values():
+                        if one.state is State.KEPT and (contest is None or one.scope == target.scope):
+                            if execute:
+                                await generations.hold(partition, one.number, hold)
+                            kept.append(
+                                {"projection": target.name, "partition": partition, "generation": one.number}
+                            )
+        if as_json:
+            print_json({"kept": kept, "hold": hold, "executed": execute})
+        else:
+            for name, number in sorted({(str(one["projection"]), one["generation"]) for one in kept}):
+                typer.echo(f"{name}: generation {number}")
+            until = "until they are dropped" if hold else "for the usual time"
+            doing = f"They are kept {until}." if execute else f"Run again with --execute to keep them {until}."
+            typer.echo(doing if kept else "There is nothing to keep.")
+        return Ending.FINE if kept else Ending.PROBLEM
+
+    run(work())
+
+
 def drop(
     projection: Projections = None,
     generation: Number = None,
@@ -106,15 +153,19 @@ async def _roll_back(
     generations = target.row.generations(desk.valkey, desk.stack)
     found = await generations.read_all()
     number = latest_read(found, target.scope) if number is None else number
-    partitions = 0
+    swaps: dict[int, tuple[int, bool]] = {}
     for partition, one in enumerate(found):
         own, before = None if number is None else one.get(number), former(one)
-        if own is None or not own.read or (own is one.live and before is None):
-            continue
-        partitions += 1
-        if execute and own is not one.live:
-            await swap(generations, partition, own.number, read=False, accept=accept)
-        elif execute and before is not None:
-            await swap(generations, partition, before, accept=accept)
-    done: dict[str, object] = {"projection": target.name, "generation": number, "partitions": partitions}
-    return [done] if partitions else []
+        if own is not None and own.read and own is not one.live:
+            swaps[partition] = own.number, False
+        elif own is not None and own.read and before is not None:
+            swaps[partition] = before, True
+    if execute:
+        # from now on none is dropped for its age: it is all partitions, or none
+        for partition, (kept, _) in swaps.items():
+            if not await generations.hold(partition, kept):
+                raise GenerationGone.of(kept, generations.base(partition))
+        for partition, (kept, read) in swaps.items():
+            await swap(generations, partition, kept, read=read, accept=accept)
+    done: dict[str, object] = {"projection": target.name, "generation": number, "partitions": len(swaps)}
+    return [done] if swaps else []

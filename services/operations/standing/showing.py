@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from libs.standing.folds import Fold
-from libs.standing.problems import Problem, is_noteworthy, problems_of
+from libs.standing.problems import Problem, is_noteworthy, notes_of, problems_of
 from libs.standing.status import Beside, Status, moment
 from libs.tally.errors import timestamp
 from services.operations.tables import Cells, fitted, lines_of, table_of
@@ -26,6 +26,7 @@ def rendered(status: Status, console: Console, *, everything: bool) -> Renderabl
     shown += [fitted(console, table_of(cells, left=TEXTS))]
     if generations := _generation_cells(status):
         shown += [Text(""), fitted(console, table_of(generations, left=TEXTS))]
+        shown += [Text(note, style="dim") for note in notes_of(status)]
     if status.sealed and everything:
         shown += [Text(""), fitted(console, table_of(_sealed_cells(status), left=SEALED))]
     elif status.sealed:
@@ -43,6 +44,8 @@ def plain_lines(status: Status, *, everything: bool) -> Iterator[str]:
         yield from lines_of(_sealed_cells(status), "sealed")
     else:
         yield f"sealed: contests={len(status.sealed)}"
+    for note in notes_of(status):
+        yield f"note: {note}"
     for problem in problems_of(status):
         yield f"problem: {problem}"
 

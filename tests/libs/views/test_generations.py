@@ -3,6 +3,7 @@ one holds, and the live one never waits for it."""
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log import Behind, LogRecord, Position
 from libs.contracts.purchases import PurchasesEvent
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
+from libs.projection.kept import Assigned, KeptGenerations
 from libs.projection.votes import VotesProjection
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Event, LogCreated, VoteCast
@@ -24,7 +26,8 @@ from libs.views import catalogue, purchases
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
-from libs.views.generations import GenerationGone, Generations, Moving, State, Swap
+from libs.views.generations import ANOTHER_IS_KEPT, GenerationGone, Generations, Moving, State, Swap
+from libs.views.packing import pack
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
 from tests.libs.views import test_catalogue_fold, test_purchases_fold
@@ -32,6 +35,7 @@ from tests.libs.views.catalogue_model import Model
 from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.simulation.comparison import Table, described, described_view, differing
 from tests.support.builders import a_cast
+from tests.support.eventually import eventually
 from tests.support.purchases import NOW_US, a_purchase, purchase_key
 
 LOG = test_catalogue_fold.LOG
@@ -257,6 +261,83 @@ async def test_no_swap_before_it_follows_at_the_very_position_of_the_live_one(va
     assert (await votes.generations.read(0)).swaps == 1
 
 
+async def a_swapped_one(valkey: Coalescer) -> Votes:
+    """Of which generation 2 is read, and 1 is kept."""
+    votes = Votes(valkey, a_votes_log(*casts(20)))
+    await votes.to_the_end(votes.live)
+    await votes.rebuild()
+    assert (await votes.generations.read(0)).others[1].state is State.KEPT
+    return votes
+
+
+async def swapped_in(votes: Votes, number: int) -> Swap:
+    """Another one, folded from the beginning."""
+    assert await votes.generations.open(0, number)
+    views = VoteViews(votes.keys.valkey, votes.namespace, number)
+    await votes.to_the_end(VotesProjection(votes.live.topic, views, None))
+    await votes.generations.touch(0, number, Position("log", len(votes.log)))
+    return await votes.generations.swap(0, number)
+
+
+async def test_one_former_generation_is_kept_and_the_next_swap_gives_it_up(valkey: Coalescer) -> None:
+    votes = await a_swapped_one(valkey)
+    assert await swapped_in(votes, 3) == Swap(True)
+    found = await votes.generations.read(0)
+    assert (found.live.number, {one.number: one.state for one in found.others.values()}) == (3, {2: State.KEPT})
+    assert await votes.generations.hold(0, 2, until_dropped=True)
+    assert await swapped_in(votes, 4) == Swap(False, ANOTHER_IS_KEPT)
+    await votes.generations.drop(0, 2)
+    assert await votes.generations.swap(0, 4) == Swap(True)
+    assert not await votes.generations.hold(0, 2)
+
+
+async def test_a_kept_generation_is_dropped_when_its_time_is_over_and_not_before(valkey: Coalescer) -> None:
+    votes = await a_swapped_one(valkey)
+    generations = votes.generations
+    kept = (await generations.read(0)).others[1]
+    assert kept.kept_since is not None
+    assert await generations.expire(0, 3_600) == []
+    await generations.hold(0, 1, until_dropped=True)
+    assert (await generations.read(0)).others[1].held
+    assert await generations.expire(0, 0) == []
+    await generations.hold(0, 1, until_dropped=False)
+    assert (await generations.swap(0, 1)).done
+    assert await generations.expire(0, 0) == [2], "what is read was dropped, or what is kept was not"
+    assert (await generations.read(0)).live.number == 1
+    assert (await generations.swap(0, 2)) == Swap(False, "gone")
+    await generations.sweep()
+    assert not await votes.keys.held(2)
+
+
+async def test_the_time_of_a_kept_generation_begins_anew_when_it_is_asked_for(valkey: Coalescer) -> None:
+    """So a rollback that holds all partitions first finds all of them there."""
+    votes = await a_swapped_one(valkey)
+    key, now = f"{votes.keys.base}:generations", int((await valkey.call("TIME"))[0])
+    schema = (await votes.generations.read(0)).schema
+    await valkey.call("HSET", key, "1", pack(["kept", "", schema, 0, now - 1_000, 0]))
+    assert (await votes.generations.read(0)).others[1].kept_since == now - 1_000
+    assert await votes.generations.hold(0, 1)
+    assert await votes.generations.expire(0, 900) == []
+    assert (await votes.generations.swap(0, 1)).done
+
+
+async def test_a_projector_drops_what_was_kept_long_enough(valkey: Coalescer) -> None:
+    votes = await a_swapped_one(valkey)
+    others = await a_swapped_one(valkey)
+    await others.generations.hold(0, 1, until_dropped=True)
+    folds: list[tuple[Generations, Assigned]] = [(one.generations, lambda: [0]) for one in (votes, others)]
+    keeping = asyncio.create_task(KeptGenerations(folds, keep_s=1, poll_s=0.05).run())
+    assert await votes.keys.held(1)
+    await eventually(lambda: is_gone(votes))
+    keeping.cancel()
+    assert (await others.generations.read(0)).others[1].held
+    assert await others.keys.held(1)
+
+
+async def is_gone(votes: Votes) -> bool:
+    return not (await votes.generations.read(0)).others and not await votes.keys.held(1)
+
+
 async def test_a_generation_to_be_looked_at_is_never_read(valkey: Coalescer) -> None:
     votes = Votes(valkey, a_votes_log(*casts(9)))
     await votes.to_the_end(votes.live)
@@ -463,7 +544,7 @@ async def assert_rebuilt(raced: Raced, partition: int, entries: Sequence[Any], s
 
 
 @settings(PROPERTY, max_examples=25)
-@given(steps=st.lists(test_catalogue_fold.step, min_size=10, max_size=60), seed=st.integers(0, 2**32))
+@given(steps=st.lists(test_catalogue_fold.step, min_size=10, max_size=50), seed=st.integers(0, 2**32))
 async def test_a_catalogue_folded_anew_beside_the_live_one_holds_the_same(
     valkey: Coalescer, steps: list[dict[str, Any]], seed: int
 ) -> None:

@@ -23,13 +23,13 @@ from typer.testing import CliRunner
 from libs.standing import lookout as looking
 from libs.standing import problems as judging
 from libs.standing.folds import Fold, folds_of
-from libs.standing.problems import problems_of
-from libs.standing.status import Row, Status
+from libs.standing.problems import notes_of, problems_of
+from libs.standing.status import Row, Status, moment
 from libs.views.generations import State
 from services.operations.__main__ import app
 from services.operations.connect import Stack
 from services.operations.standing.reading import open_lookout, parts_of, read_status
-from services.operations.standing.showing import duration, rendered
+from services.operations.standing.showing import duration, plain_lines, rendered
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
@@ -149,6 +149,33 @@ async def test_other_generations_are_seen_and_a_broken_one_is_a_problem(log: Fol
     assert ("generation", "votes 0") in problems(await read_status(log.stack))
 
 
+async def test_a_kept_generation_is_noted_with_what_it_costs_and_how_it_ends(log: FoldedLog) -> None:
+    await log.append([a_cast()])
+    await log.fold()
+    generations = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES]
+    assert await generations.open(0, 2, "")
+    position = await log.views.position(0)
+    assert position is not None
+    await log.valkey.call("HSET", log.key("g2:position"), "log", position.log_id, "offset", position.offset)
+    assert await generations.touch(0, 2, position) is State.FOLLOWING
+    assert (await generations.swap(0, 2)).done
+    status = await read_status(log.stack)
+    (kept,) = status.beside
+    assert (kept.generation, kept.state, kept.held) == (1, State.KEPT, False)
+    assert kept.kept_since is not None
+    assert abs(status.at - kept.kept_since) < 60_000
+    (note,) = notes_of(status)
+    since = moment(kept.kept_since)
+    assert note == (
+        f"votes: generation 1, read before, is kept since {since} for a day, unless `tally replay keep` keeps it "
+        "longer; each batch is folded twice; `tally replay drop --projection votes --execute` drops it"
+    )
+    assert f"note: {note}" in list(plain_lines(status, everything=False))
+    assert ("generation", "votes 0") not in problems(status)
+    await generations.hold(0, 1, until_dropped=True)
+    assert "until it is dropped" in notes_of(await read_status(log.stack))[0]
+
+
 async def test_how_far_a_replay_is_is_told_of_all_its_partitions_together(log: FoldedLog) -> None:
     await log.append([a_cast(vote_id=str(n)) for n in range(9)])
     await log.fold()
@@ -223,7 +250,7 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
     assert lines[-1].startswith("problem: votes all: shut")
     assert not any("partition=1" in line for line in lines if "purchases" in line)
     found = json.loads((await status("--json")).stdout)
-    assert set(found) == {"at", "folds", "totals", "generations", "parts", "sealed", "problems"}
+    assert set(found) == {"at", "folds", "totals", "generations", "parts", "sealed", "problems", "notes"}
     assert {fold: len(rows) for fold, rows in found["folds"].items()} == {
         "votes": 2,
         "purchases": 2,

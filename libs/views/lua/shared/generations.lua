@@ -1,7 +1,8 @@
 -- Generations: one partition's view, folded more than once. Joined to every library of views.
 --   base:generations   hash  live (number of the generation that is read; 1 while absent), swaps (times that what is
 --                            read was exchanged), last (highest number ever given), and by number, of each that was
---                            opened, packed {state, scope, schema, read}; fresh (reads.lua)
+--                            opened, packed {state, scope, schema, read, kept since (s), 1 where it is kept until
+--                            it is dropped}; fresh (reads.lua)
 --   base:g<number>:... what a generation holds; its position is base:g<number>:position
 -- One of a narrower scope never is the live one: what it holds changes places with what the live one held, and `read`
 -- says whether it has (1) or not (0).
@@ -55,7 +56,8 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
         local row = unpack_one(flat[i + 1])
         -- this code can fold no other layout than its own
         local state = row[3] == schema and row[1] or BROKEN
-        all.opened[number] = { state = state, scope = row[2], schema = row[3], read = row[4] }
+        all.opened[number] = { state = state, scope = row[2], schema = row[3], read = row[4], stored = row[1],
+          since = row[5] or 0, held = row[6] or 0 }
       else
         all[flat[i]] = tonumber(flat[i + 1])
       end
@@ -64,8 +66,24 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
   end
 
   local function keep(base, number, row)
-    call('HSET', key(base), whole(number), pack({ row.state, row.scope, row.schema, row.read }))
+    call('HSET', key(base), whole(number),
+      pack({ row.state, row.scope, row.schema, row.read, row.since or 0, row.held or 0 }))
   end
+
+  -- other generations that a swap of `number` gives up: one former view is kept, to be swapped back. The second result
+  -- says that one of them is to be kept until it is dropped.
+  local function given_up(all, number)
+    local found, held = {}, false
+    for other, row in pairs(all.opened) do
+      if other ~= number and row.stored == KEPT then
+        found[#found + 1] = whole(other)
+        held = held or row.held == 1
+      end
+    end
+    return found, held
+  end
+
+  local function seconds() return tonumber(call('TIME')[1]) end
 
   local function position(views)
     local p = call('HMGET', views .. ':position', 'log', 'offset')
@@ -170,7 +188,8 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
 
   -- ARGV: number, 1 (or 0, of a narrower scope: back again), 1 to swap also without `accord`. From this call on what that generation holds is read;
   -- what was read until now follows it, to be swapped back. {1} done, {2} it was so; {0, reason} where it does not
-  -- follow, or stands elsewhere: behind a live one of another layout, which goes no further, it need not wait.
+  -- follow, or stands elsewhere: behind a live one of another layout, which goes no further, it need not wait. What was
+  -- kept before is given up.
   redis.register_function(prefix .. '_swap', function(keys, args)
     local base, number, wanted = keys[1], tonumber(args[1]), tonumber(args[2])
     local all = rows(base)
@@ -186,13 +205,16 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     if stuck and row.scope ~= '' then return { 0, 'of another layout than the live one' } end
     if log ~= live_log or offset < live_offset or (offset > live_offset and not stuck) then return { 0, 'moving' } end
     if accord and not stuck and args[3] ~= '1' and not accord(views, live) then return { 0, 'fences differ' } end
+    local others, held = given_up(all, number)
+    if held then return { 0, 'another is kept' } end
+    for i = 1, #others do call('HDEL', key(base), others[i]) end
     if row.scope ~= '' then
       exchange(views, live, row.scope)
-      row.state, row.read = KEPT, wanted
+      row.state, row.read, row.since = KEPT, wanted, seconds()
       keep(base, number, row)
     else
       call('HDEL', key(base), whole(number))
-      keep(base, all.live, { state = KEPT, scope = '', schema = all.schema or schema, read = 0 })
+      keep(base, all.live, { state = KEPT, scope = '', schema = all.schema or schema, read = 0, since = seconds() })
       call('HSET', key(base), 'live', whole(number), 'schema', schema)
       if taken_over then taken_over(base, views) end
     end
@@ -207,6 +229,35 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     if tonumber(args[1]) == all.live then return 0 end
     call('HDEL', key(keys[1]), args[1])
     return 1
+  end)
+
+  -- ARGV: number, 1 to keep it until it is dropped, 0 not to (else as before). The time that it is kept for begins anew.
+  -- 0 where none of that number is kept.
+  redis.register_function(prefix .. '_hold', function(keys, args)
+    local base, number = keys[1], tonumber(args[1])
+    local row = rows(base).opened[number]
+    if not row or row.stored ~= KEPT then return 0 end
+    row.state, row.since, row.held = KEPT, seconds(), tonumber(args[2]) or row.held
+    keep(base, number, row)
+    return 1
+  end)
+
+  -- ARGV: how long (s). Drops what has been kept for longer; its numbers. In the call that looks at the time: one that
+  -- is swapped back, or held, just before is not dropped.
+  redis.register_function(prefix .. '_expire', function(keys, args)
+    local base, now, dropped = keys[1], seconds(), {}
+    for number, row in pairs(rows(base).opened) do
+      if row.stored == KEPT and row.held == 0 then
+        if row.since == 0 then
+          row.state, row.since = KEPT, now
+          keep(base, number, row)
+        elseif now - row.since >= tonumber(args[1]) then
+          call('HDEL', key(base), whole(number))
+          dropped[#dropped + 1] = number
+        end
+      end
+    end
+    return dropped
   end)
 
   -- ARGV: number, name of a key within a generation, cursor ('0' to begin), and which to walk through: 'live', or 'other'
@@ -234,16 +285,17 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     return pack({ page[1], found })
   end })
 
-  -- {live, swaps, last, schema of the code, number, state, scope, schema, read, log id, offset, ...}, the live one first
+  -- {live, swaps, last, schema of the code, number, state, scope, schema, read, kept since (s, 0: not), 1 where it is kept
+  -- until it is dropped, log id, offset, ...}, the live one first
   redis.register_function({ function_name = prefix .. '_generations', flags = { 'no-writes' }, callback = function(keys)
     local base = keys[1]
     local all = rows(base)
     local log, offset = position(at(base, all.live))
     local reply = { all.live, all.swaps, all.last, schema, all.live, 'live', '', all.schema or schema, 1,
-      log, offset }
+      0, 0, log, offset }
     for number, row in pairs(all.opened) do
       log, offset = position(at(base, number))
-      local values = { number, row.state, row.scope, row.schema, row.read, log, offset }
+      local values = { number, row.state, row.scope, row.schema, row.read, row.since, row.held, log, offset }
       for i = 1, #values do reply[#reply + 1] = values[i] end
     end
     return pack(reply)

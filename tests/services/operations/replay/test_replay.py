@@ -131,16 +131,33 @@ async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(ap
     assert (await desk.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
     again = await desk.replay()
     assert (again["generation"], await count(contest)) == (new + 1, 25)
-    assert await desk.keys_of(former)
+    assert not await desk.keys_of(new), "one former view is kept"
     previewed = await desk.told("replay", "drop", "--projection", "votes")
-    assert {row["generation"] for row in previewed["dropped"]} == {former, new}
+    assert {row["generation"] for row in previewed["dropped"]} == {former}
     assert await desk.keys_of(former)
     dropped = await desk.told("replay", "drop", "--projection", "votes", "--execute")
     assert dropped["keys"] > 0
     assert not await desk.keys_of(former)
-    assert not await desk.keys_of(new)
     assert await count(contest) == 25
     assert (await desk.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
+
+
+async def test_what_is_to_be_kept_is_kept_and_nothing_else_rebuilt_until_then(api: Api, desk: Desk) -> None:
+    contest = await a_spoilt_contest(api, desk)
+    former = await desk.live()
+    await desk.replay()
+    assert "There is nothing" not in (await desk.run("replay", "keep", "--projection", "votes")).stdout
+    kept = await desk.told("replay", "keep", "--projection", "votes", "--execute")
+    assert {row["generation"] for row in kept["kept"]} == {former}
+    notes = (await desk.run("status")).stdout
+    assert f"note: votes: generation {former}, read before, is kept since" in notes
+    assert "each batch is folded twice; `tally replay drop --projection votes --execute` drops it" in notes
+    refused = await desk.run("replay", "run", "--projection", "votes", "--execute")
+    assert (refused.exit_code, "is kept until it is dropped" in refused.stderr) == (1, True)
+    await desk.told("replay", "keep", "--projection", "votes", "--no-hold", "--execute")
+    await desk.replay()
+    assert not await desk.keys_of(former)
+    assert await count(contest) == 24
 
 
 async def test_what_does_not_equal_the_log_is_not_read(api: Api, desk: Desk) -> None:

@@ -1,0 +1,50 @@
+"""Drops former generations, which were kept to be swapped back, when their time is over."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from libs.tally.errors import ViewsUnavailable
+from libs.views.generations import Generations
+
+POLL_S: Final = 60.0
+
+logger = logging.getLogger(__name__)
+
+Assigned = Callable[[], Collection[int]]
+
+
+class KeptGenerations:
+    """Of the partitions that this projector folds. Several of one partition do no harm.
+
+    Each partition's view decides by its own clock, in one call: what is rolled back meanwhile is not dropped.
+    """
+
+    def __init__(self, folds: Sequence[tuple[Generations, Assigned]], keep_s: int, poll_s: float = POLL_S) -> None:
+        """`keep_s` is how long they are kept; 0: until somebody drops them."""
+        self._folds = folds
+        self._keep_s = keep_s
+        self._poll_s = poll_s
+
+    async def run(self) -> None:
+        """Until cancelled. The first turn also deletes what a process that was killed had dropped."""
+        swept = False
+        while True:
+            try:
+                for generations, assigned in self._folds if self._keep_s else ():
+                    await self._expire(generations, assigned(), sweep=not swept)
+                swept = True
+            except ViewsUnavailable as error:
+                logger.warning("kept generations are not looked after now: %s", error)
+            await asyncio.sleep(self._poll_s)
+
+    async def _expire(self, generations: Generations, partitions: Collection[int], *, sweep: bool) -> None:
+        topic = generations.topic.name
+        for partition in partitions:
+            for number in await generations.expire(partition, self._keep_s):
+                sweep = True
+                where = {"topic": topic, "partition": partition}
+                logger.info("%s/%d: generation %d was kept long enough", topic, partition, number, extra=where)
+        if sweep and any(one.last > 1 for one in await generations.read_all()):
+            await generations.sweep()
