@@ -335,7 +335,7 @@ async def test_a_projector_drops_what_was_kept_long_enough(valkey: Coalescer) ->
 
 
 async def is_gone(votes: Votes) -> bool:
-    return not (await votes.generations.read(0)).others and not await votes.keys.held(1)
+    return not (await votes.generations.read(0)).others and not await votes.generations.names({1})
 
 
 async def test_a_generation_to_be_looked_at_is_never_read(valkey: Coalescer) -> None:
