@@ -1,13 +1,19 @@
 """A purchase as callers see it: the specification's record, and how it stands."""
 
+import logging
+from collections.abc import Iterable
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.purchases import Purchase, PurchaseStatus
 from libs.purchases.vault import Vault
 from libs.tally.errors import timestamp
+from libs.views.purchases import Unreadable
 
 SHOWN_CHARACTERS = 4
 LEAST_HIDDEN = 8
+
+logger = logging.getLogger(__name__)
 
 
 class VotesShown(BaseModel):
@@ -115,6 +121,25 @@ def show(purchase: Purchase, vault: Vault, *, whole_token: bool) -> PurchaseShow
         status=purchase.status,
         refusal=None if purchase.refusal is None else RefusalShown(**purchase.refusal._asdict()),
     )
+
+
+def show_all(
+    purchases: Iterable[Purchase | Unreadable], vault: Vault, *, whole_token: bool
+) -> tuple[list[PurchaseShown], list[Unreadable]]:
+    """The purchases of a list, and those that cannot be shown: they are logged, and hide no others."""
+    shown: list[PurchaseShown] = []
+    unreadable: list[Unreadable] = []
+    for purchase in purchases:
+        if isinstance(purchase, Unreadable):
+            unreadable.append(purchase)
+            continue
+        try:
+            shown.append(show(purchase, vault, whole_token=whole_token))
+        except Exception as error:
+            unreadable.append(Unreadable(purchase.account, purchase.key, str(error) or repr(error)))
+    for one in unreadable:
+        logger.warning("purchase %s of %s cannot be read: %s", one.key, one.account, one.reason)
+    return shown, unreadable
 
 
 def mask(token: str) -> str:

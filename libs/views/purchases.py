@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from heapq import nlargest
 from typing import Any, NamedTuple, assert_never
 
 import msgpack
@@ -48,6 +49,13 @@ class Todo(NamedTuple):
     purchase: Purchase | Unreadable
 
 
+class Listed(NamedTuple):
+    """A purchase in a list, with its place there: that is known also of one that cannot be read."""
+
+    place: Place
+    purchase: Purchase | Unreadable
+
+
 class PurchaseViews:
     """The purchases of a namespace. A purchase lies in the partition of its key, a user's in all of them.
 
@@ -78,15 +86,13 @@ class PurchaseViews:
         packed = await self.fresh.read("get", self._topic.partition_of(key), account, key)
         return None if packed is None else _purchase(account, key, packed)
 
-    async def of_user(self, account: str, user: str, before: Place | None, limit: int) -> list[Purchase]:
+    async def of_user(self, account: str, user: str, before: Place | None, limit: int) -> list[Listed]:
         """Up to `limit` (at most 1,000) purchases of a user's pseudonym, by creation, older than `before`."""
-        found = await self._list(f"users:{account}:{user}", account, before, limit)
-        return _newest([(Place(one.created, one.key), one) for one in found], before, limit)
+        return await self._list(f"users:{account}:{user}", account, before, limit)
 
-    async def refused(self, account: str, before: Place | None, limit: int) -> list[Purchase]:
+    async def refused(self, account: str, before: Place | None, limit: int) -> list[Listed]:
         """Up to `limit` (at most 1,000) purchases of the refund list, by refusal, older than `before`."""
-        found = await self._list(f"refused:{account}", account, before, limit)
-        return _newest([(Place(one.updated, one.key), one) for one in found], before, limit)
+        return await self._list(f"refused:{account}", account, before, limit)
 
     async def todo(self, partition: int, after: int, limit: int) -> list[Todo]:
         """Up to `limit` open purchases since offsets greater than `after`, in the order of the log."""
@@ -101,8 +107,8 @@ class PurchaseViews:
         flat = await self._valkey.call("FCALL_RO", "purchases_quarantine", 1, self._base(partition))
         return {int(offset): reason.decode() for offset, reason in zip(flat[::2], flat[1::2], strict=True)}
 
-    async def _list(self, name: str, account: str, before: Place | None, limit: int) -> list[Purchase]:
-        """Enough of every partition; in one of them no two have the same moment."""
+    async def _list(self, name: str, account: str, before: Place | None, limit: int) -> list[Listed]:
+        """Newest first, from enough of every partition; in one of them no two have the same moment."""
         latest: int | str = "+inf" if before is None else before.at
         pages = await asyncio.gather(
             *(
@@ -110,19 +116,17 @@ class PurchaseViews:
                 for partition in range(self._topic.partitions)
             )
         )
-        return [
-            _purchase(account, key.decode(), packed)
+        found = [
+            (Place(int(moment), key.decode()), packed)
             for flat in pages
-            for key, packed in zip(flat[::2], flat[1::2], strict=True)
+            for moment, key, packed in zip(*(flat[at::3] for at in range(3)), strict=True)
         ]
+        older = [one for one in found if before is None or one[0] < before]
+        newest = nlargest(limit, older, key=lambda one: one[0])
+        return [Listed(place, _readable(account, place.key, packed)) for place, packed in newest]
 
     def _base(self, partition: int) -> str:
         return f"{self._namespace}:{{q{partition}}}"
-
-
-def _newest(placed: list[tuple[Place, Purchase]], before: Place | None, limit: int) -> list[Purchase]:
-    older = [one for one in placed if before is None or one[0] < before]
-    return [purchase for _, purchase in sorted(older, key=lambda one: one[0], reverse=True)[:limit]]
 
 
 def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:

@@ -12,15 +12,15 @@ from pydantic import BaseModel, Field
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.purchases import Place, Purchase
 from libs.purchases.shown import PurchaseShown
+from libs.views.purchases import Listed, Unreadable
 from libs.web.requests import integer_parameter
 
 MOST_LISTED: Final = 100
 LISTED: Final = 20
 TOKEN: Final = re.compile(r"([0-9]{1,16}):([A-Za-z0-9_-]{22})")
 
-Reader = Callable[[Place | None, int], Awaitable[list[Purchase]]]
+Reader = Callable[[Place | None, int], Awaitable[list[Listed]]]
 """Purchases behind a place, newest first, so many at most."""
-PlaceOf = Callable[[Purchase], Place]
 
 
 class PurchasePage(BaseModel):
@@ -32,25 +32,17 @@ class PurchasePage(BaseModel):
 
 
 async def read_page(
-    request: Request, read: Reader, place_of: PlaceOf, shown: Callable[[Purchase], PurchaseShown]
+    request: Request, read: Reader, shown: Callable[[list[Purchase | Unreadable]], list[PurchaseShown]]
 ) -> PurchasePage:
-    """The page that the query asks for. Raises `ValidationFailed`."""
+    """The page that the query asks for; a purchase that cannot be read is left out. Raises `ValidationFailed`."""
     limit = integer_parameter(request, "limit", LISTED, 1, MOST_LISTED)
     found = await read(_place(request.query_params.get("next")), limit + 1)
     page, more = found[:limit], len(found) > limit
     return PurchasePage(
-        data=[shown(purchase) for purchase in page],
+        data=shown([one.purchase for one in page]),
         has_more=more,
-        next=_token(place_of(page[-1])) if more else None,
+        next=_token(page[-1].place) if more else None,
     )
-
-
-def by_creation(purchase: Purchase) -> Place:
-    return Place(purchase.created, purchase.key)
-
-
-def by_change(purchase: Purchase) -> Place:
-    return Place(purchase.updated, purchase.key)
 
 
 def _token(place: Place) -> str:

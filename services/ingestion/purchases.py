@@ -11,13 +11,13 @@ from starlette.responses import Response
 from libs.contracts.purchases import Purchase
 from libs.purchases.form import PurchaseForm, RefundForm, parse_purchase, parse_refund
 from libs.purchases.register import Register
-from libs.purchases.shown import PurchaseShown, RefundShown, show
+from libs.purchases.shown import PurchaseShown, RefundShown, show, show_all
 from libs.tally.errors import NotFound
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.idempotency import RequestKeys, came_before
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, PAGE, REPLAYED, answers, needs, parameter, takes
 from libs.web.requests import read_object
-from services.ingestion.purchase_pages import PlaceOf, PurchasePage, Reader, by_change, by_creation, read_page
+from services.ingestion.purchase_pages import PurchasePage, Reader, read_page
 
 TAG: Final = "purchases"
 
@@ -42,8 +42,10 @@ def purchase_router(auth: Authenticator, register: Register, requests: RequestKe
             return _json(RefundShown(key=purchase.key, status=purchase.status), 202, headers)
         return _json((await shower(key))(purchase), 202, headers)
 
-    async def page(request: Request, key: ApiKey, read: Reader, place_of: PlaceOf) -> Response:
-        return _json(await read_page(request, read, place_of, await shower(key)), 200)
+    async def page(request: Request, key: ApiKey, read: Reader) -> Response:
+        vault, whole_token = await register.vaults.of(key.account), "purchases:write" in key.permissions
+        shown = await read_page(request, read, lambda page: show_all(page, vault, whole_token=whole_token)[0])
+        return _json(shown, 200)
 
     @router.post(
         "/operations/purchases",
@@ -151,7 +153,7 @@ def purchase_router(auth: Authenticator, register: Register, requests: RequestKe
         Those whose votes could not be cast, with the reason in `refusal`; one leaves the list when it is refunded.
         """
         key = await caller(request, "purchases:read")
-        return await page(request, key, partial(register.views.refused, key.account), by_change)
+        return await page(request, key, partial(register.views.refused, key.account))
 
     @router.get(
         "/api/users/{user_id:path}/purchases",
@@ -169,7 +171,7 @@ def purchase_router(auth: Authenticator, register: Register, requests: RequestKe
         """
         key = await caller(request, "purchases:read")
         user = (await register.vaults.of(key.account)).user(request.path_params["user_id"])
-        return await page(request, key, partial(register.views.of_user, key.account, user), by_creation)
+        return await page(request, key, partial(register.views.of_user, key.account, user))
 
     @router.get(
         "/api/purchases/{purchase_key}",

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import msgpack
+
 from libs.contracts.purchases import (
     PurchasedVotes,
     PurchaseEvent,
@@ -66,6 +68,14 @@ class FoldedPurchases:
         """Where the view has the event's purchase."""
         purchase = await self.views.get(event.account, event.key)
         return None if purchase is None else purchase.status
+
+    async def corrupt(self, event: PurchaseEvent) -> None:
+        """Store the event's purchase as no code reads it."""
+        valkey, partition = self.views._valkey, self.topic.partition_of(event.key)
+        namespace = self.topic.name.split(".")[0]
+        [records] = await valkey.call("KEYS", f"{namespace}:{{q{partition}}}:*records:{event.account}")
+        unread = ["recorded", 1, 1, 1, "", "", 0, 1, "no event"]
+        await valkey.call("HSET", records, event.key, msgpack.packb(unread))
 
 
 @asynccontextmanager

@@ -125,15 +125,15 @@ read('get', function(base, args)
 end)
 
 -- ARGV: list ('users:<account>:<user>' or 'refused:<account>'), account, latest (us, or +inf), most (at most 4,000).
--- {key, packed, ...}, newest first
+-- {moment (us), key, packed, ...}, newest first
 read('page', function(base, args)
-  local found = call('ZRANGE', base .. ':' .. args[1], args[3], '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, args[4])
+  local found = call('ZRANGE', base .. ':' .. args[1], args[3], '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, args[4],
+    'WITHSCORES')
   local reply = {}
-  if #found == 0 then return reply end
-  local packed = call('HMGET', records_of(base, args[2]), unpack(found))
-  for i = 1, #found do
-    reply[2 * i - 1] = found[i]
-    reply[2 * i] = packed[i]
+  for i = 1, #found, 2 do
+    reply[#reply + 1] = found[i + 1]
+    reply[#reply + 1] = found[i]
+    reply[#reply + 1] = call('HGET', records_of(base, args[2]), found[i])
   end
   return reply
 end)

@@ -6,9 +6,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from libs.contracts.purchases import Place
 from libs.purchases.register import Register
-from libs.purchases.shown import PurchaseShown, show
+from libs.purchases.shown import PurchaseShown, show_all
+from libs.views.purchases import Listed, Unreadable
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.purchases.books import Account, find_account, open_register
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
@@ -22,31 +22,37 @@ def refunds(
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """The purchases to be refunded, with the reason, newest first; one leaves the list when it is refunded."""
+    """The purchases to be refunded, with the reason, newest first; one leaves the list when it is refunded.
+
+    Ends with 1 when one of them cannot be read: its key and the reason are shown.
+    """
 
     async def work() -> Ending:
         stack = find_stack(data_dir)
         owner = await find_account(stack, account)
         async with open_register(stack) as register:
-            found = await read_refunds(register, owner, whole_token=tokens)
+            found, unreadable = await read_refunds(register, owner, whole_token=tokens)
         if as_json:
-            print_json({"refunds": [one.model_dump(mode="json") for one in found]})
+            refunds = [one.model_dump(mode="json") for one in found]
+            others = [{"key": one.key, "reason": one.reason} for one in unreadable]
+            print_json({"refunds": refunds, "unreadable": others})
         else:
             print_refunds(found)
-        return Ending.FINE
+            print_unreadable(unreadable)
+        return Ending.PROBLEM if unreadable else Ending.FINE
 
     run(work())
 
 
-async def read_refunds(register: Register, account: str, *, whole_token: bool) -> list[PurchaseShown]:
-    """The whole list."""
+async def read_refunds(
+    register: Register, account: str, *, whole_token: bool
+) -> tuple[list[PurchaseShown], list[Unreadable]]:
+    """The whole list, and the purchases of it that cannot be read."""
     vault = await register.vaults.of(account)
-    found: list[PurchaseShown] = []
-    last: Place | None = None
-    while page := await register.views.refused(account, last, PAGE):
-        found += [show(purchase, vault, whole_token=whole_token) for purchase in page]
-        last = Place(page[-1].updated, page[-1].key)
-    return found
+    listed: list[Listed] = []
+    while page := await register.views.refused(account, listed[-1].place if listed else None, PAGE):
+        listed += page
+    return show_all((one.purchase for one in listed), vault, whole_token=whole_token)
 
 
 def print_refunds(found: list[PurchaseShown]) -> None:
@@ -65,3 +71,9 @@ def print_refunds(found: list[PurchaseShown]) -> None:
     if console.is_terminal and found:
         console.print(table, soft_wrap=False)
     console.print(f"{len(found):,} purchases are to be refunded.")
+
+
+def print_unreadable(unreadable: list[Unreadable]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for one in unreadable:
+        console.out(f"{one.key} cannot be read: {one.reason}")

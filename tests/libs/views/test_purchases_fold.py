@@ -99,10 +99,10 @@ async def assert_equal(views: PurchaseViews, entries: list[Entry]) -> None:
         for user in USERS:
             bought = [one for one in mine if one.recorded is not None and one.recorded.user == user]
             newest = sorted(bought, key=lambda one: one.created, reverse=True)
-            assert await views.of_user(account, user, None, 10) == newest
+            assert [one.purchase for one in await views.of_user(account, user, None, 10)] == newest
         refused = [one for one in mine if one.status is PurchaseStatus.REFUSED]
         newest = sorted(refused, key=lambda one: one.updated, reverse=True)
-        assert await views.refused(account, None, 10) == newest
+        assert [one.purchase for one in await views.refused(account, None, 10)] == newest
     todo = await views.todo(0, -1, 10)
     assert {(one.purchase.account, one.purchase.key) for one in todo} == {
         name for name, one in fold.purchases.items() if one.is_open
@@ -205,7 +205,7 @@ async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(v
         await fold_all(views, *(a_purchase(name) for name in mine), partition=partition)
     seen: list[Place] = []
     while page := await views.of_user("a1", "u1", seen[-1] if seen else None, 7):
-        seen += [Place(one.created, one.key) for one in page]
+        seen += [one.place for one in page]
     assert sorted(seen, reverse=True) == seen
     assert {place.key for place in seen} == {purchase_key(name) for name in names}
     assert len(seen) == len(names)

@@ -186,6 +186,28 @@ async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(wo
     assert [one["purchase_token"] for one in whole["refunds"]] == ["GPA.3345-1234-5678"]
 
 
+async def test_a_purchase_that_cannot_be_read_hides_no_other_to_be_refunded(world: World) -> None:
+    bought = [(await world.bought(token))[0] for token in ("one", "two", "three")]
+    refusals = [
+        PurchaseRefused(account=ACCOUNT, key=one.key, at=1, code="not_found", reason="No contest.")
+        for one in bought
+    ]
+    await world.append(*bought, *refusals)
+
+    async def are_refused() -> bool:
+        return {await world.purchases.status(one) for one in bought} == {PurchaseStatus.REFUSED}
+
+    await eventually(are_refused)
+    bad, *good = bought
+    await world.purchases.corrupt(bad)
+    found = await run("refunds", "--account", ACCOUNT, "--json")
+    assert found.exit_code == 1
+    listed = json.loads(found.stdout.splitlines()[-1])
+    assert {one["key"] for one in listed["refunds"]} == {one.key for one in good}
+    assert [one["key"] for one in listed["unreadable"]] == [bad.key]
+    assert f"{bad.key} cannot be read: " in (await run("refunds", "--account", ACCOUNT)).output
+
+
 async def reconciled(waiting_s: int = 0) -> tuple[int, dict[str, Any]]:
     done = await run("reconcile", "--json", "--waiting-s", str(waiting_s))
     return done.exit_code, json.loads(done.stdout)

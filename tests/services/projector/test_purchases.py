@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count
 
-import msgpack
 import pytest
 
 from libs.contracts.purchases import (
@@ -101,7 +100,7 @@ async def test_an_unreadable_purchase_is_set_aside_and_the_others_go_on(purchase
 
     await purchases.append(bad)
     await eventually(partial(purchases.status, bad))
-    await corrupt(purchases, bad)
+    await purchases.corrupt(bad)
     await purchases.append(sealed, *good)
     async with managed(purchases, take):
         await all_are(purchases, list(good), PurchaseStatus.CAST)
@@ -113,13 +112,6 @@ async def test_an_unreadable_purchase_is_set_aside_and_the_others_go_on(purchase
 def in_partition(purchases: FoldedPurchases, name: str, partition: int) -> PurchaseRecorded:
     events = (a_purchase(f"{name}{number}") for number in count())
     return next(event for event in events if purchases.topic.partition_of(event.key) == partition)
-
-
-async def corrupt(purchases: FoldedPurchases, event: PurchaseEvent) -> None:
-    """Store it as no code reads it."""
-    valkey = purchases.views._valkey
-    [records] = await valkey.call("KEYS", f"*{purchases.topic.name.split('.')[0]}:{{q0}}:*records:{event.account}")
-    await valkey.call("HSET", records, event.key, msgpack.packb(["recorded", 1, 1, 1, "", "", 0, 1, "no event"]))
 
 
 async def test_of_one_purchase_only_one_step_is_under_way(purchases: FoldedPurchases) -> None:

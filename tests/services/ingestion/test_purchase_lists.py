@@ -1,0 +1,82 @@
+"""Lists of purchases over HTTP, page by page."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from libs.contracts.purchases import PurchaseRefused
+from libs.purchases.form import parse_purchase
+from libs.purchases.register import Register
+from libs.purchases.vault import Buyer, Vault, Vaults
+from services.ingestion.purchases import purchase_router
+from tests.support.eventually import eventually
+from tests.support.purchases import folded_purchases
+
+PARTITIONS = 2
+SECRET = b"s" * 32
+VOTE = {"contest_key": "c1", "participant_key": "p1", "count": 3}
+
+
+async def secret(account: str) -> bytes:
+    return SECRET
+
+
+class Everybody:
+    """Lets everybody in, as a reader of purchases."""
+
+    async def authenticate(self, scope: object) -> Any:
+        return SimpleNamespace(account="a1", permissions=frozenset({"purchases:read"}))
+
+
+async def keys_of(client: httpx.AsyncClient, path: str, limit: int) -> list[str]:
+    """The keys on all pages."""
+    keys: list[str] = []
+    parameters: dict[str, Any] = {"limit": limit}
+    while True:
+        answer = await client.get(path, params=parameters)
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        keys += [one["key"] for one in page["data"]]
+        if not page["has_more"]:
+            return keys
+        parameters["next"] = page["next"]
+
+
+async def test_purchases_that_cannot_be_read_hide_no_others(
+    kafka: str, valkey_address: str, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where nothing else would be on a page, and of a purchase under another secret of the account."""
+    bodies = [{"user_id": "buyer", "purchase_token": f"token{n}", "type": "vote", "vote": VOTE} for n in range(8)]
+    async with folded_purchases(kafka, valkey_address, namespace, PARTITIONS) as purchases:
+        vault, another = Vault("a1", SECRET), Vault("a1", b"t" * 32)
+        bought = [parse_purchase(body).recorded("a1", vault, 1) for body in bodies]
+        bought[4] = replace(bought[4], sealed=another.seal(Buyer("buyer", "token4")))
+        for one in bought:
+            refused = PurchaseRefused(account="a1", key=one.key, at=1, code="not_found", reason="No contest.")
+            await purchases.append(one, refused)
+
+        async def are_refused() -> bool:
+            return {await purchases.status(one) for one in bought} == {"refused"}
+
+        await eventually(are_refused)
+        corrupted = bought[:1] + bought[2:4] + bought[7:]
+        for one in corrupted:
+            await purchases.corrupt(one)
+        auth: Any = Everybody()
+        requests: Any = None
+        api = FastAPI()
+        register = Register(purchases.topic, purchases.log, purchases.views, Vaults(secret))
+        api.include_router(purchase_router(auth, register, requests))
+        readable = {bought[at].key for at in (1, 5, 6)}
+        transport = httpx.ASGITransport(api)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            for path in ("/api/users/buyer/purchases", "/operations/purchases/refunds"):
+                for limit in (1, 2, 100):
+                    keys = await keys_of(client, path, limit)
+                    assert (len(keys), set(keys)) == (3, readable)
+    for one in (bought[4], *corrupted):
+        assert f"purchase {one.key} of a1 cannot be read" in caplog.text
