@@ -48,7 +48,7 @@ class ViewsUnavailable(TallyError):
 
 
 class LedgerCatchingUp(TallyError):
-    """Doubt about earlier votes of this partition is being settled; nothing is admitted until then."""
+    """The partition settles earlier votes whose outcome is in doubt, and admits nothing until then."""
 
     code = "ledger_catching_up"
 

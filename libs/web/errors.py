@@ -64,7 +64,7 @@ TABLE: Final[dict[str, Row]] = {
     "internal_error": Row(500, "Something went wrong"),
     "log_unavailable": Row(503, "The log cannot be reached"),
     "views_unavailable": Row(503, "The views cannot be reached, or are behind"),
-    "ledger_catching_up": Row(503, "Doubt about earlier votes is being settled"),
+    "ledger_catching_up": Row(503, "Temporarily unavailable while the service recovers"),
     "scanner_unavailable": Row(503, "The malware scanner cannot be reached"),
     "overloaded": Row(503, "Too much is waiting"),
 }

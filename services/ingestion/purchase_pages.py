@@ -26,7 +26,7 @@ Reader = Callable[[Place | None, int], Awaitable[list[Listed]]]
 class PurchasePage(BaseModel):
     """A page, newest first."""
 
-    data: list[PurchaseShown] = Field(description="Newest first.")
+    data: list[PurchaseShown] = Field(description="Newest first; one that cannot be read is left out.")
     has_more: bool = Field(description="Whether there is another page.")
     next: str | None = Field(description="Give it back as `?next=`.")
 
