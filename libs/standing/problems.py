@@ -75,6 +75,9 @@ def _parts(status: Status) -> Iterator[Problem]:
     for part in status.parts:
         if not part.alive:
             yield Problem("part", part.name, f"process {part.pid} is gone", way_out)
+        elif part.failing:
+            names = ", ".join(part.failing)
+            yield Problem("part", part.name, f"stopped or failing in it: {names}", "its log says why")
 
 
 def _folds(status: Status) -> Iterator[Problem]:

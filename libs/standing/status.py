@@ -137,11 +137,12 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A process of the local stack."""
+    """A process of the local stack; `failing` names the tasks in it that stopped or failed."""
 
     name: str
     pid: int
     alive: bool
+    failing: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

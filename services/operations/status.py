@@ -26,11 +26,11 @@ def status(
 ) -> None:
     """How far every fold is, whether votes are taken, what was set aside, and whether the parts live.
 
-    Ends with 1 when somebody has to see to something, and says to what: a part is dead; a view is stalled (the log
-    has had more for it for over 10 s), or behind the log's end; a gate is shut, or a vote pending for over 10 s; a
-    generation is broken; accepted votes were overruled; records are in quarantine and not dropped. After a restart
-    gates are shut for some seconds. One look cannot tell a view that stands from one that catches up: --watch can.
-    It ends with 0.
+    Ends with 1 when somebody has to see to something, and says to what: a part is dead, or a task of the projector
+    stopped or failing; a view is stalled (the log has had more for it for over 10 s), or behind the log's end; a
+    gate is shut, or a vote pending for over 10 s; a generation is broken; accepted votes were overruled; records
+    are in quarantine and not dropped. After a restart gates are shut for some seconds. One look cannot tell a view
+    that stands from one that catches up: --watch can. It ends with 0.
 
     What is behind: `lag` in records, `behind` since when the first of them has been in the log, by its broker's
     clock. With --json all partitions are shown, of --watch one line a second.

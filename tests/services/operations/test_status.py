@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, Gauge, start_http_server
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -194,6 +195,26 @@ async def test_how_far_a_replay_is_is_told_of_all_its_partitions_together(log: F
         assert moved.left_s == pytest.approx(6 / moved.folded_per_s)
         (stands,) = (await lookout.look()).beside
         assert (stands.folded_per_s, stands.left_s) == (0, None)
+
+
+async def test_a_task_of_the_projector_that_stopped_is_a_problem(log: FoldedLog) -> None:
+    up = Gauge("tally_projector_part_up", "", ["part"], registry=(registry := CollectorRegistry()))
+    up.labels("votes").set(1)
+    up.labels("purchases").set(0)
+    server, thread = start_http_server(0, "127.0.0.1", registry)
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/metrics"
+        described = {"pids": {"projector": os.getpid()}, "metrics_urls": {"projector": url}}
+        stack = replace(log.stack, description=log.stack.description | described)
+        [problem] = [one for one in problems_of(await read_status(stack)) if one.kind == "part"]
+        assert (problem.where, problem.detail) == ("projector", "stopped or failing in it: purchases")
+        up.labels("purchases").set(1)
+        assert ("part", "projector") not in problems(await read_status(stack))
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert ("part", "projector") not in problems(await read_status(stack))
 
 
 async def test_a_view_of_another_layout_is_a_problem(log: FoldedLog) -> None:
