@@ -128,6 +128,7 @@ BY_ACTIONS = {
     "quarantine drop",
     "quarantine retry",
     "replay drop",
+    "replay keep",
     "replay rollback",
     "replay run",
     "secrets retire",
