@@ -38,8 +38,8 @@ SIGNED: Final = b"s" * 32
 KEY_ID: Final = "key_1"
 
 
-async def secret() -> bytes:
-    return SIGNED
+async def secret(again: bool = False) -> tuple[bytes, ...]:
+    return (SIGNED,)
 
 
 class Keys:
