@@ -74,5 +74,11 @@ def _stream(name: str) -> Schema:
         '"final":false,"sealed":false,"hidden":false,"server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
         f'event: {name}\ndata: {{"contest_key":"...","count":42}}\nid: 5d41402abc4b2a76\n\n'
     )
-    content = {"text/event-stream": {"schema": {"type": "string"}, "example": example}}
+    text = {"type": "string"}
+    event = {  # of a stream, OpenAPI before 3.2 describes each event
+        "type": "object",
+        "properties": {"event": text, "data": text | {"contentMediaType": "application/json"}, "id": text},
+        "required": ["event", "data"],
+    }
+    content = {"text/event-stream": {"schema": event, "example": example}}
     return {"description": "The stream.", "content": content}

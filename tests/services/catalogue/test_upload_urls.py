@@ -10,8 +10,8 @@ import httpx
 from hypothesis import given
 
 from libs.contracts.catalogue import Stored
-from libs.storage.store import world_files
-from services.catalogue.upload_urls import UploadUrls
+from libs.storage.store import open_store, world_files
+from services.catalogue.upload_urls import UploadUrls, _signature
 from tests.services.catalogue.conftest import Place
 from tests.support.hostile import mutated
 
@@ -102,10 +102,10 @@ async def test_an_upload_that_a_renewal_overtakes_is_refused_and_leaves_nothing(
 
 @given(mutated(b"1wOnBjYJOOPR3pbdBxQb6ejtyZs3bKHQhGq3hbWpTBU").map(lambda shown: shown.decode(errors="replace")))
 async def test_no_other_text_is_a_file_s_signature(shown: str) -> None:
-    urls = UploadUrls(None, None, "")  # type: ignore[arg-type]
-    urls._secret = b"s" * 32
+    urls = UploadUrls(open_store("memory://"), None, "")  # type: ignore[arg-type]
     file = Stored("f", 1, 1, 1, 0, "", "{}")
-    signature = await urls._sign("account", file)
+    [secret] = await urls._secrets()
+    signature = _signature(secret, "account", file)
     assert await urls.admits("account", file, signature)
     assert not await urls.admits("another", file, signature)
     assert await urls.admits("account", file, shown) is (shown == signature)

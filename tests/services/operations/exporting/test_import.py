@@ -22,7 +22,7 @@ from services.operations.verification.comparison import compare
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.libs.views.simulation.comparison import Table, described_view
 from tests.services.operations.exporting.world import PARTITIONS, Deployment, complaint
-from tests.support.builders import a_cast, a_removal, a_report
+from tests.support.builders import a_cast, a_removal, a_report, a_void
 from tests.support.catalogue import open_catalogue
 from tests.support.eventually import eventually
 from tests.support.folded_log import folded_log
@@ -88,7 +88,14 @@ async def test_a_preview_changes_nothing(target: Deployment, out: Path) -> None:
 async def test_the_same_log_gives_the_same_view(growing: Deployment, target: Deployment, tmp_path: Path) -> None:
     """Votes of all kinds, what they end as, and all that a fold may trip over."""
     votes: list[Event | bytes] = [a_cast(voter=f"v{n % 6}") for n in range(60)]
-    others: list[Event | bytes] = [a_removal(), a_removal(voter="v1"), a_report(), Fence(1), Fence(2, after=1)]
+    others: list[Event | bytes] = [
+        a_removal(),
+        a_removal(voter="v1"),
+        a_void(),
+        a_report(),
+        Fence(1),
+        Fence(2, after=1),
+    ]
     log = [record.value for record in a_log([*votes, *others, *POISON, *UNFOLDABLE], 500, seed=4)]
     late: list[Event] = [Fence(50), ContestClosed("contest", 1), a_cast(vote_id="late", incarnation=50)]
     log += [vote_codec.encode(event) for event in late]
