@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.benchmarks.stack import Load, median, whole_service, wrk
+from tests.benchmarks.stack import Load, median, weighed, whole_service, wrk
 from tests.support.eventually import eventually
 from tests.support.voting import running
 
@@ -80,7 +80,7 @@ async def main(rounds: int) -> None:
                 loads: dict[str, list[Load]] = {name: [] for name in servers}
                 for _ in range(rounds):
                     for name, url in servers.items():
-                        loads[name].append(await wrk(url, script, connections, SECONDS))
+                        loads[name].append(await weighed(url, script, connections, SECONDS))
                 show(connections, loads)
         await api.client.get(f"{contest.path}/vote_updates/")
 
@@ -91,6 +91,9 @@ def show(connections: int, loads: dict[str, list[Load]]) -> None:
         rate, p50, p99 = (median([getattr(run, figure) for run in runs]) for figure in ("per_s", "p50", "p99"))
         errors = sum(run.errors for run in runs)
         print(f"  {name:13} {rate:8.0f}/s   p50 {p50:6.1f} ms   p99 {p99:6.1f} ms   errors {errors}")
+        used = {part: median([run.cpu_us.get(part, 0.0) for run in runs]) for part in runs[0].cpu_us}
+        parts = ", ".join(f"{part} {taken:.0f}" for part, taken in used.items() if taken >= 0.5)
+        print(f"  {'':13} {sum(used.values()):8.0f} µs of CPU each: {parts}")
     for name in ("HINCRBY+SADD", "bare ASGI"):
         ratio = median([a.per_s / b.per_s for a, b in zip(loads["tallykeeper"], loads[name], strict=True)])
         print(f"  tallykeeper / {name}: {ratio:.2f}")

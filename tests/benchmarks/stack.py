@@ -8,10 +8,11 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
+import psutil
 
 from services.operations import prepare
 from services.operations.stack.report import Silence
@@ -54,6 +55,9 @@ class Load:
     p50: float
     p99: float
     errors: int
+    requests: int
+    cpu_us: dict[str, float] = field(default_factory=dict)
+    """CPU time of each server process, in microseconds a request, with what it does in the second after."""
 
 
 async def wrk(url: str, script: str, connections: int, seconds: int) -> Load:
@@ -72,7 +76,40 @@ async def wrk(url: str, script: str, connections: int, seconds: int) -> Load:
         p50=_ms(re.findall(r"50%\s+(\S+)", text)[0]),
         p99=_ms(re.findall(r"99%\s+(\S+)", text)[0]),
         errors=int(errors[1]) if errors else 0,
+        requests=int(re.findall(r"(\d+) requests in", text)[0]),
     )
+
+
+SERVERS = {
+    "gateway": "gateway",
+    "projector": "projector",
+    "valkey-server": "Valkey",
+    "kafka": "Kafka",
+    "peer": "peer",
+}
+"""The server processes by what their command lines have in them."""
+
+
+async def weighed(url: str, script: str, connections: int, seconds: int) -> Load:
+    """As `wrk`, with the CPU time that this process's servers took for it."""
+    before = _cpu_s()
+    load = await wrk(url, script, connections, seconds)
+    await asyncio.sleep(1)
+    used = {name: taken - before.get(name, 0.0) for name, taken in _cpu_s().items()}
+    return replace(load, cpu_us={name: taken / load.requests * 1_000_000 for name, taken in used.items()})
+
+
+def _cpu_s() -> dict[str, float]:
+    found: dict[str, float] = {}
+    for process in psutil.Process().children(recursive=True):
+        try:
+            command, times = " ".join(process.cmdline()), process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        name = next((name for part, name in SERVERS.items() if part in command), None)
+        if name is not None:
+            found[name] = found.get(name, 0.0) + times.user + times.system
+    return found
 
 
 def _ms(text: str) -> float:
