@@ -1,9 +1,10 @@
 """What a request is called in its answer and in the log."""
 
 import re
-import secrets
 from collections.abc import MutableMapping
 from typing import Any, Final
+
+from uuid_utils import uuid7
 
 HEADER: Final = b"x-request-id"
 _TAKEN: Final = re.compile(rb"[A-Za-z0-9_.:/@=+-]{1,128}")
@@ -14,7 +15,7 @@ def request_id(scope: MutableMapping[str, Any]) -> str:
     state = scope.setdefault("state", {})
     found: str | None = state.get("request_id")
     if found is None:
-        found = state["request_id"] = _given(scope) or secrets.token_hex(8)
+        found = state["request_id"] = _given(scope) or uuid7().hex
     return found
 
 

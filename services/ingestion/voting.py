@@ -138,16 +138,14 @@ class Voting:
             return [error] * len(votes)
 
     async def _take(self, key: ApiKey, votes: Sequence[CastVote]) -> list[Outcome]:
-        """Cast votes of one contest; a client that hangs up does not stop what was begun."""
+        """Cast votes of one contest. The server cancels no request whose client hangs up."""
         if self._in_flight + len(votes) > self._max_in_flight:
             raise Overloaded("Too many votes are being recorded at once.", retry_after_s=1)
         self._in_flight += len(votes)
-        casting = asyncio.ensure_future(self._caster.cast(key.account, votes))
-        casting.add_done_callback(lambda _: self._landed(len(votes)))
-        return await asyncio.shield(casting)
-
-    def _landed(self, votes: int) -> None:
-        self._in_flight -= votes
+        try:
+            return await self._caster.cast(key.account, votes)
+        finally:
+            self._in_flight -= len(votes)
 
 
 async def _counting_refusals(answered: Awaitable[None]) -> None:
