@@ -14,12 +14,13 @@ import pytest
 from fastapi import FastAPI
 
 from libs.catalogue.keys import PERMISSIONS
-from libs.contracts.topics import catalogue_topic, topics_of
+from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, topics_of
 from libs.kafka.topics import create_topics
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
+from libs.views.votes import VoteViews
 from libs.web.asgi import Front
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
@@ -27,6 +28,7 @@ from services.operations.keys import issue_key
 from services.projector.app import run
 from services.projector.settings import Settings as ProjectorSettings
 from tests.support.eventually import eventually
+from tests.support.freshness import are_fresh
 from tests.support.voting import Api, Contest, code, new_id
 
 PARTITIONS = 2
@@ -59,6 +61,17 @@ class Deployment:
         """A gateway that has seen nothing yet."""
         async with open_app(self.settings) as app, self.client(app, self.api_key) as client:
             yield Api(client)
+
+    async def settled(self) -> None:
+        """Until every account's records can be read, and every partition takes votes."""
+        catalogue = CatalogueViews(self.valkey, self.settings.namespace).fresh
+        votes = VoteViews(self.valkey, self.settings.namespace)
+
+        async def is_settled() -> bool:
+            gates = [(await votes.state(partition)).open for partition in range(PARTITIONS)]
+            return all(gates) and await are_fresh(catalogue, CATALOGUE_PARTITIONS)
+
+        await eventually(is_settled, deadline_s=30)
 
     @staticmethod
     def client(app: FastAPI, api_key: str) -> httpx.AsyncClient:
@@ -182,7 +195,7 @@ async def assert_unavailable(one: Made, api: Api, *, but_for: str = "") -> None:
 
 async def test_nothing_is_absent_while_an_emptied_view_is_not_folded_again(deployment: Deployment) -> None:
     async with deployment.projecting():
-        await deployment.answers("/contests", 200)
+        await deployment.settled()
         one = await made(deployment.api)
         before = await deployment.api.client.get(one.contest.path)
     await deployment.empty()
@@ -202,7 +215,7 @@ async def test_nothing_is_absent_while_an_emptied_view_is_not_folded_again(deplo
 async def test_an_acknowledged_change_survives_a_view_that_came_back_older(deployment: Deployment) -> None:
     """A PATCH that equals the older record is no reason to write nothing, nor to say that it took effect."""
     async with deployment.projecting():
-        await deployment.answers("/contests", 200)
+        await deployment.settled()
         one = await made(deployment.api)
         kept = await deployment.keep()
         changed = await deployment.api.client.patch(one.contest.path, json={"title": "Newer"})
@@ -219,7 +232,7 @@ async def test_an_acknowledged_change_survives_a_view_that_came_back_older(deplo
 
 async def test_hidden_counts_stay_hidden_over_a_view_from_before_they_were(deployment: Deployment) -> None:
     async with deployment.projecting():
-        await deployment.answers("/contests", 200)
+        await deployment.settled()
         one = await made(deployment.api)
         results = f"/public{one.contest.path}/results"
         assert (await deployment.answers(results, 200)).json()
@@ -246,7 +259,7 @@ async def test_one_emptied_partition_holds_back_its_accounts_alone(deployment: D
     other = next(f"other{n}" for n in range(99) if topic.partition_of(f"other{n}") != partition)
     views = CatalogueViews(deployment.valkey, deployment.settings.namespace)
     async with deployment.projecting():
-        await deployment.answers("/contests", 200)
+        await deployment.settled()
         one = await made(deployment.api)
     await deployment.empty(f"{{c{partition}}}*")
     assert code(await deployment.api.client.get(one.contest.path)) == (503, "views_unavailable")
