@@ -180,8 +180,9 @@ class ReportState:
 class ClosingState:
     """How a contest's closing stands in one partition. `sources` gives the closing in force of each that reported.
 
-    `pending` counts what is reserved and not folded; `in_force` is the configuration version that admits.
-    `waiting` counts the votes with changes that wait for a reopening. All is as of the offset `folded`.
+    `pending` counts what is reserved and not folded (read in parts, some may come twice); `in_force` is the
+    configuration version that admits. `waiting` counts the votes with changes that wait for a reopening. All is as
+    of the offset `folded`.
     """
 
     open: bool

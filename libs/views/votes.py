@@ -46,6 +46,9 @@ APPLY_ITEMS = 128
 APPLY_BYTES = 96 * 1024
 """And of how many bytes: more than that many votes have, and few long reports or ballots."""
 
+PENDING_PAGE = 500
+"""Reservations looked through by one call, about."""
+
 
 class VoteViews:
     """One method a function. All raise `ViewsUnavailable` when Valkey's answer is not known.
@@ -197,11 +200,24 @@ class VoteViews:
         return ReportState(position, text(content), where, late == 1, tuple([name.decode() for name in held]))
 
     async def closing(self, partition: int, contest: str) -> ClosingState:
-        r = unpack(await self._read("votes_closing", partition, contest))
-        sources = {name.decode(): closed for name, closed in zip(r[8::2], r[9::2], strict=True)}
-        pending, now, closed, reopened, waiting, folded = r[2:8]
+        """As of the first of several short calls; `open` and `pending` are of all of them.
+
+        From the first on, reservations are only admitted by configurations that are no older than the one in force
+        then, so nothing older that is pending is missed.
+        """
+        pages = [await self._closing(partition, contest, b"0")]
+        while pages[-1][0] != b"0":
+            pages.append(await self._closing(partition, contest, pages[-1][0]))
+        _, _, incarnation, in_force, _, now, closed, reopened, waiting, folded, *flat = pages[0]
+        is_open = all(page[1:3] == [1, incarnation] for page in pages)
+        pending = sum(page[4] for page in pages)
+        sources = {name.decode(): seq for name, seq in zip(flat[::2], flat[1::2], strict=True)}
         marks = closed, reopened, waiting, folded, sources
-        return ClosingState(r[0] == 1, limited(r[1]), pending, now, *marks)
+        return ClosingState(is_open, limited(in_force), pending, now, *marks)
+
+    async def _closing(self, partition: int, contest: str, cursor: bytes) -> list[Any]:
+        args = contest, cursor, PENDING_PAGE
+        return list(unpack(await self._read("votes_closing", partition, *args)))
 
 
 def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:

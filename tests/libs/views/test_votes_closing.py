@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from libs.tally.admission import Granted, Known, NotRunning, Shut
 from libs.tally.commands import RemoveVote
@@ -150,3 +153,36 @@ async def test_an_attempt_of_before_the_close_is_answered_by_what_was_folded(par
     await partition.fold(event, CLOSED, event, replace(a_cast(), incarnation=granted.incarnation))
     assert await partition.status() is VoteStatus.REMOVED
     assert await partition.figures() == Figures()
+
+
+async def test_pending_votes_are_counted_in_short_calls_under_one_fence_epoch(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that no call grows with what is pending, which a close waits for."""
+    monkeypatch.setattr("libs.views.votes.PENDING_PAGE", 10)
+    long_key = "contest" * 9  # Valkey scans a hash of few short fields at once
+    for number in range(60):
+        await partition.grant(a_vote(contest=long_key, voter=f"voter {number}"), a_contest(key=long_key))
+    found: list[int] = []
+    read = partition.views._closing
+
+    async def counted(*args: Any) -> list[Any]:
+        page = await read(*args)
+        found.append(page[4])
+        return page
+
+    monkeypatch.setattr(partition.views, "_closing", counted)
+    assert (await partition.views.closing(0, long_key)).pending == 60
+    assert len(found) > 2
+    assert max(found) < 30
+
+    async def fenced_meanwhile(*args: Any) -> list[Any]:
+        page = await read(*args)
+        if args[2] == b"0":
+            await partition.fence()
+        return page
+
+    monkeypatch.setattr(partition.views, "_closing", fenced_meanwhile)
+    state = await partition.views.closing(0, long_key)
+    assert not state.open
+    assert state.pending < 60

@@ -91,20 +91,22 @@ read('votes_report', function(keys, args)
   return pack({ log, offset, found[1], found[2], found[3], found[4] })
 end)
 
--- ARGV: contest. How its closing stands here: {open, configuration version in force (-1: none), reservations pending
--- for it, now (us), closing in force, last one reopened, votes with changes that wait for a reopening, offset,
--- source, closing in force for it, ...}.
+-- ARGV: contest, cursor ('0' to begin), how many reservations about. How its closing stands here: {next cursor ('0' at the
+-- end), open, n, configuration version in force (-1: none), reservations pending for it among these, now (us), closing in
+-- force, last one reopened, votes with changes that wait for a reopening, offset, source, closing in force for it, ...}.
 read('votes_closing', function(keys, args)
   local base, contest = keys[1], args[1]
   local views, gate = view(base), load_gate(base)
-  local fields, prefix, pending = call('HKEYS', base .. ':pending'), contest .. '\0', 0
-  for i = 1, #fields do
-    if string.sub(fields[i], 1, #prefix) == prefix then pending = pending + 1 end
+  local page = call('HSCAN', base .. ':pending', args[2], 'COUNT', args[3], 'NOVALUES')
+  local prefix, pending = contest .. '\0', 0
+  for i = 1, #page[2] do
+    if string.sub(page[2][i], 1, #prefix) == prefix then pending = pending + 1 end
   end
   local row = call('HGET', views .. ':counts:' .. contest, '')
   local top = row and unpack_one(row) or {}
-  local reply = { gate.open and 1 or 0, tonumber(call('HGET', base .. ':config', contest) or UNLIMITED), pending,
-    next_moment(gate), top[ROW_CLOSED] or 0, top[ROW_REOPENED] or 0, call('ZCARD', views .. ':queue:' .. contest),
+  local in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
+  local reply = { page[1], gate.open and 1 or 0, gate.n, in_force, pending, next_moment(gate),
+    top[ROW_CLOSED] or 0, top[ROW_REOPENED] or 0, call('ZCARD', views .. ':queue:' .. contest),
     select(2, position(views)) }
   local sources = call('HGETALL', views .. ':sources:' .. contest)
   for i = 1, #sources, 2 do
