@@ -6,7 +6,7 @@ from typing import Final
 from fastapi.sse import EventSourceResponse
 
 from libs.web.hot import StreamRoute
-from libs.web.openapi import Schema, answers, needs, parameter, problems
+from libs.web.openapi import COMPONENT, Schema, answers, needs, parameter, problems
 from services.query.routes import ReceiptOfVote, SourcesFlag
 from services.query.streams.endpoints import CountStream, PublicStream
 
@@ -23,6 +23,18 @@ changes, ten times a second at most, the latest wins. `stale` says since when no
 holds; once somebody can, all is said anew. `gone` ends the stream of a contest that was deleted. A stream that
 just ends may be opened again.
 """
+EVENT: Final[Schema] = {
+    COMPONENT: "schemas/StreamEvent",
+    "description": "One event of the stream.",
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"type": "string", "description": "Its kind."},
+        "data": {"type": "string", "contentMediaType": "application/json", "description": "What its kind says."},
+        "id": {"type": "string", "description": "The version, of events that have one."},
+    },
+}
+"""OpenAPI before 3.2 describes of a stream each event."""
 
 
 def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRoute:
@@ -74,11 +86,5 @@ def _stream(name: str) -> Schema:
         '"final":false,"sealed":false,"hidden":false,"server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
         f'event: {name}\ndata: {{"contest_key":"...","count":42}}\nid: 5d41402abc4b2a76\n\n'
     )
-    text = {"type": "string"}
-    event = {  # of a stream, OpenAPI before 3.2 describes each event
-        "type": "object",
-        "properties": {"event": text, "data": text | {"contentMediaType": "application/json"}, "id": text},
-        "required": ["event", "data"],
-    }
-    content = {"text/event-stream": {"schema": event, "example": example}}
+    content = {"text/event-stream": {"schema": EVENT, "example": example}}
     return {"description": "The stream.", "content": content}
