@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from libs.casting.attempts import RECOVERING
@@ -12,6 +12,7 @@ from libs.casting.partition_watch import PartitionWatch, Undecided
 from libs.casting.recording import Log, name_of
 from libs.casting.reserver import Confirmer
 from libs.casting.waiting import GATE_WAIT_S, POLL_S, READ_WAIT_S, SETTLE_WAIT_S
+from libs.contracts.actors import CURRENT
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
 from libs.contracts.topics import Topic
@@ -39,7 +40,7 @@ from libs.tally.errors import (
     ViewsUnavailable,
     VoteRemovalNotAllowed,
 )
-from libs.tally.events import VoteCast, VoteRemoved
+from libs.tally.events import Actor, VoteCast, VoteRemoved
 from libs.tally.standing import VoteStatus
 from libs.views.addresses import AddressCounters, give_back
 from libs.views.states import Progress, Refund, VoteName, VoteState
@@ -246,7 +247,14 @@ def _event(
         reason=reason,
         address=None if cast is None else cast.address,
         participants=() if cast is None else tuple(participant for participant, _ in cast.choices),
+        actor=_actor(),
     )
+
+
+def _actor() -> Actor | None:
+    """The current one without its address, which is a voter's as a rule."""
+    actor = CURRENT.get()
+    return None if actor is None else replace(actor, origin="")
 
 
 def _refusal(contest: Contest, command: RemoveVote, answer: RemovalAnswer) -> TallyError | None:

@@ -11,6 +11,7 @@ from libs.catalogue.contests import ContestReader, sources_of
 from libs.catalogue.schemas.vote_source import Mode
 from libs.catalogue.sources import SourceConfig, mapped, source_name, source_of
 from libs.catalogue.writing import MAX_RECORD_BYTES, RecordTooLarge
+from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
@@ -159,4 +160,5 @@ def _event(contest: str, source: str, mode: Mode, report: Report) -> SourceRepor
         allow_decrease=report.allow_decrease,
         reported_at=report.reported_at,
         counts=report.counts,
+        actor=CURRENT.get(),
     )

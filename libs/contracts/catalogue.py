@@ -12,9 +12,8 @@ from typing import Annotated, Any, Final, Literal, assert_never
 import orjson
 from pydantic import StringConstraints
 
-from libs.contracts.actors import Actor
 from libs.contracts.codec import Codec
-from libs.tally.events import LogCreated
+from libs.tally.events import Actor, LogCreated
 
 ACCOUNT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 KEY_PATTERN: Final = r"^[A-Za-z0-9_.~-]{1,130}$"

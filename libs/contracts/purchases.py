@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints
 
 from libs.contracts.catalogue import Account
 from libs.contracts.codec import Codec
-from libs.tally.events import LogCreated
+from libs.tally.events import Actor, LogCreated
 
 PurchaseKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{22}$")]
 """HMAC of the purchase token under the account's secret: the same token is the same purchase."""
@@ -67,6 +67,7 @@ class PurchaseRecorded(OfPurchase):
     price: int | None = None
     purchase_platform: str | None = None
     subscription: Subscription | None = None
+    actor: Actor | None = None
     type: Literal["PurchaseRecorded"] = "PurchaseRecorded"
 
 
@@ -74,6 +75,7 @@ class PurchaseRecorded(OfPurchase):
 class PurchaseRefunded(OfPurchase):
     """The buyer got the money back; it may come before the purchase does."""
 
+    actor: Actor | None = None
     type: Literal["PurchaseRefunded"] = "PurchaseRefunded"
 
 

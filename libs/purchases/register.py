@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
+from libs.contracts.actors import CURRENT
 from libs.contracts.log import Appended
 from libs.contracts.purchases import (
     Purchase,
@@ -54,7 +55,7 @@ class Register:
 
     async def record(self, account: str, form: PurchaseForm) -> Recorded:
         """Raises `IdempotencyKeyReused` where the token was recorded with other content."""
-        event = form.recorded(account, await self.vaults.of(account), _now())
+        event = replace(form.recorded(account, await self.vaults.of(account), _now()), actor=CURRENT.get())
         known = await self.views.get(account, event.key)
         replayed = known is not None and known.recorded is not None
         if known is None or known.recorded is None:
@@ -81,7 +82,7 @@ class Register:
         return known if known is not None and refunded else await self._refund(account, key)
 
     async def _refund(self, account: str, key: str) -> Purchase:
-        await self._append(PurchaseRefunded(account=account, key=key, at=_now()))
+        await self._append(PurchaseRefunded(account=account, key=key, at=_now(), actor=CURRENT.get()))
         return await self._folded(account, key, lambda purchase: purchase.status is PurchaseStatus.REFUNDED)
 
     async def _append(self, event: PurchaseEvent) -> Appended | None:

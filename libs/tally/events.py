@@ -18,6 +18,20 @@ Choices = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Actor:
+    """Names who caused an event: for the audit, never for a rule.
+
+    By `kind`, `name` and `origin` are: of a `key` its id, of an `upload_url` the file's key, and the caller's
+    address as far as it is kept; of a `command` the command, and the system's user@host; of a `process` its name
+    and host.
+    """
+
+    kind: str
+    name: str
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LogCreated:
     """The first record of every partition: its random id tells this log from a recreated one.
 
@@ -110,6 +124,8 @@ class VoteRemoved:
     address: str | None = None
     """The address whose limit has room again, for `participants`."""
     participants: tuple[str, ...] = ()
+    actor: Actor | None = None
+    """Of a removal by the voter the API key, without `origin`: this log has addresses as pseudonyms only."""
     type: Literal["VoteRemoved"] = "VoteRemoved"
 
 
@@ -159,6 +175,7 @@ class SourceReported:
     reported_at: int | None
     counts: tuple[tuple[str, int, int, int], ...]
     """(mapped id, votes, distinct voters, anonymous ones of them)"""
+    actor: Actor | None = None
     type: Literal["SourceReported"] = "SourceReported"
 
 

@@ -4,8 +4,9 @@ import time
 from collections.abc import Collection, Iterable
 from typing import Final, Protocol, TypeVar
 
-from libs.contracts.actors import CURRENT, Actor
+from libs.contracts.actors import CURRENT
 from libs.tally.errors import TallyError
+from libs.tally.events import Actor
 from libs.web.client_address import Network, Proxies
 from libs.web.errors import Forbidden, Scope, Unauthorized
 from libs.web.rates import limits_of
@@ -124,7 +125,7 @@ class Authenticator:
         return key
 
     def note_actor(self, scope: Scope, kind: str, name: str) -> None:
-        """Catalogue events that the current task records from now on say that they are this caller's."""
+        """Makes the caller the actor of the events that the current task records from now on."""
         CURRENT.set(Actor(kind, name, self._proxies.origin(scope)))
 
     def _refusal(self, scope: Scope, key: ApiKey) -> TallyError | None:

@@ -23,7 +23,7 @@ class HostSettings(TelemetrySettings):
     )
     audit_addresses: AuditAddresses = Field(
         "full",
-        description="Callers' addresses in the catalogue's log, which keeps them for good: full, network (/24, "
+        description="Callers' addresses in the audit, which the log keeps for good: full, network (/24, "
         "IPv6: /48) or none.",
     )
     http_max_header_bytes: int = Field(

@@ -8,10 +8,11 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from libs.contracts.actors import CURRENT, Actor
+from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue import OperatorActed, catalogue_codec
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.writer import LogWriter
+from libs.tally.events import Actor
 from services.operations.connect import Stack
 
 PARTITION = 0

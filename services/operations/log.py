@@ -58,7 +58,7 @@ def log(
     until: Annotated[str | None, typer.Option("--until", help="Only what was appended before.")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until interrupted.")] = False,
     audit: Annotated[
-        bool, typer.Option("--audit", help="Who wrote to the catalogue, and what operators did, instead.")
+        bool, typer.Option("--audit", help="Who wrote to the logs, and what operators did, instead.")
     ] = False,
     key: Annotated[str | None, typer.Option("--key", help="Of the audit: by this API key, by its id.")] = None,
     account: Annotated[str | None, typer.Option("--account", help="Of the audit: only of this account.")] = None,
@@ -72,9 +72,10 @@ def log(
     --partition only one is read, and they are that one's. With --follow what comes next is told as it comes. They
     are the fold's counts: of participants of any status, internal sources alone; of a report by its source's ids.
 
-    With --audit: each write to the catalogue, also one that was refused since another came first, and each action
-    of an operator, with the API key's id and the caller's address, or the command and the system's user. Votes,
-    purchases and reports are not in it.
+    With --audit: each write to the catalogue, each report of an external source, purchase and refund, and each
+    removal by a voter, also one that was refused since another came first; and each action of an operator. With
+    the API key's id and the caller's address (of a removal, which voters send, without it), or the command and the
+    system's user. Votes themselves are not in it. --from bounds what is read of the votes and purchases.
     """
 
     async def work() -> Ending:
@@ -87,7 +88,10 @@ def log(
             if contest is not None or voter is not None or anonymous is not None or follow:
                 raise typer.BadParameter("It is of no contest or voter, and ends.", param_hint="--audit")
             rows = read_audit(
-                stack, environment.namespace(stack.namespace), AuditFilter(key, account, since_ms, until_ms)
+                stack,
+                environment.namespace(stack.namespace),
+                AuditFilter(key, account, since_ms, until_ms),
+                catalogue_only=environment is Environment.TEST,
             )
             async for row in rows:
                 print_json(row) if in_json else typer.echo(as_audit_line(row))

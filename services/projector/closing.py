@@ -28,14 +28,13 @@ import orjson
 from libs.catalogue.closing import Closing, closed, closing_of
 from libs.catalogue.contests import contest_of, sources_of
 from libs.catalogue.writing import RecordTooLarge, Request, Writer
-from libs.contracts.actors import Actor
 from libs.contracts.catalogue import ContestClosing, ContestConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
 from libs.contracts.topics import Topic, source_log_key
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from libs.tally.events import ContestClosed, ContestReopened
+from libs.tally.events import Actor, ContestClosed, ContestReopened
 from libs.views.catalogue import CatalogueViews
 from libs.views.states import ClosingState
 from libs.views.votes import VoteViews

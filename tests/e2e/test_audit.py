@@ -14,6 +14,8 @@ from typer.testing import CliRunner, Result
 
 from services.operations.__main__ import app
 from services.operations.stack.supervisor import Supervisor
+from tests.support.purchasing import PURCHASES, becomes, purchase
+from tests.support.sources import a_source
 from tests.support.voting import Api
 
 HOST = socket.gethostname()
@@ -91,6 +93,52 @@ async def test_legacy_writes_sessions_and_upload_addresses_name_their_caller(
     ]
     last = (await audit(stack, "--account", "dev"))[-1]
     assert last["actor"] == {"kind": "upload_url", "name": file.json()["key"], "origin": "127.0.0.1"}
+
+
+async def test_reports_purchases_and_removals_name_their_key_and_are_the_same_from_another(
+    api: Api, stack: Supervisor
+) -> None:
+    source = await a_source(api, "A")
+    contest, name = source.contest, {"report_id": "r1", "counts": [{"mapped_id": "A", "count": 5}]}
+    vote, bought = await contest.vote(0, "anna"), purchase(contest)
+    permissions = ("votes:write", "sources:write", "purchases:write", "purchases:read")
+    keys = [await a_key(stack, *(f"--permission={name}" for name in permissions)) for _ in range(2)]
+    for key in keys:
+        headers = {"Authorization": f"Bearer {key['api_key']}"}
+        async with httpx.AsyncClient(base_url=stack.stack["base_url"], headers=headers) as its:
+            reported = await its.post(f"{source.path}/counts", json=name)
+            recorded = await its.post(PURCHASES, json=bought)
+            assert (reported.status_code, recorded.status_code) == (202, 202), reported.text + recorded.text
+            assert {answer.headers.get("idempotent-replayed") for answer in (reported, recorded)} == (
+                {None} if key is keys[0] else {"true"}
+            )
+            await becomes(its, recorded.json(), "cast" if key is keys[0] else "refunded")
+            refunded = await its.post(f"{PURCHASES}/{recorded.json()['key']}/refund")
+            assert refunded.status_code == 202, refunded.text
+            removed = await its.delete(
+                f"{contest.path}/votes/{vote.json()['vote_id']}", params={"voter_id": "anna"}
+            )
+            assert removed.status_code == 204, removed.text
+    rows = await audit(stack, "--key", keys[0]["key_id"])
+    its_key = {"kind": "key", "name": keys[0]["key_id"]}
+    subject = {"contest": contest.key}
+    assert [(row["action"], row["log"], row["subject"], row["actor"]) for row in rows] == [
+        (
+            "SourceReported",
+            "votes",
+            subject | {"source": "sms", "report_id": "r1"},
+            its_key | {"origin": "127.0.0.1"},
+        ),
+        ("PurchaseRecorded", "purchases", {"purchase": recorded.json()["key"]}, its_key | {"origin": "127.0.0.1"}),
+        ("PurchaseRefunded", "purchases", {"purchase": recorded.json()["key"]}, its_key | {"origin": "127.0.0.1"}),
+        ("VoteRemoved", "votes", subject | {"vote_id": vote.json()["vote_id"]}, its_key | {"origin": ""}),
+    ]
+    assert {row["account"] for row in rows} == {"dev"}
+    assert await audit(stack, "--key", keys[1]["key_id"]) == []
+    shown = (await audit(stack, "--account", "dev"))[-len(rows) :]
+    assert sorted(row["action"] for row in shown) == sorted(row["action"] for row in rows), "none is the refund's"
+    verified = await run(stack, "verify", "--contest", contest.key)
+    assert verified.exit_code == 0, verified.output
 
 
 async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_them(

@@ -1,12 +1,12 @@
-"""`tally log --audit`: who wrote to the catalogue, and what operators did, from the catalogue's log."""
+"""`tally log --audit`: who wrote to the logs, and what operators did. Votes themselves are not in it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, assert_never
+from dataclasses import dataclass, field
+from typing import Any, Final, assert_never
 
-from libs.contracts.actors import Actor
 from libs.contracts.catalogue import (
+    CatalogueCommand,
     CatalogueEvent,
     ContestClosing,
     KeyIssued,
@@ -18,13 +18,20 @@ from libs.contracts.catalogue import (
     RecordsWritten,
     catalogue_codec,
 )
-from libs.contracts.codec import Undecodable
-from libs.contracts.topics import catalogue_topic
+from libs.contracts.codec import Codec, E, Undecodable, vote_codec
+from libs.contracts.purchases import PurchaseRecorded, PurchaseRefunded, PurchasesEvent, purchases_codec
+from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
 from libs.kafka.log import Extent, LogReader
 from libs.tally.errors import timestamp
-from libs.tally.events import LogCreated
+from libs.tally.events import Actor, SourceReported, VoteRemoved
+from libs.tally.events import Event as VotesEvent
 from services.operations.connect import Stack
-from services.operations.history.merging import merged
+from services.operations.history.merging import Entry, extracts, in_order
+
+Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | PurchaseRecorded | PurchaseRefunded
+ALL: Final = (b"",)
+OF_VOTES: Final = (b'"VoteRemoved"', b'"SourceReported"')
+OF_PURCHASES: Final = (b'"PurchaseRecorded"', b'"PurchaseRefunded"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,38 +43,87 @@ class AuditFilter:
     since_ms: int = 0
     until_ms: int | None = None
 
-    def has(self, time_ms: int, event: CatalogueEvent) -> bool:
+    def has(self, time_ms: int, actor: Actor | None, account: str | None) -> bool:
         if time_ms < self.since_ms:
             return False
-        actor = actor_of(event)
         if self.key is not None and (actor is None or (actor.kind, actor.name) != ("key", self.key)):
             return False
-        return self.account is None or getattr(event, "account", None) == self.account
+        return self.account is None or account == self.account
 
 
-async def read_audit(stack: Stack, namespace: str, wanted: AuditFilter) -> AsyncIterator[dict[str, Any]]:
-    """A row an event, in the order of their append times; what is in quarantine is left out."""
-    topic = catalogue_topic(namespace)
-    partitions = range(topic.partitions)
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Rows of the audit from entries in the order of their append times.
+
+    The votes log names no account: it is the one that the actor's key was issued to.
+    """
+
+    wanted: AuditFilter
+    accounts: dict[str, str] = field(default_factory=dict)
+    """The account of each key, by its id."""
+
+    def row(self, entry: Entry[Any]) -> dict[str, Any] | None:
+        event = _audited(entry.event)
+        if event is None:
+            return None
+        if isinstance(event, KeyIssued):
+            self.accounts[event.key_id] = event.account
+        actor, account = event.actor, self._account(event)
+        if not self.wanted.has(entry.record.timestamp_ms, actor, account):
+            return None
+        return {
+            "time": timestamp(entry.record.timestamp_ms * 1000),
+            "log": _log(event),
+            "partition": entry.partition,
+            "offset": entry.record.offset,
+            "actor": None if actor is None else {"kind": actor.kind, "name": actor.name, "origin": actor.origin},
+            "action": event.action if isinstance(event, OperatorActed) else event.type,
+            "account": account,
+            "subject": _subject(event),
+        }
+
+    def _account(self, event: Audited) -> str | None:
+        if isinstance(event, VoteRemoved | SourceReported):
+            return self.accounts.get(event.actor.name) if event.actor is not None else None
+        return getattr(event, "account", None)
+
+
+async def read_audit(
+    stack: Stack, namespace: str, wanted: AuditFilter, *, catalogue_only: bool
+) -> AsyncIterator[dict[str, Any]]:
+    """A row an event, in the order of their append times; what is in quarantine is left out.
+
+    The catalogue is read from its beginning, for the accounts of keys. `catalogue_only`: the namespace has no
+    other log.
+    """
+    audit = Audit(wanted)
     async with LogReader(stack.kafka_settings) as reader:
-        await reader.log_ids(topic.name, partitions)
-        starts = await reader.offsets_from(topic.name, partitions, wanted.since_ms)
-        ends = await reader.end_offsets(topic.name, partitions)
-        if wanted.until_ms is not None:
-            ends = await reader.offsets_from(topic.name, partitions, wanted.until_ms)
-        extents = {p: Extent(starts[p], ends[p]) for p in partitions if starts[p] < ends[p]}
-        async with aclosing(merged(reader, topic.name, extents, catalogue_codec)) as entries:
+        streams: list[AsyncGenerator[Entry[Any], None]] = [
+            *await _streams(reader, catalogue_topic(namespace), catalogue_codec, ALL, 0, wanted.until_ms)
+        ]
+        if not catalogue_only:
+            votes, bought = votes_topic(namespace, stack.partitions), purchases_topic(namespace, stack.partitions)
+            within = wanted.since_ms, wanted.until_ms
+            streams += await _streams(reader, votes, vote_codec, OF_VOTES, *within)
+            streams += await _streams(reader, bought, purchases_codec, OF_PURCHASES, *within)
+        async with aclosing(in_order(streams)) as entries:
             async for entry in entries:
-                event = entry.event
-                if isinstance(event, Undecodable | LogCreated):
-                    continue
-                if wanted.has(entry.record.timestamp_ms, event):
-                    place = {"partition": entry.partition, "offset": entry.record.offset}
-                    yield {"time": timestamp(entry.record.timestamp_ms * 1000), **place, **_row(event)}
+                if (row := audit.row(entry)) is not None:
+                    yield row
 
 
-def actor_of(event: CatalogueEvent) -> Actor | None:
-    return None if isinstance(event, LogCreated) else event.actor
+async def _streams(
+    reader: LogReader, topic: Topic, codec: Codec[E], words: Collection[bytes], since_ms: int, until_ms: int | None
+) -> list[AsyncGenerator[Entry[E], None]]:
+    """A stream a partition of the records that contain one of the words, appended in [since, until)."""
+    partitions = range(topic.partitions)
+    await reader.log_ids(topic.name, partitions)
+    starts = await reader.offsets_from(topic.name, partitions, since_ms)
+    ends = await reader.end_offsets(topic.name, partitions)
+    if until_ms is not None:
+        ends = await reader.offsets_from(topic.name, partitions, until_ms)
+    extents = {p: Extent(starts[p], ends[p]) for p in partitions if starts[p] < ends[p]}
+    return extracts(reader, topic.name, extents, codec, words)
 
 
 def as_line(row: dict[str, Any]) -> str:
@@ -79,19 +135,38 @@ def as_line(row: dict[str, Any]) -> str:
     return f"{row['time']}  {who}{origin}  {row['action']}{account} {what}".rstrip()
 
 
-def _row(event: CatalogueEvent) -> dict[str, Any]:
-    actor = actor_of(event)
-    shown = None if actor is None else {"kind": actor.kind, "name": actor.name, "origin": actor.origin}
-    action = event.action if isinstance(event, OperatorActed) else event.type
-    return {
-        "actor": shown,
-        "action": action,
-        "account": getattr(event, "account", None),
-        "subject": _subject(event),
-    }
+def _audited(event: CatalogueEvent | VotesEvent | PurchasesEvent | Undecodable) -> Audited | None:
+    """The event, if somebody did it. A refund's removal follows from the PurchaseRefunded that says who."""
+    match event:
+        case VoteRemoved():
+            return event if event.reason == "voter" else None
+        case (
+            RecordCreated()
+            | RecordChanged()
+            | RecordDeleted()
+            | RecordsWritten()
+            | ContestClosing()
+            | KeyIssued()
+            | KeyRevoked()
+            | OperatorActed()
+            | SourceReported()
+            | PurchaseRecorded()
+            | PurchaseRefunded()
+        ):
+            return event
+    return None
 
 
-def _subject(event: CatalogueEvent) -> dict[str, str]:
+def _log(event: Audited) -> str:
+    match event:
+        case VoteRemoved() | SourceReported():
+            return "votes"
+        case PurchaseRecorded() | PurchaseRefunded():
+            return "purchases"
+    return "catalogue"
+
+
+def _subject(event: Audited) -> dict[str, str]:
     """What it was done to; never a record's content."""
     match event:
         case RecordCreated() | RecordChanged() | RecordDeleted():
@@ -108,6 +183,10 @@ def _subject(event: CatalogueEvent) -> dict[str, str]:
             return {"key_id": event.key_id}
         case OperatorActed():
             return event.arguments
-        case LogCreated():
-            return {}
+        case VoteRemoved():
+            return {"contest": event.contest, "vote_id": event.vote_id}
+        case SourceReported():
+            return {"contest": event.contest, "source": event.source, "report_id": event.report_id}
+        case PurchaseRecorded() | PurchaseRefunded():
+            return {"purchase": event.key}
     assert_never(event)

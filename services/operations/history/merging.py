@@ -1,8 +1,8 @@
-"""The records of several partitions as one sequence, by their append times."""
+"""The records of several partitions and topics as one sequence, by their append times."""
 
 import asyncio
 import heapq
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -13,7 +13,7 @@ from libs.tally.events import Event
 
 FETCH_BYTES: Final = 256 << 10
 """Each partition is fetched by itself, so that none runs ahead and has to be kept."""
-
+EVERYTHING: Final = (b"",)
 
 E = TypeVar("E")
 
@@ -27,26 +27,36 @@ class Entry(NamedTuple, Generic[E]):
     event: E | Undecodable
 
 
-async def merged(
+def merged(
     reader: LogReader, topic: str, ranges: Mapping[int, Extent], codec: Codec[E]
 ) -> AsyncGenerator[Entry[E], None]:
     """All records of the ranges, by (time, partition, offset)."""
+    return in_order([_stream(reader, topic, partition, ranges[partition], codec) for partition in sorted(ranges)])
+
+
+def extracts(
+    reader: LogReader, topic: str, ranges: Mapping[int, Extent], codec: Codec[E], words: Collection[bytes]
+) -> list[AsyncGenerator[Entry[E], None]]:
+    """A stream for each range, of the records that contain one of the words: only these are decoded."""
+    return [_stream(reader, topic, partition, extent, codec, words) for partition, extent in ranges.items()]
+
+
+async def in_order(streams: Sequence[AsyncGenerator[Entry[E], None]]) -> AsyncGenerator[Entry[E], None]:
+    """All entries of the streams by their times; of the same time those of the first stream come first."""
     async with AsyncExitStack() as stack:
-        streams = {
-            partition: await stack.enter_async_context(aclosing(_stream(reader, topic, partition, extent, codec)))
-            for partition, extent in ranges.items()
-        }
-        first = await asyncio.gather(*(anext(stream, None) for stream in streams.values()))
-        heads = [(entry.time_ms, entry.partition, entry) for entry in first if entry is not None]
+        for stream in streams:
+            await stack.enter_async_context(aclosing(stream))
+        first = await asyncio.gather(*(anext(stream, None) for stream in streams))
+        heads = [(entry.time_ms, index, entry) for index, entry in enumerate(first) if entry is not None]
         heapq.heapify(heads)
         while heads:
-            _, partition, entry = heads[0]
+            _, index, entry = heads[0]
             yield entry
-            following = await anext(streams[partition], None)
+            following = await anext(streams[index], None)
             if following is None:
                 heapq.heappop(heads)
             else:
-                heapq.heapreplace(heads, (following.time_ms, partition, following))
+                heapq.heapreplace(heads, (following.time_ms, index, following))
 
 
 async def followed(reader: LogReader, topic: str, starts: Mapping[int, int]) -> AsyncGenerator[Entry[Event], None]:
@@ -58,12 +68,18 @@ async def followed(reader: LogReader, topic: str, starts: Mapping[int, int]) -> 
 
 
 async def _stream(
-    reader: LogReader, topic: str, partition: int, extent: Extent, codec: Codec[E]
+    reader: LogReader,
+    topic: str,
+    partition: int,
+    extent: Extent,
+    codec: Codec[E],
+    words: Collection[bytes] = EVERYTHING,
 ) -> AsyncGenerator[Entry[E], None]:
     latest_ms = 0
     async with aclosing(reader.records(topic, {partition: extent}, fetch_bytes=FETCH_BYTES)) as batches:
         async for _, records in batches:
-            for entry in _entries(partition, records, latest_ms, codec):
+            chosen = [record for record in records if any(word in record.value for word in words)]
+            for entry in _entries(partition, chosen, latest_ms, codec):
                 latest_ms = entry.time_ms
                 yield entry
 

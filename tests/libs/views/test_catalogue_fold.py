@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from libs.contracts.actors import Actor
 from libs.contracts.catalogue import (
     CatalogueEvent,
     ContestClosing,
@@ -30,7 +29,7 @@ from libs.contracts.catalogue import (
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import Behind, LogRecord, Position
 from libs.contracts.topics import catalogue_topic
-from libs.tally.events import LogCreated
+from libs.tally.events import Actor, LogCreated
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
