@@ -43,7 +43,7 @@ async def stack(servers: Secured, tmp_path_factory: pytest.TempPathFactory) -> A
     """Gateway and projector, each as its own user; prepared by the operator."""
     with environment(servers.environment("operator")):
         settings = StackSettings(namespace=NAMESPACE, data_dir=tmp_path_factory.mktemp("stack"))
-        parts = [servers.part(part) for part in PARTS]
+        parts = servers.parts(PARTS)
         async with Supervisor(settings, prepare, port=0, any_port=True, parts=parts) as running:
             yield running
 

@@ -29,7 +29,7 @@ async def stack(
     namespace, parts = f"e2e{uuid.uuid4().hex[:8]}", PARTS
     if secured is not None:
         secured.allow(namespace)
-        parts = tuple(secured.part(part) for part in PARTS)
+        parts = secured.parts(PARTS)
     settings = StackSettings(
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=servers.addresses.valkey,

@@ -1,9 +1,12 @@
 """What the processes of a stack tell of themselves: traces from the POST to the fold, and their logs."""
 
+from __future__ import annotations
+
 import json
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -13,12 +16,16 @@ from libs.contracts.topics import topics_of, votes_topic
 from libs.kafka.log import LogReader
 from libs.kafka.settings import KafkaSettings
 from services.operations import prepare
+from services.operations.stack.part import PARTS
 from services.operations.stack.servers import Servers
 from services.operations.stack.settings import StackSettings
 from services.operations.stack.supervisor import Supervisor
 from tests.support.collector import Collector, Span, open_collector
 from tests.support.eventually import eventually
 from tests.support.voting import Api
+
+if TYPE_CHECKING:
+    from tests.support.secured import Secured
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +36,17 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 async def traced(
-    servers: Servers, collector: Collector, tmp_path_factory: pytest.TempPathFactory
+    servers: Servers, secured: Secured | None, collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Supervisor]:
     """A stack that traces what its callers trace, and no more."""
+    namespace, parts = f"e2e{uuid.uuid4().hex[:8]}", PARTS
+    if secured is not None:
+        secured.allow(namespace)
+        parts = secured.parts(PARTS)
     settings = StackSettings(
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=servers.addresses.valkey,
-        namespace=f"traced{uuid.uuid4().hex[:8]}",
+        namespace=namespace,
         partitions=2,
         data_dir=Path(tmp_path_factory.mktemp("traced")),
     )
@@ -44,7 +55,7 @@ async def traced(
         environment.setenv("TALLY_TRACES_RATIO", "0")
         environment.setenv("TALLY_TRUSTED_PROXIES", "127.0.0.1")
         environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-        async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+        async with Supervisor(settings, prepare, port=0, any_port=True, parts=parts) as supervisor:
             yield supervisor
 
 

@@ -168,10 +168,16 @@ class Secured:
             "TALLY_VALKEY_CA_FILE": str(self.certificates.authority),
         }
 
-    def part(self, part: Part) -> Part:
-        """The same part, as the user of its own that it is in this deployment."""
-        own = [f"{name}={value}" for name, value in self.environment(part.name).items()]
-        return Part(part.name, ("/usr/bin/env", *own, *part.command), part.drain_s)
+    def parts(self, parts: Sequence[Part]) -> tuple[Part, ...]:
+        """The same parts, each as the user of its own that it is in this deployment."""
+        return tuple(
+            Part(
+                part.name,
+                ("/usr/bin/env", *_assignments(self.environment(part.name)), *part.command),
+                part.drain_s,
+            )
+            for part in parts
+        )
 
     def allow(self, namespace: str) -> None:
         """Runs `deploy/security/kafka-acls.sh` for a namespace, with a client library in place of Kafka's tool."""
@@ -234,6 +240,10 @@ def environment(settings: Mapping[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def _assignments(settings: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in settings.items()]
 
 
 def _for_namespaces(acl: str, namespaces: Sequence[str]) -> str:
