@@ -290,7 +290,7 @@ class LogWriter:
             if not ack.done() and self._producers.replace(link, f"{lane.topic}/{lane.partition} hangs"):
                 self._answer_flight(lane, _unknown("no acknowledgement in time"))
                 return
-        error = ack.exception()
+        error = asyncio.CancelledError() if ack.cancelled() else ack.exception()
         if error is not None:
             # The batch's sequence numbers are gone, so everything that this producer sent next would be refused.
             self._producers.replace(link, f"{lane.topic}/{lane.partition}: {error!r}", always=True)

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
@@ -89,6 +90,30 @@ async def test_a_cancelled_caller_disturbs_no_other(
     for n, answer in list(enumerate(answers))[1::2]:
         assert isinstance(answer, Appended)
         assert values[answer.offset] == b"%d" % n
+    assert writer.held == 0
+
+
+async def test_a_cancelled_acknowledgement_is_an_unknown_outcome_and_holds_nothing_back(
+    settings: KafkaSettings, topic: Topic, writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when what the producer waits with is cancelled: the batch may arrive all the same."""
+    await writer.append(topic.name, 0, b"before")
+    link = writer._producers.link
+    assert link is not None
+    send_batch = link.producer.send_batch
+
+    async def cancelled(*args: Any, **options: Any) -> "asyncio.Future[Any]":
+        acknowledgement = await send_batch(*args, **options)
+        acknowledgement.cancel()
+        return acknowledgement
+
+    monkeypatch.setattr(link.producer, "send_batch", cancelled)
+    answers = await asyncio.wait_for(outcomes([start(writer, topic, b"%d" % n) for n in range(10)]), 5)
+    assert all(isinstance(answer, AppendUnknown) for answer in answers)
+    after = await writer.append(topic.name, 0, b"after")
+    values = await in_log(settings, topic)
+    assert values[after.offset] == b"after"
+    assert len(values) == len(set(values))
     assert writer.held == 0
 
 
