@@ -31,6 +31,7 @@ from services.operations.stack.part import Part
 from services.operations.stack.process import Reaper
 from services.operations.stack.report import Silence
 from services.operations.stack.valkey import NativeValkey
+from tests.support.proxy import pump
 
 SECURITY = Path(__file__).parents[2] / "deploy" / "security"
 PARTS = ("ingestion", "query", "catalogue", "dashboard", "gateway", "projector", "operator")
@@ -117,7 +118,7 @@ def terminator(certificates: Certificates, port: int, *, mutual: bool = False) -
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner, outer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(_pump(reader, outer), _pump(inner, writer))
+        await asyncio.gather(pump(reader, outer), pump(inner, writer))
 
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="TLS terminator", daemon=True)
@@ -130,17 +131,6 @@ def terminator(certificates: Certificates, port: int, *, mutual: bool = False) -
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         server.close()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
 
 
 class Secured:

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -28,6 +27,7 @@ from tests.services.query.world import PUBLISHED, Catalogue
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
+from tests.support.proxy import proxy
 
 PATH = "/operations/status"
 NOW_AND_THEN = {"lag_s", "folded_per_s", "oldest_pending_s", "left_s", "valkey_clock_off_s"}
@@ -132,10 +132,11 @@ async def test_looks_are_shared_by_all_who_ask_and_begin_apart(
 async def test_while_valkey_is_away_it_says_so_beside_what_was_read_before(
     log: FoldedLog, catalogue: Catalogue
 ) -> None:
-    async with _door(log.stack.valkey) as door, served(log, catalogue, valkey_url=door.url) as client:
+    url = log.stack.valkey
+    async with proxy(url) as valkey, served(log, catalogue, valkey_url=valkey.url(url)) as client:
         before = await status(client)
         assert "away" not in {problem["kind"] for problem in before["problems"]}
-        door.shut()
+        valkey.shut()
 
         async def is_away() -> dict[str, Any]:
             found = await status(client)
@@ -146,7 +147,7 @@ async def test_while_valkey_is_away_it_says_so_beside_what_was_read_before(
         assert "cannot be reached" in away["problems"][0]["detail"]
         assert away["folds"] == before["folds"]
         assert away["at"] == before["at"] < away["now"]
-        door.open()
+        valkey.open()
 
         async def is_back() -> bool:
             found = await status(client)
@@ -173,54 +174,3 @@ async def test_a_kafka_that_says_nothing_does_not_hold_the_answer(
             async with asyncio.timeout(4):
                 (problem,) = (await status(client))["problems"]
     assert problem["detail"] == "could not be read within 0.5 s"
-
-
-class _Door:
-    """An address of Valkey that can be shut."""
-
-    def __init__(self, url: str) -> None:
-        self._inside = urlsplit(url)
-        self._open = True
-        self._through: set[asyncio.StreamWriter] = set()
-        self.url = ""
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self._open:
-            writer.close()
-            return
-        theirs, ours = await asyncio.open_connection(self._inside.hostname, self._inside.port)
-        self._through |= {writer, ours}
-        await asyncio.gather(_pass(reader, ours), _pass(theirs, writer))
-
-    def shut(self) -> None:
-        self._open = False
-        for writer in self._through:
-            writer.close()
-
-    def open(self) -> None:
-        self._open, self._through = True, set()
-
-
-async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
-
-
-@asynccontextmanager
-async def _door(url: str) -> AsyncIterator[_Door]:
-    door = _Door(url)
-    server = await asyncio.start_server(door.serve, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()[:2]
-    user, at, _ = urlsplit(url).netloc.rpartition("@")
-    door.url = f"redis://{user}{at}{host}:{port}/0"
-    try:
-        yield door
-    finally:
-        door.shut()
-        server.close()

@@ -1,0 +1,86 @@
+"""A TCP proxy before a server, that a test shuts, freezes and opens again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+
+class Proxy:
+    """Begins open. `address` is host:port."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._is_open = True
+        self._passing = asyncio.Event()
+        self._passing.set()
+        self._through: set[asyncio.StreamWriter] = set()
+        self.address = ""
+        self.refused = 0
+        """Connections that came while it was shut."""
+
+    def url(self, url: str) -> str:
+        """The server's `url`, through here."""
+        user, at, _ = urlsplit(url).netloc.rpartition("@")
+        return urlsplit(url)._replace(netloc=f"{user}{at}{self.address}").geturl()
+
+    def shut(self) -> None:
+        """End all connections, and every new one."""
+        self._is_open = False
+        for writer in self._through:
+            writer.close()
+        self._through = set()
+
+    def freeze(self) -> None:
+        """Take connections and bytes, and pass none on, as a stopped process does."""
+        self._passing.clear()
+
+    def open(self) -> None:
+        self._is_open = True
+        self._passing.set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self._is_open:
+            self.refused += 1
+            writer.close()
+            return
+        theirs, ours = await asyncio.open_connection(self._host, self._port)
+        self._through |= {writer, ours}
+        await asyncio.gather(pump(reader, ours, self._passing), pump(theirs, writer, self._passing))
+
+
+@asynccontextmanager
+async def proxy(server: str) -> AsyncIterator[Proxy]:
+    """Before `server`: a URL, or host:port."""
+    where = urlsplit(server if "://" in server else f"//{server}")
+    assert where.hostname is not None
+    assert where.port is not None
+    proxy = Proxy(where.hostname, where.port)
+    listener = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    host, port = listener.sockets[0].getsockname()[:2]
+    proxy.address = f"{host}:{port}"
+    try:
+        yield proxy
+    finally:
+        proxy.open()
+        proxy.shut()
+        listener.close()
+
+
+async def pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passing: asyncio.Event | None = None
+) -> None:
+    """Pass on what comes, while `passing` is set, until either end closes."""
+    try:
+        while data := await reader.read(65_536):
+            if passing is not None:
+                await passing.wait()
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
