@@ -1,11 +1,11 @@
-"""A Valkey that was emptied or came back older: what it lacks is unavailable, never absent, never as it was."""
+"""A Valkey that was emptied, came back older or is frozen: what it lacks is unavailable, never absent or older."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from libs.catalogue.keys import PERMISSIONS
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, topics_of
 from libs.kafka.topics import create_topics
 from libs.tally.errors import ViewsUnavailable
+from libs.views import client as views_client
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
@@ -29,6 +30,7 @@ from services.projector.app import run
 from services.projector.settings import Settings as ProjectorSettings
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
+from tests.support.proxy import proxy
 from tests.support.voting import Api, Contest, code, new_id
 
 PARTITIONS = 2
@@ -56,6 +58,11 @@ class Deployment:
             with suppress(asyncio.CancelledError):
                 await task
 
+    def over(self, **settings: str) -> Deployment:
+        """The same with other settings, for its projectors and other processes."""
+        changed = Settings.model_validate(self.settings.model_dump() | settings)
+        return replace(self, settings=changed)
+
     @asynccontextmanager
     async def another_process(self) -> AsyncIterator[Api]:
         """A gateway that has seen nothing yet."""
@@ -79,11 +86,12 @@ class Deployment:
         headers = {"authorization": f"Bearer {api_key}", "service-brand": ACCOUNT, "service-key": api_key}
         return httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers, timeout=30)
 
-    async def answers(self, path: str, status: int) -> httpx.Response:
+    async def answers(self, path: str, status: int, api: Api | None = None) -> httpx.Response:
         """Once it does."""
+        client = (api or self.api).client
 
         async def ask() -> httpx.Response:
-            answer = await self.api.client.get(path)
+            answer = await client.get(path)
             assert answer.status_code == status, answer.text
             return answer
 
@@ -188,7 +196,9 @@ async def asked(questions: dict[str, Any]) -> dict[str, int]:
 
 
 async def assert_unavailable(one: Made, api: Api, *, but_for: str = "") -> None:
-    found = await asked(one.questions(api.client))
+    questions = one.questions(api.client)
+    answers = await asyncio.gather(*questions.values())
+    found = dict(zip(questions, (answer.status_code for answer in answers), strict=True))
     found.pop(but_for, None)
     assert found == dict.fromkeys(found, 503)
 
@@ -267,3 +277,47 @@ async def test_one_emptied_partition_holds_back_its_accounts_alone(deployment: D
     assert await views.page(other, "contests", limit=1) == []
     async with deployment.projecting():
         await deployment.answers(one.contest.path, 200)
+
+
+async def test_nothing_is_absent_while_kafka_is_away_during_the_recovery(deployment: Deployment) -> None:
+    async with deployment.projecting():
+        await deployment.settled()
+        one = await made(deployment.api)
+        before = await deployment.api.client.get(one.contest.path)
+    await deployment.empty()
+    async with proxy(deployment.settings.kafka_bootstrap_servers) as kafka:
+        kafka.shut()
+        late = deployment.over(kafka_bootstrap_servers=kafka.address)
+        async with late.projecting(), late.another_process() as other:
+            seen = kafka.refused
+            await eventually(lambda: kafka.refused > seen + 10, deadline_s=30)
+            for api in (deployment.api, other):
+                await assert_unavailable(one, api)
+            kafka.open()
+            assert (await deployment.answers(one.contest.path, 200, other)).json() == before.json()
+            await deployment.answers(f"{one.contest.path}/votes/{one.vote_id}?voter_id=v1", 200, other)
+            found = await asked(one.questions(deployment.api.client))
+            assert all(status < 300 or name == "deletion" for name, status in found.items()), found
+
+
+async def test_nothing_is_absent_while_valkey_is_frozen(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections and requests, and answers nothing until it goes on."""
+    monkeypatch.setattr(views_client, "TIMEOUT_S", 1.0)
+    url = deployment.settings.valkey_url.get_secret_value()
+    async with proxy(url) as valkey:
+        through = deployment.over(valkey_url=valkey.url(url))
+        async with through.projecting(), through.another_process() as api:
+            await deployment.settled()
+            one = await made(api)
+            before = await api.client.get(one.contest.path)
+            valkey.freeze()
+            for _ in range(2):
+                await assert_unavailable(one, api)
+            valkey.open()
+            assert (await deployment.answers(one.contest.path, 200, api)).json() == before.json()
+            await deployment.answers(f"{one.contest.path}/votes/{one.vote_id}?voter_id=v1", 200, api)
+            await deployment.settled()
+            found = await asked(one.questions(api.client))
+            assert all(status < 300 or name == "deletion" for name, status in found.items()), found
