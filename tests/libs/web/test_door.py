@@ -3,7 +3,9 @@
 import asyncio
 import http.client
 import json
+import shutil
 import socket
+import subprocess
 from collections.abc import Callable
 from contextlib import closing, suppress
 
@@ -14,6 +16,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+from libs.tally.errors import Overloaded
 from libs.web.errors import Unauthorized
 from libs.web.requests import read_body
 from libs.web.service import build_app
@@ -36,9 +39,13 @@ def an_app() -> FastAPI:
     async def refuse(_: Request) -> Response:
         raise Unauthorized("Before the body is read.")
 
+    async def have_no_room(_: Request) -> Response:
+        raise Overloaded("Before the body is read.", retry_after_s=1)
+
     app.router.add_route("/hello", hello)
     app.router.add_route("/read", read, methods=["POST"])
     app.router.add_route("/refuse", refuse, methods=["POST"])
+    app.router.add_route("/busy", have_no_room, methods=["POST"])
     return app
 
 
@@ -304,15 +311,37 @@ def by_a_plain_socket(url: str, body: bytes) -> int:
         return int(connection.makefile("rb").readline().split()[1])
 
 
+def by_curl(url: str, body: bytes, *options: str) -> int:
+    command = ["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--max-time", "30"]
+    command += ["--data-binary", "@-", *options, url]
+    return int(subprocess.run(command, input=body, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def by_curl_that_sends_at_once(url: str, body: bytes) -> int:
+    """Without waiting for 100 Continue."""
+    return by_curl(url, body, "--header", "Expect:")
+
+
 CLIENTS = [by_httpx, by_httpx_in_chunks, by_requests, by_http_client, by_a_plain_socket]
+if shutil.which("curl"):
+    CLIENTS += [by_curl, by_curl_that_sends_at_once]
 
 
 @pytest.mark.parametrize("ask", CLIENTS)
 async def test_a_refusal_reaches_who_is_still_sending(ask: Callable[[str, bytes], int]) -> None:
     async with served(an_app()) as server:
         for size in (MIB + 100_000, 9 * MIB):
-            for path, status in (("/read", 413), ("/refuse", 401), ("/nowhere", 404)):
+            for path, status in (("/read", 413), ("/refuse", 401), ("/busy", 503), ("/nowhere", 404)):
                 assert await asyncio.to_thread(ask, f"{server.url}{path}", b"a" * size) == status, (path, size)
+
+
+@pytest.mark.parametrize("ask", CLIENTS)
+async def test_who_sends_a_body_on_one_connection_too_many_reads_why(ask: Callable[[str, bytes], int]) -> None:
+    async with served(an_app(), http_max_connections_per_address=1) as server:
+        holder = await server.open()
+        await greet(holder)
+        for size in (1, MIB, 9 * MIB):
+            assert await asyncio.to_thread(ask, f"{server.url}/read", b"a" * size) == 503, size
 
 
 async def test_a_connection_goes_on_after_a_body_that_was_refused() -> None:
