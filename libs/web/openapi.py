@@ -130,11 +130,14 @@ def response_header(name: str, description: str, schema: Schema | None = None) -
 LIMIT_HEADERS: Final[Schema] = {
     **response_header(
         "RateLimit",
-        "Of the limit that counted the request: the requests left (`r`), and the seconds until it starts afresh "
+        "A list (RFC 9651) of one item, as in draft-ietf-httpapi-ratelimit-headers-10: the name of the policy "
+        "that counted the request, with the requests left (`r`) and the seconds until the quota is whole again "
         '(`t`): `"key";r=49;t=7`. Every answer to a request that was counted has it.',
     ),
     **response_header(
-        "RateLimit-Policy", 'That limit: requests (`q`) in a window of seconds (`w`): `"key";q=50;w=10`.'
+        "RateLimit-Policy",
+        "A list (RFC 9651) of one item, as in the same draft: the policy's name (`key`, `address` or `failures`), "
+        'with its quota of requests (`q`) in a window of seconds (`w`): `"key";q=50;w=10`.',
     ),
     **response_header("Retry-After", "When to try again, in seconds."),
 }

@@ -68,7 +68,7 @@ class Usage:
         return self.shared + self.under_way + self.own
 
     def headers(self, now: float) -> list[tuple[bytes, bytes]]:
-        """`RateLimit` and `RateLimit-Policy`, as draft-ietf-httpapi-ratelimit-headers has them."""
+        """`RateLimit` and `RateLimit-Policy` as draft-ietf-httpapi-ratelimit-headers-10 has them."""
         left, reset = max(0, self.quota - self.total), self.reset_s(now)
         return [
             (b"ratelimit-policy", b'"%s";q=%d;w=%d' % (self.kind.encode(), self.quota, WINDOW_S)),
