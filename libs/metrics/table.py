@@ -120,6 +120,10 @@ PURCHASES_SET_ASIDE: Final = _own_gauge(
     "Open purchases that are unreadable, or whose next step fails otherwise than by a server that is away.",
     "partition",
 )
+PURCHASES_UNREADABLE: Final = _counter(
+    "tally_purchases_unreadable_total",
+    "How often a purchase was asked for and could not be read.",
+)
 FENCES: Final = _counter("tally_fences_total", "Fences appended, each to end doubt about a partition's votes.")
 GATE_SHUT_SECONDS: Final = _counter(
     "tally_gate_shut_seconds_total", "Time that gates were shut, added up over the partitions looked after."

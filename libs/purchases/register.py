@@ -18,9 +18,10 @@ from libs.contracts.purchases import (
 from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown
 from libs.purchases.form import PurchaseForm
+from libs.purchases.unreadable import PurchaseUnreadable, report
 from libs.purchases.vault import Vaults
 from libs.tally.errors import IdempotencyKeyReused, NotFound, ViewsUnavailable
-from libs.views.purchases import PurchaseViews
+from libs.views.purchases import PurchaseViews, Unreadable
 
 FOLD_DEADLINE_S: Final = 5.0
 POLL_S: Final = 0.02
@@ -53,10 +54,18 @@ class Register:
     views: PurchaseViews
     vaults: Vaults
 
+    async def get(self, account: str, key: str) -> Purchase | None:
+        """None where nothing of it has come. Raises `PurchaseUnreadable`, as all others do."""
+        found = await self.views.get(account, key)
+        if isinstance(found, Unreadable):
+            report(found)
+            raise PurchaseUnreadable(key)
+        return found
+
     async def record(self, account: str, form: PurchaseForm) -> Recorded:
         """Raises `IdempotencyKeyReused` where the token was recorded with other content."""
         event = replace(form.recorded(account, await self.vaults.of(account), _now()), actor=CURRENT.get())
-        known = await self.views.get(account, event.key)
+        known = await self.get(account, event.key)
         replayed = known is not None and known.recorded is not None
         if known is None or known.recorded is None:
             landed = await self._append(event)
@@ -69,7 +78,7 @@ class Register:
 
     async def refund(self, account: str, key: str) -> Purchase:
         """Raises `NotFound` for a key of which nothing has come yet."""
-        known = await self.views.get(account, key)
+        known = await self.get(account, key)
         if known is None:
             raise NotFound(f"There is no purchase {key}.")
         return known if known.status is PurchaseStatus.REFUNDED else await self._refund(account, key)
@@ -77,7 +86,7 @@ class Register:
     async def refund_token(self, account: str, purchase_token: str) -> Purchase:
         """Also before the purchase: then nothing of it will be cast, and `recorded` is None."""
         key = (await self.vaults.of(account)).key(purchase_token)
-        known = await self.views.get(account, key)
+        known = await self.get(account, key)
         refunded = known is not None and known.status is PurchaseStatus.REFUNDED
         return known if known is not None and refunded else await self._refund(account, key)
 
@@ -99,7 +108,7 @@ class Register:
         try:
             async with asyncio.timeout(FOLD_DEADLINE_S):
                 while True:
-                    purchase = await self.views.get(account, key)
+                    purchase = await self.get(account, key)
                     if purchase is not None and shows(purchase):
                         return purchase
                     await asyncio.sleep(POLL_S)

@@ -1,19 +1,17 @@
 """A purchase as callers see it: the specification's record, and how it stands."""
 
-import logging
 from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.purchases import Purchase, PurchaseStatus
+from libs.purchases.unreadable import report
 from libs.purchases.vault import Vault
 from libs.tally.errors import timestamp
 from libs.views.purchases import Unreadable
 
 SHOWN_CHARACTERS = 4
 LEAST_HIDDEN = 8
-
-logger = logging.getLogger(__name__)
 
 
 class VotesShown(BaseModel):
@@ -138,7 +136,7 @@ def show_all(
         except Exception as error:
             unreadable.append(Unreadable(purchase.account, purchase.key, str(error) or repr(error)))
     for one in unreadable:
-        logger.warning("purchase %s of %s cannot be read: %s", one.key, one.account, one.reason)
+        report(one)
     return shown, unreadable
 
 

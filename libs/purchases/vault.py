@@ -22,7 +22,7 @@ NONCE_BYTES: Final = 12
 class SecretLost(TallyError):
     """The account's secret is not the one that this purchase was recorded under."""
 
-    code = "gone"
+    code = "purchase_unreadable"
 
 
 class Buyer(NamedTuple):

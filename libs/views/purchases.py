@@ -82,9 +82,9 @@ class PurchaseViews:
         items = msgpack.packb([_item(record, event) for record, event in entries])
         await apply(self._valkey, "purchases", self._base(partition), start, end, items, self._generation)
 
-    async def get(self, account: str, key: str) -> Purchase | None:
+    async def get(self, account: str, key: str) -> Purchase | Unreadable | None:
         packed = await self.fresh.read("get", self._topic.partition_of(key), account, key)
-        return None if packed is None else _purchase(account, key, packed)
+        return None if packed is None else _readable(account, key, packed)
 
     async def of_user(self, account: str, user: str, before: Place | None, limit: int) -> list[Listed]:
         """Up to `limit` (at most 1,000) purchases of a user's pseudonym, by creation, older than `before`."""

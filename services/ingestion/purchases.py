@@ -12,7 +12,10 @@ from libs.contracts.purchases import Purchase
 from libs.purchases.form import PurchaseForm, RefundForm, parse_purchase, parse_refund
 from libs.purchases.register import Register
 from libs.purchases.shown import PurchaseShown, RefundShown, show, show_all
+from libs.purchases.unreadable import PurchaseUnreadable, report
+from libs.purchases.vault import SecretLost
 from libs.tally.errors import NotFound
+from libs.views.purchases import Unreadable
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.idempotency import RequestKeys, came_before
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, PAGE, REPLAYED, answers, needs, parameter, takes
@@ -34,7 +37,15 @@ def purchase_router(auth: Authenticator, register: Register, requests: RequestKe
     async def shower(key: ApiKey) -> Callable[[Purchase], PurchaseShown]:
         """Shows purchases as `key` may see them."""
         vault = await register.vaults.of(key.account)
-        return partial(show, vault=vault, whole_token="purchases:write" in key.permissions)
+
+        def shown(purchase: Purchase) -> PurchaseShown:
+            try:
+                return show(purchase, vault, whole_token="purchases:write" in key.permissions)
+            except SecretLost as error:
+                report(Unreadable(purchase.account, purchase.key, str(error)))
+                raise PurchaseUnreadable(purchase.key) from None
+
+        return shown
 
     async def refunded(key: ApiKey, purchase: Purchase, replayed: bool) -> Response:
         headers = {"Idempotent-Replayed": "true"} if replayed else {}
@@ -54,6 +65,7 @@ def purchase_router(auth: Authenticator, register: Register, requests: RequestKe
         responses=answers(
             *BAD_BODY,
             "idempotency_key_reused",
+            "purchase_unreadable",
             "log_unavailable",
             success={
                 202: {
@@ -88,6 +100,7 @@ def purchase_router(auth: Authenticator, register: Register, requests: RequestKe
         responses=answers(
             *BAD_BODY,
             "idempotency_key_reused",
+            "purchase_unreadable",
             "log_unavailable",
             success={
                 202: {
@@ -119,6 +132,7 @@ def purchase_router(auth: Authenticator, register: Register, requests: RequestKe
             "not_found",
             "validation_failed",
             "idempotency_key_reused",
+            "purchase_unreadable",
             "log_unavailable",
             success={
                 202: {
@@ -176,7 +190,11 @@ def purchase_router(auth: Authenticator, register: Register, requests: RequestKe
     @router.get(
         "/api/purchases/{purchase_key}",
         response_class=Response,
-        responses=answers("not_found", success={200: {"model": PurchaseShown, "description": "The purchase."}}),
+        responses=answers(
+            "not_found",
+            "purchase_unreadable",
+            success={200: {"model": PurchaseShown, "description": "The purchase."}},
+        ),
         openapi_extra=needs("purchases:read"),
     )
     async def read_purchase(request: Request, purchase_key: str) -> Response:
@@ -185,7 +203,7 @@ def purchase_router(auth: Authenticator, register: Register, requests: RequestKe
         The purchase_token is whole only for keys with purchases:write.
         """
         key = await caller(request, "purchases:read")
-        purchase = await register.views.get(key.account, purchase_key)
+        purchase = await register.get(key.account, purchase_key)
         if purchase is None or purchase.recorded is None:
             raise NotFound(f"There is no purchase {purchase_key}.")
         return _json((await shower(key))(purchase), 200)

@@ -20,11 +20,19 @@ from libs.purchases.vault import Vaults
 from libs.purchases.votes import paid_vote
 from libs.tally.commands import CastVote
 from libs.tally.errors import NotFound, SecretErased, TallyError, ViewsUnavailable
+from libs.views.freshness import RECOVERING
 
 UNDECIDED: Final = frozenset(
-    {"log_unavailable", "views_unavailable", "ledger_catching_up", "overloaded", "gone", "internal_error"}
+    {
+        "log_unavailable",
+        "views_unavailable",
+        "ledger_catching_up",
+        "overloaded",
+        "purchase_unreadable",
+        "internal_error",
+    }
 )
-"""Codes that decide nothing about a purchase. An account's secret that is gone may be a wrong setting."""
+"""Codes that decide nothing about a purchase. Another secret of the account may be a wrong setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,8 @@ class Steps:
             except NotFound:
                 # a refusal is for good, and an emptied catalogue view knows no contest yet
                 if not await self.catalogue_is_folded(purchase.account):
-                    raise ViewsUnavailable("The catalogue's views are behind.", retry_after_s=1) from None
+                    why = "the catalogue's view is behind"
+                    raise ViewsUnavailable(RECOVERING, retry_after_s=1, cause=why) from None
                 return await step(purchase)
         except TallyError as error:
             gone = isinstance(error, NotFound | SecretErased)

@@ -9,6 +9,7 @@ from typing import Any
 import msgpack
 
 from libs.contracts.purchases import (
+    Purchase,
     PurchasedVotes,
     PurchaseEvent,
     PurchaseRecorded,
@@ -67,7 +68,7 @@ class FoldedPurchases:
     async def status(self, event: PurchaseEvent) -> PurchaseStatus | None:
         """Where the view has the event's purchase."""
         purchase = await self.views.get(event.account, event.key)
-        return None if purchase is None else purchase.status
+        return purchase.status if isinstance(purchase, Purchase) else None
 
     async def corrupt(self, event: PurchaseEvent) -> None:
         """Store the event's purchase as no code reads it."""

@@ -9,12 +9,15 @@ import pytest
 from fastapi import FastAPI
 
 from libs.contracts.purchases import PurchaseRefused
+from libs.metrics.table import REGISTRY
 from libs.purchases.form import parse_purchase
 from libs.purchases.register import Register
 from libs.purchases.vault import Buyer, Vault, Vaults
+from libs.web.errors import handle_errors
 from services.ingestion.purchases import purchase_router
 from tests.support.eventually import eventually
 from tests.support.purchases import folded_purchases
+from tests.support.voting import code
 
 PARTITIONS = 2
 SECRET = b"s" * 32
@@ -26,10 +29,10 @@ async def secret(account: str) -> bytes:
 
 
 class Everybody:
-    """Lets everybody in, as a reader of purchases."""
+    """Lets everybody in, as a reader and writer of purchases."""
 
     async def authenticate(self, scope: object) -> Any:
-        return SimpleNamespace(account="a1", permissions=frozenset({"purchases:read"}))
+        return SimpleNamespace(account="a1", permissions=frozenset({"purchases:read", "purchases:write"}))
 
 
 async def keys_of(client: httpx.AsyncClient, path: str, limit: int) -> list[str]:
@@ -80,3 +83,45 @@ async def test_purchases_that_cannot_be_read_hide_no_others(
                     assert (len(keys), set(keys)) == (3, readable)
     for one in (bought[4], *corrupted):
         assert f"purchase {one.key} of a1 cannot be read" in caplog.text
+
+
+async def test_a_purchase_that_cannot_be_read_says_so_where_it_is_asked_for(
+    kafka: str, valkey_address: str, namespace: str
+) -> None:
+    """Its record and its refund, by key and by token; nothing is recorded meanwhile, and the others answer."""
+    body = {"user_id": "buyer", "type": "vote", "vote": VOTE}
+    async with folded_purchases(kafka, valkey_address, namespace, PARTITIONS) as purchases:
+        vault = Vault("a1", SECRET)
+        forms = [body | {"purchase_token": token} for token in ("bad", "sealed", "good")]
+        bad, sealed, good = (parse_purchase(form).recorded("a1", vault, 1) for form in forms)
+        sealed = replace(sealed, sealed=Vault("a1", b"t" * 32).seal(Buyer("buyer", "sealed")))
+        await purchases.append(bad, sealed, good)
+
+        async def are_recorded() -> bool:
+            return {await purchases.status(one) for one in (bad, sealed, good)} == {"recorded"}
+
+        await eventually(are_recorded)
+        await purchases.corrupt(bad)
+        auth: Any = Everybody()
+        requests: Any = None
+        api = FastAPI()
+        handle_errors(api)
+        register = Register(purchases.topic, purchases.log, purchases.views, Vaults(secret))
+        api.include_router(purchase_router(auth, register, requests))
+        before = REGISTRY.get_sample_value("tally_purchases_unreadable_total") or 0
+        transport = httpx.ASGITransport(api, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            answers = [
+                await client.get(f"/api/purchases/{bad.key}"),
+                await client.get(f"/api/purchases/{sealed.key}"),
+                await client.post(f"/operations/purchases/{bad.key}/refund"),
+                await client.post("/operations/purchases/refund", json={"purchase_token": "bad"}),
+                await client.post("/operations/purchases", json=forms[0]),
+            ]
+            for answer in answers:
+                assert code(answer) == (500, "purchase_unreadable")
+                assert answer.json()["key"] in answer.json()["detail"]
+                assert "no event" not in answer.text
+            assert (await client.get(f"/api/purchases/{good.key}")).status_code == 200
+            assert (await client.post(f"/operations/purchases/{good.key}/refund")).json()["status"] == "refunded"
+        assert REGISTRY.get_sample_value("tally_purchases_unreadable_total") == before + len(answers)
