@@ -59,7 +59,7 @@ class Reopener:
         deadline = asyncio.get_running_loop().time() + DEADLINE_S
         while any(state.reopened < seq for state in await self._states(contest)):
             if asyncio.get_running_loop().time() > deadline:
-                message = "The contest is reopened, and takes votes as soon as its views have seen that."
+                message = "The contest is reopened, but takes no votes yet; send the request again."
                 raise ViewsUnavailable(message, retry_after_s=1)
             await asyncio.sleep(POLL_S)
         return stored

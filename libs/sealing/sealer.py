@@ -89,5 +89,5 @@ def _refuse_running(stored: Stored, now: int) -> None:
 
 async def _pause(deadline: float) -> None:
     if asyncio.get_running_loop().time() > deadline:
-        raise ViewsUnavailable("The contest has ended, but no projector has closed it yet.", retry_after_s=1)
+        raise ViewsUnavailable("The contest has ended, but is not closed yet; retry shortly.", retry_after_s=1)
     await asyncio.sleep(POLL_S)

@@ -105,7 +105,7 @@ class Timeline:
                 parts.append(contest_counts(unpack(await call)))
             if len({(part.position.log_id, part.swaps) for part in parts}) == 1:
                 return _joined(parts)
-        raise ViewsUnavailable("The views are being exchanged.", retry_after_s=1)
+        raise ViewsUnavailable("The counts were replaced while they were read; retry shortly.", retry_after_s=1)
 
     async def first_minute(self, partition: int, contest: str) -> int | None:
         """The first minute in which the contest changed; None while it has not."""

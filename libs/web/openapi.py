@@ -91,7 +91,7 @@ def _legacy(name: str, description: str) -> Schema:
 LEGACY_ANSWERS: Final[dict[int | str, Schema]] = {
     400: _legacy("refused", "Not found, no permission, or a bad value."),
     401: _legacy("unauthorized", "Brand and key are missing or unknown, or do not belong together."),
-    503: _legacy("unavailable", "The views cannot be reached, or are behind."),
+    503: _legacy("unavailable", TABLE["views_unavailable"].title + "."),
 }
 """How every operation of the legacy generation fails."""
 

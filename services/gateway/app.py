@@ -37,7 +37,7 @@ TAGS: Final = {
     "articles": "Articles of an app.",
     "files": "Metadata of files, and where their bytes are handled.",
     "images": "Images, of which renditions are served.",
-    "legacy": "The legacy generation, over the same records: production, and the test environment. Its "
+    "legacy": "The legacy API, over the same records: production, and the test environment. Its "
     "writes know no `Idempotency-Key`: see whether a create came through before it is sent again.",
     "dashboard": "Log-in of browsers, for the pages below `/dashboard`.",
     "operations": "For operators, and for machines that look after the service.",

@@ -79,7 +79,7 @@ async def _open_guarded(
     async def ledger_is_there() -> None:
         states = await asyncio.gather(*(views.state(partition) for partition in range(topic.partitions)))
         if not any(state.open for state in states):
-            raise LedgerCatchingUp("No partition takes votes yet: is a projector running?")
+            raise LedgerCatchingUp("No partition takes votes yet; `tally status` says what they wait for.")
 
     try:
         async with (

@@ -181,7 +181,7 @@ class BatchResult(BaseModel):
 
 
 class VoteStatusAnswer(BaseModel):
-    """What became of an accepted vote: `accepted` until it is folded, then `counted`, or what the reason says."""
+    """What became of an accepted vote: first `accepted`, then `counted`, or what the reason says."""
 
     vote_id: str = Field(description="Unique per contest and voter.")
     contest_key: str = Field(description="Key of the contest.")
@@ -196,7 +196,7 @@ class VoteStatusAnswer(BaseModel):
     accepted_at: str | None = Field(description="The time that it was judged by; null where it never came.")
     source: Source | None = Field(description="Free or paid; null where it never came.")
     choices: list[Choice] | None = Field(description="What it was for; null where it never came.")
-    position: str | None = Field(description="The vote's Tally-Position, once it is folded.")
+    position: str | None = Field(description="The vote's Tally-Position, once it is counted.")
 
 
 class Allowance(BaseModel):
@@ -222,7 +222,7 @@ class SourceAllowance(BaseModel):
 
 
 class AllowanceAnswer(BaseModel):
-    """What one voter has used and may still cast, folded and pending votes together."""
+    """What one voter has used and may still cast, counted and pending votes together."""
 
     contest_key: str = Field(description="Key of the contest.")
     sources: list[SourceAllowance] = Field(description="Free votes, and paid ones.")

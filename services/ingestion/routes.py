@@ -167,7 +167,7 @@ def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> AP
     ) -> Response:
         """Take a free vote back.
 
-        The allowance is free again once the removal is folded (read with its Tally-Position); the id stays used.
+        The allowance is free again once the removal is counted (read with its Tally-Position); the id stays used.
         """
         voter = await find_voter(remover.contests, key.account, contest_key, voter_id, anonymous_id)
         removed = await remover.remove(key.account, RemoveVote(contest_key, voter, vote_id))

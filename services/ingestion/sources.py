@@ -29,7 +29,7 @@ def source_router(auth: Authenticator, reporter: Reporter, requests: RequestKeys
             success={
                 202: {
                     "model": ReportAnswer,
-                    "description": "Recorded in the log and folded.",
+                    "description": "Recorded and counted.",
                     "headers": POSITION | REPLAYED,
                 }
             },

@@ -62,8 +62,8 @@ class TotalVoteSource(Counted):
     is_in_total: bool = Field(description="Whether its votes are part of the counts.")
     is_internal: bool = Field(description="Of votes cast here, not reported from elsewhere.")
     updated: str = Field(
-        description="Of an internal source, the time of the contest's last folded event; of an external one, that "
-        "of its last report, or of its registration.",
+        description="Of an internal source, the time of the contest's last counted event; of an external one, "
+        "that of its last report, or of its registration.",
         json_schema_extra=TIME,
     )
 
@@ -75,7 +75,7 @@ class VoteCount(Counted):
     contest_type: str = Field(description="What voting is here.", examples=["voteonly", "rating"])
     created: str = Field(description="When the contest was created.", json_schema_extra=TIME)
     updated: str = Field(
-        description="Time of the last folded event; before there is one, when the contest was created.",
+        description="Time of the last counted event; before there is one, when the contest was created.",
         json_schema_extra=TIME,
     )
     rating: RatingSums | None = RATING
@@ -125,7 +125,7 @@ class TimelineRecord(TimelineTotals):
     from_: str = Field(alias="from", description="When the first interval begins.", json_schema_extra=TIME)
     to: str = Field(description="When the last interval ends.", json_schema_extra=TIME)
     updated: str = Field(
-        description="Time of the last folded event; before there is one, when the contest was created.",
+        description="Time of the last counted event; before there is one, when the contest was created.",
         json_schema_extra=TIME,
     )
     participants: list[TimelineOfParticipant] = Field(description="Approved ones, by running number.")
@@ -158,6 +158,6 @@ class PublicResultsRecord(BaseModel):
     participants: list[PublicParticipant] = Field(description="In their order.")
     count: int | None = Field(description="Of all participants, listed or not. " + HIDDEN)
     updated: str = Field(
-        description="Time of the last folded event; while hidden, of the last change to the contest's records.",
+        description="Time of the last counted event; while hidden, of the last change to the contest's records.",
         json_schema_extra=TIME,
     )

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from libs.contracts.log import Position
 from libs.tally.errors import ViewsUnavailable
+from libs.views.freshness import RECOVERING
 from libs.views.states import ContestCounts
 from libs.views.timeline import MINUTE_MS
 from services.query.counts import sum_of
@@ -87,7 +88,7 @@ class PastCounts:
         subjects = participants_of(present), present.sources
         found = await self._views.counts_at(partition, contest, minute, *subjects)
         if found.position.offset < present.position.offset:
-            raise ViewsUnavailable("The counts of the past are being folded again.", retry_after_s=1)
+            raise ViewsUnavailable(RECOVERING, retry_after_s=1)
         return replace(found, position=Position(found.position.log_id, found.changed + 1))
 
     def _keep(self, name: tuple[str, int], kept: Kept) -> None:

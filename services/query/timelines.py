@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from libs.contracts.log import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.figures import Figures
+from libs.views.freshness import RECOVERING
 from libs.views.states import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, Change, ChangesPage
 from services.query.past import participants_of, rows_of
@@ -206,7 +207,7 @@ def _minute(part: ContestCounts) -> int:
 
 def _is_not_lost(position: Position, found: ContestCounts) -> None:
     if position.offset < found.position.offset:
-        raise ViewsUnavailable("The counts of the past are being folded again.", retry_after_s=1)
+        raise ViewsUnavailable(RECOVERING, retry_after_s=1)
 
 
 def _state(part: ContestCounts) -> dict[Subject, Cells]:

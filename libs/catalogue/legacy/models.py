@@ -179,7 +179,7 @@ class LegacyArticleField(BaseModel):
     image: LegacyImage | None
     contest: LegacyContest | None
     participants: list[LegacyParticipant]
-    survey: dict[str, Any] | None = Field(description="As the current generation shows it.")
+    survey: dict[str, Any] | None = Field(description="As the current API shows it.")
     video: dict[str, str] | None = Field(description="{video_id}")
     web_data: dict[str, str] | None = Field(description="{web_data_key}")
     ad: dict[str, Any] | None = Field(description="Always null.")

@@ -7,6 +7,8 @@ from typing import Final, Protocol
 from libs.contracts.log import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import Mark
+from libs.views.client import NO_ANSWER
+from libs.views.freshness import RECOVERING
 
 LOOK_S: Final = 2.0
 """A look that takes longer found nobody."""
@@ -54,9 +56,9 @@ class Changes:
                     )
                 )
         except TimeoutError:
-            raise ViewsUnavailable(f"The views gave no answer within {LOOK_S:g} s.", retry_after_s=1) from None
+            raise ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=f"no answer within {LOOK_S:g} s") from None
         if any(view in self._stood and _is_behind(self._stood[view], mark) for view, mark in found.items()):
-            raise ViewsUnavailable("The views are being folded again.", retry_after_s=1)
+            raise ViewsUnavailable(RECOVERING, retry_after_s=1, cause="the views are being folded again")
         moved = any(self._stood.get(view) != mark for view, mark in found.items())
         self._stood |= found
         return moved
