@@ -376,8 +376,9 @@ def _owned(row: Resource, body: Document) -> list[Problem]:
 
 
 def _refuse_owned(row: Resource, body: Document) -> None:
+    """Raises `ValidationFailed`, with all else that is wrong with the body."""
     if problems := _owned(row, body):
-        raise ValidationFailed(problems)
+        validated(row, body, problems)
 
 
 def _refuse_other_content(outcome: Outcome, request: Request) -> None:

@@ -45,6 +45,19 @@ async def test_another_account_s_record_is_not_there(catalogue: Catalogue, accou
             await attempt
 
 
+async def test_a_whole_write_names_members_of_the_server_beside_all_other_faults(
+    catalogue: Catalogue, account: str
+) -> None:
+    body = {"seal": {}, "closing": {}, "title": 7, "unheard": 1}
+    for write in (
+        catalogue.engine.put(CONTESTS, account, "k", body, parent=""),
+        catalogue.engine.place(CONTESTS, account, "k", body, Request.once()),
+    ):
+        with pytest.raises(ValidationFailed) as caught:
+            await write
+        assert {each["pointer"] for each in caught.value.data["errors"]} == {f"/{name}" for name in body}
+
+
 async def test_a_patch_merges_objects_replaces_arrays_and_clears_by_null(
     catalogue: Catalogue, account: str
 ) -> None:
