@@ -18,7 +18,8 @@ from libs.web.conditions import etag
 from libs.web.errors import MethodNotAllowed, allow
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, IF_MATCH, Schema, answers, named, needs
 from libs.web.requests import idempotency_key, read_object
-from services.catalogue.image_forms import FORM, name_at, read_form, titled
+from services.catalogue.form_schemas import as_fields
+from services.catalogue.image_forms import FORM, TEXTS, name_at, read_form, titled
 from services.catalogue.images import Images
 from services.catalogue.openapi import BEARER, created
 from services.catalogue.routes import fits
@@ -64,7 +65,7 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         response_class=Response,
         responses=MADE,
         openapi_extra=WRITES
-        | {"requestBody": _body("ImageUpload", FORM, file=FILE), "parameters": [IDEMPOTENCY_KEY]},
+        | {"requestBody": _body("ImageUpload", FORM, TEXTS, file=FILE), "parameters": [IDEMPOTENCY_KEY]},
     )
     async def create_image(request: Request) -> Response:
         """Upload a picture.
@@ -143,9 +144,11 @@ def _created(image: Written) -> Response:
     return Response(orjson.dumps(IMAGES.show(image.stored)), 201, headers, "application/json")
 
 
-def _body(name: str, media_type: str, **source: Schema) -> Schema:
-    """Where the picture comes from, and what may be said of the image."""
+def _body(name: str, media_type: str, texts: tuple[str, ...] = (), **source: Schema) -> Schema:
+    """Where the picture comes from, and what may be said of the image: in a form as `texts` and JSON text."""
     schema = Image.model_json_schema()
+    if media_type == FORM:
+        schema["properties"] = as_fields(schema["properties"], texts)
     schema |= {"required": list(source), "properties": source | schema["properties"]}
-    schema["description"] = "A picture, and what is said of its image; of a form, objects as JSON text."
+    schema["description"] = "A picture, and what is said of its image."
     return {"required": True, "content": {media_type: {"schema": named(name, schema)}}}

@@ -150,13 +150,14 @@ class Members(BaseModel):
             own = handler.resolve_ref_schema(found)
             members = own.setdefault("properties", {})
             for name in members.keys() - set(own.get("required", ())):
-                members[name] = _or_null(members[name])
+                members[name] = or_null(members[name])
             for name in sorted(cls.ignored - members.keys() - getattr(cls, "owned", frozenset())):
                 members[name] = {"description": "The server's; ignored here."}
         return found
 
 
-def _or_null(schema: JsonSchemaValue) -> JsonSchemaValue:
+def or_null(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """The schema of the same values and null; its description stays outside."""
     if {"type": "null"} in schema.get("anyOf", ()) or not schema.keys() - {"description", "title", "default"}:
         return schema
     about = {key: value for key, value in schema.items() if key in ("description", "default", "title")}

@@ -1,5 +1,6 @@
 """Parameters of legacy writes: from JSON, or from forms."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -10,9 +11,16 @@ from libs.catalogue.legacy.fields import JsonSchema
 from libs.web.auth import headers_of
 from libs.web.errors import MalformedJson
 from libs.web.requests import parse_json, parse_object, read_body, require_json, require_utf8
+from services.catalogue import form_schemas
 
 FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
-BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
+BOOLEANS: Final = {
+    text: value
+    for value, texts in ((True, ("true", "True", "TRUE", "1")), (False, ("false", "False", "FALSE", "0")))
+    for text in texts
+}
+"""The texts of forms and queries."""
+INTEGER: Final = re.compile(form_schemas.INTEGER)
 
 
 async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:
@@ -48,15 +56,23 @@ def from_form(form: Iterable[tuple[str, str]], parameters: Mapping[str, JsonSche
     return {name: _value(parameters[name], given) for name, given in texts.items()}
 
 
+def plain(schema: JsonSchema) -> JsonSchema:
+    """The schema by which values are read, where others are taken as well."""
+    found: JsonSchema = schema.get("anyOf", [schema])[0]
+    return found
+
+
 def _value(schema: JsonSchema, texts: list[str]) -> Any:
     """What is no value of its type stays text, so that validation says so."""
-    kind, text = schema.get("type"), texts[-1]
+    kind, text = plain(schema).get("type"), texts[-1]
     if kind == "array":
-        return _list(schema, texts)
+        return _list(plain(schema), texts)
     if text == "" and (kind != "string" or "format" in schema or "enum" in schema):
         return None
     if kind == "boolean":
-        return BOOLEANS.get(text.lower(), text)
+        return BOOLEANS.get(text, text)
+    if kind == "integer":
+        return int(text) if INTEGER.fullmatch(text) else text
     return text if kind == "string" else _json(text)
 
 

@@ -19,9 +19,10 @@ from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator, require
-from libs.web.openapi import COMPONENT, LEGACY_ANSWERS, needs, parameter
+from libs.web.openapi import LEGACY_ANSWERS, needs, parameter
 from libs.web.service import Complete
 from services.catalogue.images import Images
+from services.catalogue.legacy.bodies import request_body
 from services.catalogue.legacy.forms import BOOLEANS, FORMS, read_parameters
 
 NEXT: Final[JsonSchema] = {"type": "string", "description": "Where the page before said that this one begins."}
@@ -82,7 +83,7 @@ class Call:
 
     def flag(self, name: str) -> bool:
         """A boolean of the query; false where it is left out."""
-        value = BOOLEANS.get((self.query(name) or "false").lower())
+        value = BOOLEANS.get(self.query(name) or "false")
         if value is None:
             raise ValidationFailed([Problem("", f"{name} must be true or false")])
         return value
@@ -113,13 +114,14 @@ class LegacyRoutes:
         parameters: Mapping[str, JsonSchema] | None = None,
         required: Sequence[str] = (),
         kinds: Sequence[str] = ("application/json", *FORMS),
+        body: str = "",
         query: Mapping[str, JsonSchema] | None = None,
         model: type | None = None,
     ) -> None:
         """GET needs content:read, all else content:write.
 
-        For the documentation: which parameters are `required`, the body's media types (`kinds`), and the answer's
-        shape (`model`).
+        For the documentation: which parameters are `required`, the body's media types (`kinds`) and component
+        (`body`; else it is named after the handler), and the answer's shape (`model`).
         """
 
         permission = "content:read" if method == "GET" else "content:write"
@@ -137,7 +139,7 @@ class LegacyRoutes:
         asked += [parameter(each, "query", "", schema) for each, schema in (query or {}).items()]
         extra: dict[str, Any] = needs(permission) | {"parameters": asked}
         if parameters is not None:
-            extra["requestBody"] = _body(name, parameters, required, kinds)
+            extra["requestBody"] = request_body(body or name.rpartition("_")[2], parameters, required, kinds)
         documented = path.removeprefix("/dev")
         self.router.add_api_route(
             self._base + path,
@@ -159,14 +161,3 @@ class LegacyRoutes:
 def page_of(name: str, shapes: list[Document], page: Page) -> Document:
     """A page of a list; `next` is absent at the end."""
     return {name: shapes} | ({} if page.next is None else {"next": page.next})
-
-
-def _body(
-    name: str, parameters: Mapping[str, JsonSchema], required: Sequence[str], kinds: Sequence[str]
-) -> JsonSchema:
-    component = f"schemas/legacy.{name.rpartition('_')[2]}"
-    described: JsonSchema = {COMPONENT: component, "type": "object", "properties": dict(parameters)}
-    if required:
-        described |= {COMPONENT: f"{component}.complete", "required": list(required)}
-    content = {kind: {"schema": described} for kind in kinds}
-    return {"content": content, "required": bool(required) or "application/json" not in kinds}
