@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import IO, Final, NamedTuple
 
-from libs.catalogue.drafts import KEY_BYTES
+from libs.catalogue.drafts import KEY_BYTES, validated
 from libs.catalogue.engine import Engine, Fits, Written
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.table import Document
@@ -58,8 +58,10 @@ class Images:
         self, account: str, file: IO[bytes], body: Document, request: Request, part: Part = CURRENT
     ) -> Written:
         """The picture in `file` as a new image. Raises as `Engine.create`, and `StorageUnavailable`."""
-        earlier = await self._engine.earlier(IMAGES, account, request)
-        return earlier or await self._add(account, file, body, request, part)
+        if (earlier := await self._engine.earlier(IMAGES, account, request)) is not None:
+            return earlier
+        validated(IMAGES, body)
+        return await self._add(account, file, body, request, part)
 
     async def fetch(
         self, account: str, url: str, body: Document, request: Request, formats: Collection[str] = ALL
@@ -67,6 +69,7 @@ class Images:
         """The same of the picture at `url`, which is fetched once for an idempotency key."""
         if (earlier := await self._engine.earlier(IMAGES, account, request)) is not None:
             return earlier
+        validated(IMAGES, body)
         async with self._fetched(url) as file:
             return await self._add(account, file, body, request, Part("/url", formats))
 
@@ -75,6 +78,7 @@ class Images:
     ) -> Stored:
         """The image, changed, with the picture at `url`. Raises as `Engine.change`, and as `upload`."""
         before = (await self._engine.get(IMAGES, account, key)).document
+        validated(IMAGES, change(before))
         async with self._fetched(url) as file:
             kept = await self._kept(account, key, file, before, Part("/url", formats))
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from libs.catalogue.legacy.fields import Field, JsonSchema, Translator
 from libs.catalogue.legacy.participants import Images, image_read
-from libs.catalogue.legacy.styles import STYLE, styled
+from libs.catalogue.legacy.styles import STYLE, style_problems, styled
 from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField
 from libs.catalogue.table import Document
@@ -95,7 +95,7 @@ class Embedded:
 
 def article_written(body: Mapping[str, Any], before: Document | None) -> Document:
     """What the parameters make of an article; as `Translator.written`. A draft is replaced as a whole."""
-    document = styled(ARTICLE.written(body, before), body, before)
+    document = styled(ARTICLE.written(body, before, style_problems(body, before)), body, before)
     if isinstance(draft := body.get("draft"), dict):
         document["draft"] = DRAFT.written(draft, None)
     return document

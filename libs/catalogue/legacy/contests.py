@@ -22,7 +22,7 @@ from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
 from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.problems import Problem
 from libs.tally.contest import Phase
 from libs.tally.errors import timestamp
 
@@ -94,12 +94,15 @@ OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
     "published": {
         "type": "boolean",
         "default": False,
-        "description": "True without `publish`: published now, unless it is already. False: not published.",
+        "description": "True without `publish`: published now, unless it is already. False: not published now; "
+        "a `publish` in the future stays, and one in the past is refused beside it.",
     },
     "add_participants": {
-        "type": "array",
-        "items": {"type": "object", "properties": PARTICIPANT_PARAMETERS},
-        "description": "New participants. Items that cannot be taken on are passed over.",
+        "anyOf": [
+            {"type": "array", "items": {"anyOf": [{"type": "object", "properties": PARTICIPANT_PARAMETERS}, {}]}},
+            {},
+        ],
+        "description": "New participants. Items that are not participants are passed over, as is any other value.",
     },
 }
 
@@ -108,22 +111,30 @@ CONTEST: Final = Translator(Contest, FIELDS, OWN_PARAMETERS)
 
 def contest_written(body: Mapping[str, Any], before: Document | None, now: int) -> Document:
     """What the parameters make of a contest at `now` (us); as `Translator.written`."""
-    document = CONTEST.written(body, before)
-    published = body.get("published")
-    if published is None:
-        return document
-    if not isinstance(published, bool):
-        raise ValidationFailed([Problem("/published", "must be true or false")])
-    if not published:
-        document.pop("publish", None)
-    elif body.get("publish") is None and not _is_published(document, now):
+    document = CONTEST.written(body, before, _published_problems(body, now))
+    published, is_past = body.get("published"), _is_past(document.get("publish"), now)
+    if published is False and is_past:
+        document.pop("publish")
+    elif published is True and body.get("publish") is None and not is_past:
         document["publish"] = timestamp(now)
     return document
 
 
-def _is_published(document: Document, now: int) -> bool:
-    publish = document.get("publish")
-    return publish is not None and microseconds(parse_timestamp(publish)) <= now
+def _published_problems(body: Mapping[str, Any], now: int) -> list[Problem]:
+    published = body.get("published")
+    if not isinstance(published, bool | None):
+        return [Problem("/published", "must be true or false")]
+    if published is False and _is_past(body.get("publish"), now):
+        return [Problem("/published", "must be true where publish is not in the future")]
+    return []
+
+
+def _is_past(publish: object, now: int) -> bool:
+    """Whether a timestamp is not after `now` (us); what is no timestamp is not."""
+    try:
+        return microseconds(parse_timestamp(publish)) <= now
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from libs.catalogue.legacy.participants import Images, image_read
 from libs.catalogue.schemas.convention import Convention
 from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.problems import Problem
 from libs.tally.errors import timestamp
 
 DAY: Final = (
@@ -57,8 +57,7 @@ CONVENTION: Final = Translator(Convention, FIELDS)
 
 def convention_written(body: Mapping[str, Any], before: Document | None) -> Document:
     """What the parameters make of a convention; as `Translator.written`."""
-    demand(body, REQUIRED, before)
-    return CONVENTION.written(body, before)
+    return CONVENTION.written(body, before, missing(body, REQUIRED, before))
 
 
 def convention_read(account: str, stored: Stored, images: Images) -> dict[str, Any]:
@@ -75,15 +74,13 @@ def convention_read(account: str, stored: Stored, images: Images) -> dict[str, A
     }
 
 
-def demand(body: Mapping[str, Any], required: tuple[str, ...], before: Document | None) -> None:
-    """Raises `ValidationFailed` where a new record lacks what is required, or a change clears it.
+def missing(body: Mapping[str, Any], required: tuple[str, ...], before: Document | None) -> list[Problem]:
+    """The required parameters that a new record lacks, or that a change clears.
 
     Records of the current generation may do without, and be sent back as they are.
     """
-    missing = [
-        name
+    return [
+        Problem(f"/{name}", "is required")
         for name in required
         if body.get(name) is None and (before is None or (name in body and before.get(name) is not None))
     ]
-    if missing:
-        raise ValidationFailed(Problem(f"/{name}", "is required") for name in missing)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from libs.catalogue.feedpages import Page, Pages
 from libs.catalogue.legacy.fields import Field, Translator
-from libs.catalogue.legacy.styles import STYLE, styled
+from libs.catalogue.legacy.styles import STYLE, style_problems, styled
 from libs.catalogue.schemas.content import Feed
 from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
@@ -61,7 +61,7 @@ def article_keys(feed: Feed, *pages: Page) -> set[str]:
 
 def feed_written(body: Mapping[str, Any], before: Document | None) -> Document:
     """What the parameters make of a feed; as `Translator.written`."""
-    return styled(FEED.written(body, before), body, before)
+    return styled(FEED.written(body, before, style_problems(body, before)), body, before)
 
 
 def feed_read(stored: Stored, pages: Pages, articles: Articles) -> Document:

@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
-from libs.catalogue.schemas.base import Record
+from libs.catalogue.schemas.base import Record, checked
 from libs.catalogue.table import Document
 from libs.contracts.problems import Problem, ValidationFailed
 
@@ -60,6 +60,7 @@ class Translator:
         self, schema: type[Record], fields: Sequence[Field], own: Mapping[str, JsonSchema] | None = None
     ) -> None:
         self.fields = fields
+        self._schema = schema
         self._written = {field.parameter: field for field in fields if field.writes}
         described = schema.model_json_schema(mode="validation")
         self.parameters: Final[Mapping[str, JsonSchema]] = {
@@ -71,13 +72,17 @@ class Translator:
         """What the table knows of the read shape."""
         return _read(self.fields, record.shown())
 
-    def written(self, body: Mapping[str, Any], before: Document | None) -> Document:
+    def written(
+        self, body: Mapping[str, Any], before: Document | None, others: Iterable[Problem] = ()
+    ) -> Document:
         """The canonical document that the parameters in `body` make of what it was `before` (None: it is new).
 
         Parameters left out keep their value, null is the default, unknown ones are passed over. The document is
-        yet to be validated. Raises `ValidationFailed` for what legacy alone refuses.
+        yet to be validated. Raises `ValidationFailed` with `others`, what legacy alone refuses, and then what the
+        schema refuses.
         """
         document: Document = {} if before is None else deepcopy(before)
+        problems = list(others)
         for name, field in self._written.items():
             value = _given(field, body)
             is_new = before is None and field.default is not CANONICAL_DEFAULT
@@ -89,13 +94,27 @@ class Translator:
                 _clear(document, field.canonical)
                 continue
             if field.allowed and value not in field.allowed and value != held:
-                raise ValidationFailed([Problem(f"/{name}", f"must be one of {', '.join(field.allowed)}")])
+                problems.append(Problem(f"/{name}", f"must be one of {', '.join(field.allowed)}"))
+                continue
             _put(document, field.canonical, _items(field.items, value, held) if field.items else value)
+        if problems:
+            raise ValidationFailed([*problems, *self._refused(document)])
         return document
+
+    def _refused(self, document: Document) -> list[Problem]:
+        """The faults of a document by its schema, under legacy names."""
+        try:
+            checked(self._schema, document)
+        except ValidationFailed as error:
+            return self._renamed_problems(error)
+        return []
+
+    def _renamed_problems(self, error: ValidationFailed) -> list[Problem]:
+        return [Problem(self._legacy(each["pointer"]), each["message"]) for each in error.data["errors"]]
 
     def renamed(self, error: ValidationFailed) -> ValidationFailed:
         """The same refusal, naming members as legacy does; a pointer may begin with the place among several."""
-        problems = [Problem(self._legacy(each["pointer"]), each["message"]) for each in error.data["errors"]]
+        problems = self._renamed_problems(error)
         renamed = ValidationFailed(problems, "; ".join(_said(problem) for problem in problems))
         renamed.code = error.code
         return renamed
@@ -219,6 +238,12 @@ def _parameter(whole: JsonSchema, within: JsonSchema, field: Field) -> JsonSchem
         found = found | {"default": field.default}
     described: JsonSchema = _inlined(whole, {name: value for name, value in found.items() if name != "title"})
     return described
+
+
+def inlined(schema: JsonSchema) -> JsonSchema:
+    """The schema without references, for use inside another one."""
+    found: JsonSchema = _inlined(schema, {name: each for name, each in schema.items() if name != "$defs"})
+    return found
 
 
 def _inlined(whole: JsonSchema, found: Any) -> Any:

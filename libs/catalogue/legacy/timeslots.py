@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from libs.catalogue.legacy.conventions import SEARCH_HELP, demand
+from libs.catalogue.legacy.conventions import SEARCH_HELP, missing
 from libs.catalogue.legacy.fields import Field, JsonSchema, Translator
 from libs.catalogue.legacy.participants import Images, image_read
 from libs.catalogue.schemas.convention import Timeslot
@@ -30,9 +30,12 @@ REQUIRED: Final = ("start", "end")
 
 TIMESLOT: Final = Translator(Timeslot, FIELDS)
 
+AT_ONCE: Final = 1_000
+"""Timeslots in one write of several: the fold takes all of them in one step."""
 MULTI: Final[dict[str, JsonSchema]] = {
     "timeslots": {
         "type": "array",
+        "maxItems": AT_ONCE,
         "items": {
             "type": "object",
             "properties": {
@@ -51,14 +54,12 @@ MULTI: Final[dict[str, JsonSchema]] = {
 
 def timeslot_written(body: Mapping[str, Any], before: Document | None) -> Document:
     """What the parameters make of a timeslot; as `Translator.written`."""
-    demand(body, REQUIRED, before)
-    return TIMESLOT.written(body, before)
+    return TIMESLOT.written(body, before, missing(body, REQUIRED, before))
 
 
 def timeslot_of_several(body: Mapping[str, Any], before: Document | None) -> Document:
     """The same of an item of several, which has to say anew what is required."""
-    demand(body, REQUIRED, None)
-    return TIMESLOT.written(body, before)
+    return TIMESLOT.written(body, before, missing(body, REQUIRED, None))
 
 
 def timeslot_read(account: str, stored: Stored, images: Images) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Images as the legacy generation makes, reads, changes and deletes them; `media_routes` shows their pictures."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import IO, Any, Final
 
@@ -14,13 +14,15 @@ from libs.catalogue.sharing import find_usable
 from libs.catalogue.table import Document
 from libs.catalogue.writing import Request
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.problems import Problem
 from services.catalogue.image_forms import open_form
 from services.catalogue.images import Part
 from services.catalogue.legacy.forms import FORMS, from_form
 from services.catalogue.legacy.routing import Call, LegacyRoutes, LegacyWorld
 
 FORMATS: Final = ("jpg", "png")
+NOT_ON_UPDATE: Final = ("src", "is_icon")
+UPDATE: Final = {name: schema for name, schema in IMAGE.parameters.items() if name not in NOT_ON_UPDATE}
 MOST_FIELDS: Final = 100
 """Unknown ones are passed over, so there may be more than parameters."""
 
@@ -31,7 +33,7 @@ def add_images(routes: LegacyRoutes, world: LegacyWorld) -> None:
     form: dict[str, Any] = {"parameters": IMAGE.parameters, "kinds": FORMS, "model": LegacyImageRecord}
     routes.add("GET", one, handlers.get_image, model=LegacyImageRecord)
     routes.add("POST", "/images", handlers.create_image, **form)
-    routes.add("POST", one, handlers.update_image, **form)
+    routes.add("POST", one, handlers.update_image, **form | {"parameters": UPDATE, "body": "image.update"})
     routes.add("DELETE", one, handlers.delete_image)
 
 
@@ -51,9 +53,11 @@ class _Images:
     async def create_image(self, call: Call) -> Document:
         """A form, not JSON, with the picture as `src` or its address as `url`: jpg or png, an icon png."""
         async with self._form(call) as (body, file), self._records.in_legacy_words():
-            url, document, request = _url(body), IMAGE.written(body, None), Request.once()
+            url, request = body.get("url") or None, Request.once()
+            problems = _source_problems(body)
             if (url is None) == (file is None):
-                raise ValidationFailed([Problem("/src", "must be there, or else url, and not both")])
+                problems.append(Problem("/src", "must be there, or else url, and not both"))
+            document = IMAGE.written(body, None, problems)
             if url is not None:
                 made = await self._images.fetch(call.account, url, document, request, FORMATS)
             else:
@@ -66,10 +70,13 @@ class _Images:
         key = call.path("image_id")
         await self._records.get(call.account, key)
         async with self._form(call) as (body, file), self._records.in_legacy_words(key):
-            if file is not None or "is_icon" in body:
-                name = "src" if file is not None else "is_icon"
-                raise ValidationFailed([Problem(f"/{name}", "is not available on update")])
-            stored = await self._changed(call.account, key, body)
+            given = {name for name, value in body.items() if value != ""} | (
+                {"src"} if file is not None else set()
+            )
+            problems = [
+                Problem(f"/{name}", "is not available on update") for name in NOT_ON_UPDATE if name in given
+            ]
+            stored = await self._changed(call.account, key, body, problems)
         return image_record_read(call.account, stored)
 
     async def delete_image(self, call: Call) -> None:
@@ -78,11 +85,11 @@ class _Images:
         async with self._records.in_legacy_words(key):
             await self._images.delete(call.account, key, None)
 
-    async def _changed(self, account: str, key: str, body: Document) -> Stored:
+    async def _changed(self, account: str, key: str, body: Document, problems: Sequence[Problem]) -> Stored:
         def change(before: Document) -> Document:
-            return IMAGE.written(body, before)
+            return IMAGE.written(body, before, problems)
 
-        if (url := _url(body)) is not None:
+        if url := body.get("url"):
             return await self._images.replace(account, key, url, change, FORMATS)
         return await self._world.engine.change(IMAGES, account, key, change)
 
@@ -96,9 +103,6 @@ class _Images:
             yield body, file.file if isinstance(file, UploadFile) else None
 
 
-def _url(body: Document) -> str | None:
-    """Raises `ValidationFailed` for a picture that is no file."""
-    if body.get("src"):
-        raise ValidationFailed([Problem("/src", "must be a part with a filename")])
-    url: str | None = body.get("url") or None
-    return url
+def _source_problems(body: Document) -> list[Problem]:
+    """A picture that is no file."""
+    return [Problem("/src", "must be a part with a filename")] if body.get("src") else []

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final
 
 from libs.catalogue.legacy.models import LegacyTimeslot, LegacyTimeslots
 from libs.catalogue.legacy.participants import images_at
 from libs.catalogue.legacy.records import Change
 from libs.catalogue.legacy.timeslots import (
+    AT_ONCE,
     MULTI,
     REQUIRED,
     TIMESLOT,
@@ -20,9 +20,6 @@ from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
-
-AT_ONCE: Final = 1_000
-"""Timeslots in one write of several: the fold takes all of them in one step."""
 
 
 def add_timeslots(routes: LegacyRoutes, world: LegacyWorld) -> None:
@@ -106,10 +103,13 @@ def _changes(items: object) -> Iterator[tuple[str, Change]]:
     """Which timeslot each item is about ("": a new one), and what it makes of it."""
     if not isinstance(items, list) or len(items) > AT_ONCE:
         raise ValidationFailed([Problem("", f"timeslots must be a list of up to {AT_ONCE:,}")])
-    for place, item in enumerate(items):
+    for item in items:
         key = item.get("timeslot_key") if isinstance(item, dict) else None
         if not isinstance(item, dict) or not isinstance(key, str | None):
-            raise ValidationFailed(
-                [Problem("", f"{place}: must be an object with a text as its timeslot_key, if any")]
-            )
-        yield key or "", partial(timeslot_of_several, item)
+            yield "", _no_timeslot
+        else:
+            yield key or "", partial(timeslot_of_several, item)
+
+
+def _no_timeslot(_: Document | None) -> Document:
+    raise ValidationFailed([Problem("", "must be an object with a text as its timeslot_key, if any")])

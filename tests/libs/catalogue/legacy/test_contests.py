@@ -7,11 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.catalogue.legacy.contests import CONTEST, FIELDS, ContestPage, contest_read
+from libs.catalogue.legacy.contests import CONTEST, FIELDS, ContestPage, contest_read, contest_written
 from libs.catalogue.legacy.participants import participant_read
 from libs.catalogue.schemas.contest import Contest
 from libs.contracts.catalogue import Stored
+from libs.contracts.problems import ValidationFailed
 from libs.tally.contest import Phase
+from libs.tally.errors import timestamp
 from libs.tally.figures import Figures
 
 CREATED = 1_790_000_000_000_000
@@ -231,6 +233,16 @@ def test_hidden_counts_are_null_and_not_shown_by_order_or_cut_off() -> None:
 def test_published_goes_with_the_phase(phase: str, published: bool) -> None:
     shape = contest_read(page({}, phase=Phase(phase)))
     assert (shape["phase"], shape["published"]) == (phase, published)
+
+
+def test_published_false_keeps_a_future_publish_clears_a_past_one_and_contradicts_one_beside_it() -> None:
+    past, future = timestamp(CREATED - 1), timestamp(CREATED + 1)
+    assert contest_written({"published": False}, {"publish": future}, CREATED) == {"publish": future}
+    assert contest_written({"published": False}, {"publish": past}, CREATED) == {}
+    assert contest_written({"published": False, "publish": future}, {}, CREATED) == {"publish": future}
+    assert contest_written({"published": False, "publish": "0"}, {}, CREATED) == {"publish": "0"}
+    with pytest.raises(ValidationFailed, match="published"):
+        contest_written({"published": False, "publish": past}, {}, CREATED)
 
 
 def test_the_participant_has_exactly_the_members_of_the_specification() -> None:

@@ -86,6 +86,17 @@ def test_a_value_that_is_not_legacy_s_can_only_stay() -> None:
             SHOW.written({"kind": "opera"}, before)
 
 
+def test_all_faults_of_a_body_are_named_at_once_and_no_more_than_20() -> None:
+    body = {"kind": "opera", "text": 7, "cost": "x", "places": [{"id": "a", "label": 1}, {"label": "B"}]}
+    with pytest.raises(ValidationFailed) as caught:
+        SHOW.written(body, None, [Problem("/own", "is wrong")])
+    pointers = [each["pointer"] for each in caught.value.data["errors"]]
+    assert pointers == ["/own", "/kind", "/text", "/cost", "/places/0/label", "/places/1/id"]
+    with pytest.raises(ValidationFailed) as caught:
+        SHOW.written({"kind": "opera", "places": [{}] * 30}, None)
+    assert len(caught.value.data["errors"]) == 20
+
+
 def test_an_empty_text_names_no_record() -> None:
     assert SHOW.written({"image_id": ""}, {"image": {"key": "i", "alt": "x"}}) == {"image": {"alt": "x"}}
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from libs.catalogue.legacy.styles import styled
+from libs.catalogue.legacy.feeds import feed_written
 from libs.contracts.problems import ValidationFailed
 
 
 def style(given: Any, held: dict[str, Any] | None = None) -> Any:
     before = None if held is None else {"style": held}
-    return styled({"style": given}, {"style": given}, before)["style"]
+    return feed_written({"style": given}, before)["style"]
 
 
 def test_what_legacy_does_not_know_is_kept_and_the_rest_replaced() -> None:
@@ -31,4 +31,4 @@ def test_a_style_that_was_read_can_be_sent_back_whatever_it_holds() -> None:
 
 
 def test_a_write_without_a_style_leaves_it_alone() -> None:
-    assert styled({"style": {"alpha": 1}}, {"title": "x"}, {"style": {"alpha": 1}}) == {"style": {"alpha": 1}}
+    assert feed_written({"title": "x"}, {"style": {"alpha": 1}}) == {"title": "x", "style": {"alpha": 1}}

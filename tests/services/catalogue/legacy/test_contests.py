@@ -95,6 +95,51 @@ async def test_a_write_needs_the_permission_and_the_answer_names_it(
     assert (await client.post("/legacy/contests", json={}, headers=writer)).status_code == 200
 
 
+FAULTS = [
+    (
+        "/contests",
+        {"contest_type": "rating", "published": "yes", "title": 7, "limit_result_amount": -2},
+        ["published", "contest_type", "title", "limit_result_amount"],
+    ),
+    ("/dev/v2/conventions", {"end": 1, "days": [{}], "title": 7}, ["start", "end", "days.0.id", "title"]),
+    ("/v2/articles", {"type": "x", "style": {"width": "a", "alpha": 1}}, ["style.width", "style.alpha", "type"]),
+    ("/dev/v2/articlefeeds", {"title": 7, "style": {"width": "a"}}, ["style.width", "title"]),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "named"), FAULTS)
+async def test_all_faults_of_a_body_are_named_at_once(
+    client: httpx.AsyncClient, worlds: dict[str, Catalogue], path: str, body: dict[str, Any], named: list[str]
+) -> None:
+    answer = await client.post(f"/legacy{path}", json=body, headers=await headers(worlds["/legacy"]))
+    assert answer.status_code == 400
+    said = answer.json()["error"]["message"].split("; ")
+    assert {each.partition(":")[0] for each in said} == set(named)
+
+
+async def test_items_that_are_no_timeslots_are_named_beside_wrong_ones(
+    client: httpx.AsyncClient, worlds: dict[str, Catalogue]
+) -> None:
+    keys, span = await headers(worlds["/legacy"]), {"start": "2026-05-01T18:00:00Z", "end": "2026-05-01T19:00:00Z"}
+    made = await client.post("/legacy/dev/v2/conventions", json=span, headers=keys)
+    path = f"/legacy/v2/conventions/{made.json()['convention_key']}/timeslots/multi"
+    items = [7, span | {"title": 7}, {"timeslot_key": 1}, {"end": span["end"]}]
+    answer = await client.post(path, json={"timeslots": items}, headers=keys)
+    message = answer.json()["error"]["message"]
+    assert answer.status_code == 400
+    assert [each.partition(":")[0] for each in message.split("; ")] == ["0", "1.title", "2", "3.start"]
+
+
+@pytest.mark.parametrize("value", ["7", True, 1.5, [1]])
+async def test_a_json_value_of_another_type_is_refused(
+    client: httpx.AsyncClient, worlds: dict[str, Catalogue], value: Any
+) -> None:
+    keys = await headers(worlds["/legacy"])
+    answer = await client.post("/legacy/contests", json={"limit_result_amount": value}, headers=keys)
+    assert answer.status_code == 400
+    assert "limit_result_amount" in answer.json()["error"]["message"]
+
+
 async def test_no_world_knows_the_other_s_records(client: httpx.AsyncClient, worlds: dict[str, Catalogue]) -> None:
     keys = {base: await headers(worlds[base]) for base in BASES}
     made = (await client.post("/legacy/contests", json={}, headers=keys["/legacy"])).json()
