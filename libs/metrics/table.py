@@ -138,6 +138,12 @@ HTTP_REQUEST_SECONDS: Final = _histogram(
     "route",
     "status",
 )
+HTTP_REFUSALS: Final = _counter(
+    "tally_http_refusals_total",
+    "Refused for a bound: connections (too many), evicted (cut off to make room), headers (too large), deadline "
+    "(headers or body too slow), rate, streams (too many), or in_flight (too many votes, or bytes of batches).",
+    "reason",
+)
 STREAMS_OPEN: Final = _own_gauge(
     "tally_streams_open", "Listeners to live results: counts (with a key), or results (public).", "kind"
 )

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.errors import Overloaded, TallyError
 from libs.web.door import Door
 from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem_response
@@ -19,6 +20,12 @@ LINGER_BYTES: Final = 16 << 20
 """Bounds of what is still read, and dropped, of a request that has its answer: a client that is still sending
 would find the connection reset instead of the answer."""
 CONTINUE: Final = b"HTTP/1.1 100 "
+REFUSED: Final = {
+    Overloaded: HTTP_REFUSALS.labels("connections"),
+    HeadersTooLarge: HTTP_REFUSALS.labels("headers"),
+    RequestTimeout: HTTP_REFUSALS.labels("deadline"),
+}
+EVICTED: Final = HTTP_REFUSALS.labels("evicted")
 
 
 class Phase(Enum):
@@ -85,6 +92,7 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self.door.refuse(self):
             self._refuse(Overloaded("There are too many connections.", retry_after_s=1))
         else:
+            REFUSED[Overloaded].inc()
             self._outer.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -178,6 +186,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._outer.abort()
 
     def evict(self) -> None:
+        EVICTED.inc()
         self._outer.abort()
 
     def hold(self) -> None:
@@ -207,6 +216,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Answer in place of the app, unless that has begun to, or still has an earlier request to answer."""
         if self._phase is Phase.END:
             return
+        if (refused := REFUSED.get(type(error))) is not None:
+            refused.inc()
         cycle = self.cycle
         is_own = self._phase is Phase.BODY and not self._outer.has_written and not self.pipeline
         if cycle is not None and not cycle.response_complete:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.web.client_address import Proxies
 from libs.web.errors import RateLimited, Scope
@@ -30,6 +31,8 @@ LOGGED_APART_S: Final = 60.0
 NEVER_LIMITED: Final = ("/livez", "/readyz", "/metrics")
 KEYLESS: Final = ("/public", "/media", "/dashboard", "/docs", "/redoc")
 """Begin the paths that need no key: what their callers show for one is not looked at."""
+
+REFUSED: Final = HTTP_REFUSALS.labels("rate")
 
 logger = logging.getLogger(__name__)
 
@@ -221,6 +224,8 @@ class RateLimits:
             usage.under_way -= count
 
     def _refusal(self, usage: Usage) -> TallyError:
+        """The error that refuses a request, which is counted as refused."""
+        REFUSED.inc()
         rate = usage.quota // WINDOW_S
         whose = "This API key" if usage.kind == "key" else "This address"
         what = "failed attempts" if usage.kind == "failures" else "requests"

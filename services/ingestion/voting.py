@@ -13,6 +13,7 @@ from libs.casting.casting import Caster
 from libs.casting.counting import count
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.tokens import encode_positions, merge_positions
+from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError, timestamp
 from libs.web.auth import ApiKey, Authenticator, header, require
@@ -23,6 +24,7 @@ from services.ingestion.batches import MAX_BATCH_BYTES, NDJSON, Ballot, parse_ba
 from services.ingestion.forms import MAX_VOTE_BYTES, VOTE_ID, VoteForm, check_vote, parse_vote
 from services.ingestion.voters import command, new_vote_id
 
+REFUSED = HTTP_REFUSALS.labels("in_flight")
 TURN = 10
 """Votes of a batch that are read before other requests have a turn."""
 SLICE = 500
@@ -122,7 +124,7 @@ class Voting:
     def _batch_of(self, size: int) -> Iterator[None]:
         """Room for a batch before it is read. Raises `Overloaded` where there is none."""
         if self._in_flight >= self._max_in_flight or self._batch_bytes + size > self._max_batch_bytes:
-            raise Overloaded("Too many votes are being recorded at once.", retry_after_s=1)
+            raise _no_room()
         self._batch_bytes += size
         try:
             yield
@@ -140,7 +142,7 @@ class Voting:
     async def _take(self, key: ApiKey, votes: Sequence[CastVote]) -> list[Outcome]:
         """Cast votes of one contest. The server cancels no request whose client hangs up."""
         if self._in_flight + len(votes) > self._max_in_flight:
-            raise Overloaded("Too many votes are being recorded at once.", retry_after_s=1)
+            raise _no_room()
         self._in_flight += len(votes)
         try:
             return await self._caster.cast(key.account, votes)
@@ -155,6 +157,12 @@ async def _counting_refusals(answered: Awaitable[None]) -> None:
     except TallyError as error:
         count(error)
         raise
+
+
+def _no_room() -> Overloaded:
+    """The error that refuses votes, which is counted as a refusal."""
+    REFUSED.inc()
+    return Overloaded("Too many votes are being recorded at once.", retry_after_s=1)
 
 
 def _vote_id(form: VoteForm, idempotency_key: str | None) -> str:

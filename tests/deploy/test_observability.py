@@ -47,6 +47,7 @@ VALUES: dict[str, set[str]] = {
     "method": {*METHODS, "other"},
     "kind": {"counts", "results"},
     "source": {"c-free", "c-paid"},
+    "reason": {"connections", "evicted", "headers", "deadline", "rate", "streams", "in_flight"},
 }
 
 

@@ -8,7 +8,16 @@ import httpx
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from libs.metrics.table import REGISTRY
+
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
+
+
+def refusals(reason: str) -> float:
+    """Refusals of this process so far."""
+    count = REGISTRY.get_sample_value("tally_http_refusals_total", {"reason": reason})
+    assert count is not None, "each reason is there from the start"
+    return count
 
 
 class Scrape:

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.errors import Overloaded
 from libs.web.client_address import Proxies
 from libs.web.errors import Scope
 
 TRY_AGAIN_S = 10
+REFUSED = HTTP_REFUSALS.labels("streams")
 
 
 class Seats:
@@ -26,8 +28,10 @@ class Seats:
         """A seat for as long as the context is open. Raises `Overloaded` where there is none."""
         address = self._proxies.network(scope)
         if self._taken[address] >= self._most_per_address:
+            REFUSED.inc()
             raise Overloaded("This address has too many streams open.", retry_after_s=TRY_AGAIN_S)
         if self._total >= self._most:
+            REFUSED.inc()
             raise Overloaded("Too many streams are open.", retry_after_s=TRY_AGAIN_S)
         self._taken[address] += 1
         self._total += 1

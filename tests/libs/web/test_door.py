@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
 
@@ -21,6 +22,7 @@ from libs.web.errors import Unauthorized
 from libs.web.requests import read_body
 from libs.web.service import build_app
 from tests.support.eventually import eventually
+from tests.support.metrics import refusals
 from tests.support.serving import Client, served
 
 HELLO = "GET /hello HTTP/1.1\nHost: here\n\n"
@@ -280,6 +282,24 @@ async def test_idle_and_slow_connections_are_bounded_and_others_are_served() -> 
         for client in attackers:
             client.close()
         await eventually(lambda: len(server.server.door) == 0)
+
+
+async def test_each_refusal_is_counted_by_its_reason() -> None:
+    reasons = "connections", "evicted", "headers", "deadline"
+    before = Counter({reason: refusals(reason) for reason in reasons})
+    async with served(an_app(), http_max_connections_per_address=1, http_header_timeout_s=0.3) as server:
+        slow, large = await server.open(), await server.open("127.0.0.2")
+        assert await refusal(await server.open()) == (503, "overloaded")
+        slow.send("GET /hello HTTP/1.1\n")
+        large.send("GET /" + "a" * 40_000)
+        assert await refusal(large) == (431, "headers_too_large")
+        assert await refusal(slow) == (408, "request_timeout")
+    async with served(an_app(), http_max_connections=1) as server:
+        idle = await server.open()
+        await greet(idle)
+        await greet(await server.open())
+        assert await idle.rest() == b""
+    assert Counter({reason: refusals(reason) for reason in reasons}) - before == Counter(reasons)
 
 
 def by_httpx(url: str, body: bytes) -> int:

@@ -20,6 +20,7 @@ from libs.web.rates import WINDOW_S, RateLimits
 from libs.web.service import Surface, build_app
 from libs.web.settings import HostSettings
 from tests.support.eventually import eventually
+from tests.support.metrics import refusals
 from tests.support.serving import served
 
 NOW = 1_790_000_003.5
@@ -169,9 +170,11 @@ async def test_what_needs_no_key_is_counted_by_its_address(path: str, headers: A
     for number in range(10):
         await ask(number)
     if is_counted:
+        counted = refusals("rate")
         with pytest.raises(RateLimited) as refused:
             await ask(11)
         assert refused.value.retry_after_s == 7
+        assert refusals("rate") == counted + 1
     await ask(1, "2001:db9::" if is_counted else "2001:db8::")
 
 

@@ -10,6 +10,7 @@ from libs.tally.errors import Overloaded
 from libs.web.client_address import Proxies
 from services.ingestion.batches import MAX_BATCH_BYTES
 from services.ingestion.voting import Voting
+from tests.support.metrics import refusals
 
 
 class Key:
@@ -61,7 +62,8 @@ async def test_a_batch_beyond_the_bytes_that_are_held_is_not_read(size: int | No
 
 
 async def test_a_batch_is_not_read_while_all_votes_in_flight_are_taken() -> None:
-    upload = Upload(8)
+    upload, refused = Upload(8), refusals("in_flight")
     with pytest.raises(Overloaded):
         await upload.send_to(a_worker(max_in_flight=0))
     assert not upload.is_read.is_set()
+    assert refusals("in_flight") == refused + 1

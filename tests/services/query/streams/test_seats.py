@@ -7,6 +7,7 @@ from tests.services.query.streams.listening import served
 from tests.services.query.streams.test_streams import PUBLIC_STREAM, STREAM, song
 from tests.services.query.world import open_world
 from tests.support.eventually import eventually
+from tests.support.metrics import refusals
 
 FORWARDED = "X-Forwarded-For"
 
@@ -21,12 +22,14 @@ async def test_public_streams_are_bounded_by_address_and_in_total(valkey_address
             async with service.client.stream("GET", PUBLIC_STREAM, headers={FORWARDED: address}) as answer:
                 return answer.status_code
 
+        counted = refusals("streams")
         async with AsyncExitStack() as listening:
             for _ in range(2):
                 await listening.enter_async_context(service.listen(PUBLIC_STREAM, **{FORWARDED: "192.0.2.1"}))
             assert await status("192.0.2.1") == 503
             await listening.enter_async_context(service.listen(PUBLIC_STREAM, **{FORWARDED: "192.0.2.2:4711"}))
             assert await status("192.0.2.3") == 503
+            assert refusals("streams") == counted + 2
             await listening.enter_async_context(service.listen(STREAM, key))
 
         async def is_free() -> bool:
