@@ -38,7 +38,7 @@ async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = 
     auth = Authenticator(keys, settings.proxies(), sessions)
     reader = LogReader(settings)
     lookout = Lookout(reader, valkey, store, settings.namespace, settings.partitions)
-    standing = Standing(lookout, checks or {}, version("tallykeeper"))
+    standing = Standing(lookout, checks or {}, version("tallykeeper"), settings.projector_urls())
     try:
         async with keys.kept_fresh():
             yield Surface(

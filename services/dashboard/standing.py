@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
 from libs.standing.lookout import Lookout
 from libs.standing.problems import Problem, as_json
-from libs.standing.status import Status, moment
+from libs.standing.projectors import failing_tasks
+from libs.standing.status import Part, Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from libs.web.health import Check, reasons_of
@@ -26,8 +27,11 @@ NOTHING_READ: Final[dict[str, Any]] = {
 class Standing:
     """The latest look. While a server is away that stays, and what is away is said beside it."""
 
-    def __init__(self, lookout: Lookout, checks: Mapping[str, Check], version: str) -> None:
-        """`checks` are those of `/readyz`."""
+    def __init__(
+        self, lookout: Lookout, checks: Mapping[str, Check], version: str, projector_urls: Sequence[str] = ()
+    ) -> None:
+        """`checks` are those of `/readyz`; `projector_urls` have the metrics of projectors."""
+        self._projector_urls = projector_urls
         self._lookout = lookout
         self._checks = checks
         self._version = version
@@ -69,7 +73,8 @@ class Standing:
     async def _look(self) -> str:
         """Why nothing could be read, or ""."""
         try:
-            self._status = await self._lookout.look()
+            failing = await failing_tasks(self._projector_urls)
+            self._status = await self._lookout.look([Part("projector", 0, alive=True, failing=failing)])
         except TallyError as error:
             return redacted(str(error))
         return ""

@@ -42,7 +42,7 @@ def status(
             try:
                 await watch_until_interrupted(
                     stack,
-                    lambda: (description.read(data_dir) or {}).get("pids", {}),
+                    lambda: description.read(data_dir) or {},
                     console,
                     everything=everything,
                     in_json=as_json,

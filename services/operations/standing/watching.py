@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import nullcontext
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,15 +16,18 @@ from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from services.operations.connect import Stack
 from services.operations.running import print_json
-from services.operations.standing.reading import open_lookout, parts_of
+from services.operations.standing.reading import open_lookout, read_parts
 from services.operations.standing.showing import plain_lines, rendered
 
 EVERY_S: Final = 1.0
 
-Pids = Callable[[], Mapping[str, int]]
+Description = Callable[[], Mapping[str, Any]]
+"""Gives stack.json's contents as they are now."""
 
 
-async def watch(stack: Stack, pids: Pids, console: Console, *, everything: bool, in_json: bool) -> None:
+async def watch(
+    stack: Stack, description: Description, console: Console, *, everything: bool, in_json: bool
+) -> None:
     """Redrawn in place on a terminal; elsewhere a block of lines a look, or a line of JSON.
 
     Servers that are away are said to be, and asked again.
@@ -32,7 +35,7 @@ async def watch(stack: Stack, pids: Pids, console: Console, *, everything: bool,
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not in_json else None
     last: RenderableType = Text("")
     with live or nullcontext():
-        async for found in _looks(stack, pids):
+        async for found in _looks(stack, description):
             if live is not None:
                 if isinstance(found, Status):
                     last = rendered(found, console, everything=everything)
@@ -45,13 +48,13 @@ async def watch(stack: Stack, pids: Pids, console: Console, *, everything: bool,
                     console.out(line)
 
 
-async def _looks(stack: Stack, pids: Pids) -> AsyncIterator[Status | str]:
+async def _looks(stack: Stack, description: Description) -> AsyncIterator[Status | str]:
     """What each look found, or why it found nothing."""
     async with open_lookout(stack) as lookout:
         while True:
             began = time.monotonic()
             try:
-                yield await lookout.look(parts_of(pids()))
+                yield await lookout.look(await read_parts(description()))
             except TallyError as error:
                 yield redacted(str(error))
             await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))

@@ -27,6 +27,7 @@ from tests.services.query.world import PUBLISHED, Catalogue
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
+from tests.support.projector_metrics import projector_metrics
 from tests.support.proxy import proxy
 
 PATH = "/operations/status"
@@ -154,6 +155,15 @@ async def test_while_valkey_is_away_it_says_so_beside_what_was_read_before(
             return bool(found["at"] > before["at"] and found["problems"] == before["problems"])
 
         await eventually(is_back)
+
+
+async def test_a_task_of_a_projector_that_stopped_is_a_problem(log: FoldedLog, catalogue: Catalogue) -> None:
+    with projector_metrics() as (url, up):
+        up.labels("votes").set(1)
+        up.labels("purchases").set(0)
+        async with served(log, catalogue, projector_metrics_urls=f"http://127.0.0.1:1/metrics, {url}") as client:
+            [problem] = [one for one in (await status(client))["problems"] if one["kind"] == "part"]
+    assert (problem["where"], problem["detail"]) == ("projector", "stopped or failing in it: purchases")
 
 
 async def test_without_kafka_it_still_answers(log: FoldedLog, catalogue: Catalogue) -> None:

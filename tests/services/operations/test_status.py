@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, Gauge, start_http_server
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -31,9 +30,11 @@ from services.operations.__main__ import app
 from services.operations.connect import Stack
 from services.operations.standing.reading import open_lookout, parts_of, read_status
 from services.operations.standing.showing import duration, plain_lines, rendered
+from services.operations.standing.watching import watch
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
+from tests.support.projector_metrics import projector_metrics
 
 ROOT = Path(__file__).parents[3]
 
@@ -198,22 +199,22 @@ async def test_how_far_a_replay_is_is_told_of_all_its_partitions_together(log: F
 
 
 async def test_a_task_of_the_projector_that_stopped_is_a_problem(log: FoldedLog) -> None:
-    up = Gauge("tally_projector_part_up", "", ["part"], registry=(registry := CollectorRegistry()))
-    up.labels("votes").set(1)
-    up.labels("purchases").set(0)
-    server, thread = start_http_server(0, "127.0.0.1", registry)
-    try:
-        url = f"http://127.0.0.1:{server.server_port}/metrics"
+    with projector_metrics() as (url, up):
+        up.labels("votes").set(1)
+        up.labels("purchases").set(0)
         described = {"pids": {"projector": os.getpid()}, "metrics_urls": {"projector": url}}
         stack = replace(log.stack, description=log.stack.description | described)
         [problem] = [one for one in problems_of(await read_status(stack)) if one.kind == "part"]
         assert (problem.where, problem.detail) == ("projector", "stopped or failing in it: purchases")
+        told = StringIO()
+        watching = asyncio.create_task(
+            watch(stack, lambda: described, Console(file=told), everything=False, in_json=False)
+        )
+        await eventually(lambda: f"problem: {problem}" in told.getvalue())
+        watching.cancel()
+        await asyncio.wait([watching])
         up.labels("purchases").set(1)
         assert ("part", "projector") not in problems(await read_status(stack))
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
     assert ("part", "projector") not in problems(await read_status(stack))
 
 

@@ -1,0 +1,28 @@
+"""The tasks of projectors that stopped or failed, by the metrics of their processes."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+TIMEOUT_S: Final = 2.0
+PART_UP: Final = "tally_projector_part_up"
+
+
+async def failing_tasks(metrics_urls: Iterable[str]) -> list[str]:
+    """Their names in order; a process that does not answer has none."""
+    found = await asyncio.gather(*map(_failing, metrics_urls))
+    return sorted({name for names in found for name in names})
+
+
+async def _failing(metrics_url: str) -> list[str]:
+    try:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+            answer = (await client.get(metrics_url)).raise_for_status()
+        families = list(text_string_to_metric_families(answer.text))
+    except (httpx.HTTPError, ValueError):
+        return []
+    samples = [sample for family in families for sample in family.samples]
+    return [one.labels["part"] for one in samples if one.name == PART_UP and one.value == 0]

@@ -1,0 +1,21 @@
+"""The metrics of a projector, as a test says they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Gauge, start_http_server
+
+
+@contextmanager
+def projector_metrics() -> Iterator[tuple[str, Gauge]]:
+    """Their address, and the gauge of the tasks by `part`."""
+    up = Gauge("tally_projector_part_up", "", ["part"], registry=(registry := CollectorRegistry()))
+    server, thread = start_http_server(0, "127.0.0.1", registry)
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/metrics", up
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
