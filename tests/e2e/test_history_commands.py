@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from libs.contracts.tokens import decode_positions
 from services.operations.__main__ import app
 from services.operations.stack.supervisor import Supervisor
+from tests.support.eventually import eventually
 from tests.support.sources import Source
 from tests.support.voting import Api, Contest, hours_from_now
 
@@ -117,6 +118,30 @@ async def test_people_get_a_ranking_and_mistakes_are_named(api: Api, stack: Supe
         ("log", "--contest", contest.key, "--follow", "--until", "2020-01-01T00:00:00Z"),
     ):
         assert (await run(stack, *arguments)).exit_code == 2, arguments
+
+
+async def test_voters_are_all_who_voted_and_it_is_said_wherever_they_are_counted(
+    api: Api, stack: Supervisor
+) -> None:
+    """Also those whose votes were all for a participant that was rejected since."""
+    contest = await api.contest()
+    for participant, voter in ((0, "ann"), (1, "bob")):
+        assert (await contest.vote(participant, voter)).status_code == 201
+    rejected = await api.client.patch(f"/participants/{contest.participants[1]}", json={"status": "rejected"})
+    assert rejected.status_code == 200
+
+    async def is_counted() -> bool:
+        record = await contest.counts()
+        return (record["count"], record["unique_voter_count"]) == (1, 2)
+
+    await eventually(is_counted)
+    shown = (await run(stack, "count", "--contest", contest.key)).stdout
+    assert "1 votes of 2 voters" in shown
+    assert "Voters are all who voted, also for participants that were rejected." in shown
+    page = (await api.client.get(f"/dashboard{contest.path}")).text
+    assert "All who voted, also those who voted only for participants that were rejected later" in page
+    schemas = (await api.client.get("/openapi.json")).json()["components"]["schemas"]
+    assert "of all who voted" in schemas["VoteCount"]["properties"]["unique_voter_count"]["description"]
 
 
 async def test_the_log_of_one_voter_is_that_partition_alone(api: Api, stack: Supervisor) -> None:
