@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -58,36 +59,47 @@ async def vote_over_the_end(contest: Contest) -> list[httpx.Response]:
             return answers
 
 
-async def left_alone(_: Supervisor) -> None:
+async def left_alone(stack: Supervisor, is_over: asyncio.Event) -> None:
     """Fair weather."""
 
 
-async def frozen(stack: Supervisor) -> None:
+async def frozen(stack: Supervisor, is_over: asyncio.Event) -> None:
     """No fold over the end: what was received before counts all the same, however late that is seen."""
     pid = stack.pids["projector"]
     os.kill(pid, signal.SIGSTOP)
     try:
-        await asyncio.sleep(3)
+        await is_over.wait()
     finally:
         os.kill(pid, signal.SIGCONT)
 
 
-async def killed_again_and_again(stack: Supervisor) -> None:
-    """Over the end, and between one mark and the next."""
-    for _ in range(4):
-        await asyncio.sleep(0.7)
-        if "projector" in stack.pids:
+async def killed_again_and_again(stack: Supervisor, is_over: asyncio.Event) -> None:
+    """Whenever it runs, until over the end, and once more between one mark and the next."""
+    async with httpx.AsyncClient(base_url=stack.metrics_urls["projector"].removesuffix("/metrics")) as client:
+
+        async def lives() -> bool:
+            with suppress(httpx.TransportError):
+                return (await client.get("/livez")).is_success
+            return False
+
+        is_last = False
+        while not is_last:
+            is_last = is_over.is_set()
+            await eventually(lives, deadline_s=30)
             await stack.kill("projector")
 
 
 @pytest.mark.parametrize("fault", [left_alone, frozen, killed_again_and_again])
 async def test_exactly_what_was_received_before_the_end_counts(
-    api: Api, stack: Supervisor, fault: Callable[[Supervisor], Awaitable[None]]
+    api: Api, stack: Supervisor, fault: Callable[[Supervisor, asyncio.Event], Awaitable[None]]
 ) -> None:
     contest = await api.contest(end=in_seconds(2.5))
     end = moment((await api.client.get(contest.path)).json()["contest_config"]["end"])
-    suffering = asyncio.create_task(fault(stack))
-    answers = await vote_over_the_end(contest)
+    suffering = asyncio.create_task(fault(stack, is_over := asyncio.Event()))
+    try:
+        answers = await vote_over_the_end(contest)
+    finally:
+        is_over.set()
     accepted = [answer.json() for answer in answers if answer.status_code == 201]
     assert accepted
     assert all(moment(vote["accepted_at"]) < end for vote in accepted)
