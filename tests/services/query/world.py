@@ -19,9 +19,11 @@ from fastapi import FastAPI
 
 from libs.catalogue.keys import PERMISSIONS
 from libs.contracts.catalogue import (
+    NO_RULES,
     CatalogueEvent,
     KeyIssued,
     KeyRevoked,
+    KeyRules,
     RecordChanged,
     RecordCreated,
     RecordDeleted,
@@ -84,27 +86,43 @@ class Catalogue:
             self._next[partition] = 1
 
     async def fold(self, event: CatalogueEvent, account: str) -> int:
+        return await self.fold_all([event], account)
+
+    async def fold_all(self, events: list[CatalogueEvent], account: str) -> int:
+        """Fold them in one step; the offset of the last."""
         partition = self._topic.partition_of(account)
-        offset = self._next[partition]
-        record = LogRecord(offset, self._at // 1000 + 1, b"")
-        await self.views.apply(partition, Position("log", offset), [(record, event)], offset + 1)
-        self._next[partition] = offset + 1
-        return offset
+        offset, at_ms = self._next[partition], self._at // 1000 + 1
+        entries = [(LogRecord(place, at_ms, b""), event) for place, event in enumerate(events, offset)]
+        self._next[partition] = end = offset + len(entries)
+        await self.views.apply(partition, Position("log", offset), entries, end)
+        return end - 1
 
     def _command(self, account: str) -> dict[str, Any]:
         self._at += 1_000_000
         return {"account": account, "command_id": secrets.token_hex(8), "at": self._at}
 
-    async def key(self, account: str = "acme", permissions: tuple[str, ...] = PERMISSIONS) -> str:
-        key_id, rest = secrets.token_hex(8), secrets.token_urlsafe(32)
-        token = f"tk_{key_id}_{rest}"
-        digest = sha256(token.encode()).hexdigest()
-        event = KeyIssued(**self._command(account), key_id=key_id, sha256=digest, permissions=permissions)
-        await self.fold(event, account)
+    async def key(
+        self, account: str = "acme", permissions: tuple[str, ...] = PERMISSIONS, rules: KeyRules = NO_RULES
+    ) -> str:
+        token = f"tk_{secrets.token_hex(8)}_{secrets.token_urlsafe(32)}"
+        await self.fold(self._issued(token, account, permissions, rules), account)
         return token
 
     async def revoke(self, token: str, account: str = "acme") -> None:
-        await self.fold(KeyRevoked(**self._command(account), key_id=token.split("_")[1]), account)
+        await self.fold(self._revoked(token, account), account)
+
+    async def restrict(self, token: str, rules: KeyRules, account: str = "acme") -> None:
+        """Give a key other rules, in one step: as though it had been revoked and issued again."""
+        events = [self._revoked(token, account), self._issued(token, account, PERMISSIONS, rules)]
+        await self.fold_all(events, account)
+
+    def _issued(self, token: str, account: str, permissions: tuple[str, ...], rules: KeyRules) -> CatalogueEvent:
+        key_id, digest = token.split("_")[1], sha256(token.encode()).hexdigest()
+        command = self._command(account)
+        return KeyIssued(**command, key_id=key_id, sha256=digest, permissions=permissions, rules=rules)
+
+    def _revoked(self, token: str, account: str) -> CatalogueEvent:
+        return KeyRevoked(**self._command(account), key_id=token.split("_")[1])
 
     async def create(self, resource: str, key: str, document: dict[str, Any], account: str = "acme") -> int:
         event = RecordCreated(

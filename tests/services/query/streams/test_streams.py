@@ -7,12 +7,15 @@ import time
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from libs.contracts.catalogue import KeyRules
 from libs.storage.rings import SecretRing
 from libs.storage.store import open_store
+from libs.web import auth
 from libs.web.sessions import COOKIE, Sessions
 from services.query.streams import channel
 from tests.services.query.streams.listening import COUNTS, PUBLIC, EndOfStream, Event, Service, Stream
@@ -243,6 +246,46 @@ async def test_a_revoked_key_hears_nothing_more_within_seconds_nor_do_its_sessio
         assert (await kept.next()).data["count"] == 1
     async with service.listen(STREAM, key) as stream:
         assert stream.response.status_code == 401
+
+
+async def test_a_key_that_expires_ends_its_streams_and_those_of_its_sessions(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = service.world
+    other, expires = await song(world), time.time_ns() // 1000 + 3_600_000_000
+    key = await world.production.key(rules=KeyRules(expires=expires))
+    async with (
+        service.listen(STREAM, key) as stream,
+        service.listen(STREAM, cookie=await session_of(world, key)) as session,
+        service.listen(STREAM, other) as kept,
+    ):
+        for each in (stream, session, kept):
+            await each.next("counts")
+        monkeypatch.setattr(auth, "time", SimpleNamespace(time_ns=lambda: expires * 1000))
+        for each in (stream, session):
+            with pytest.raises(EndOfStream):
+                await each.next()
+        await world.vote("a")
+        assert (await kept.next()).data["count"] == 1
+    async with service.listen(STREAM, key) as stream:
+        assert stream.response.status_code == 401
+
+
+async def test_a_key_whose_networks_leave_its_listener_out_ends_the_stream(service: Service) -> None:
+    """Commands give a key no other rules today; what holds of a stream is what holds of a request."""
+    world = service.world
+    key, here = await song(world), ("127.0.0.0/8",)
+    other = await world.production.key(rules=KeyRules(networks=here))
+    async with service.listen(STREAM, key) as stream, service.listen(STREAM, other) as kept:
+        for each in (stream, kept):
+            await each.next("counts")
+        await world.production.restrict(key, KeyRules(networks=("192.0.2.0/24",)))
+        with pytest.raises(EndOfStream):
+            await stream.next()
+        await world.vote("a")
+        assert (await kept.next()).data["count"] == 1
+    async with service.listen(STREAM, key) as stream:
+        assert stream.response.status_code == 403
 
 
 async def test_many_sessions_that_end_at_once_hold_up_no_stream(service: Service) -> None:
