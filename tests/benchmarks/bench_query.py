@@ -24,6 +24,7 @@ import psutil
 import uvicorn
 import uvloop
 
+from libs.telemetry.redaction import revealed
 from tests.benchmarks.stack import own_servers
 from tests.services.query.world import World, contest, open_world
 
@@ -72,7 +73,7 @@ async def server(*arguments: str) -> AsyncIterator[psutil.Process]:
     )
     try:
         async with httpx.AsyncClient() as client:
-            for _ in range(200):
+            for _ in range(1_200):
                 try:
                     await client.get(f"http://127.0.0.1:{SERVERS[arguments[0]]}/livez")
                     break
@@ -176,7 +177,7 @@ async def measure(valkey: str, seconds: float, connections: int) -> None:
         key = await prepare(world)
         size = len((await world.get(PATH, key)).content)
         print(f"{size} bytes, {connections} connections, {seconds:g} s a turn")
-        given = valkey, namespace, world.settings.storage_url
+        given = valkey, namespace, revealed(world.settings.storage_url)
         async with server("bare", str(size)) as bare, server("counts", *given) as counts:
             processes = {"bare": bare, "counts": counts}
             rates: dict[str, list[float]] = {name: [] for name in SERVERS}
