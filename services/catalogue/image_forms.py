@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,9 +14,10 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.table import Document
-from libs.contracts.problems import Problem, ValidationFailed, wide_integers
+from libs.contracts.problems import Problem, ValidationFailed
 from libs.web.auth import headers_of
 from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
 from libs.web.requests import MAX_DEPTH, MAX_JSON_BYTES, declared_length, parse_json, require_utf8
@@ -78,19 +79,21 @@ async def read_form(request: Request, max_bytes: int) -> AsyncIterator[Form]:
     async with open_form(request, max_bytes, (FORM,), len(MEMBERS | IGNORED)) as form:
         parts = dict(form)
         file = parts.pop("file", None)
-        if not isinstance(file, UploadFile):
-            raise ValidationFailed([Problem("/file", "must be there, as a part with a filename")])
-        said = {name: value for name, value in parts.items() if name not in IGNORED}
-        body = {name: value if name in TEXTS else _parsed(name, value) for name, value in said.items()}
-        if wide := wide_integers(body):
-            raise ValidationFailed(wide)
-        yield Form(file.file, titled(file.filename or "", body))
+        body, problems = _parsed({name: value for name, value in parts.items() if name not in IGNORED})
+        if isinstance(file, UploadFile):
+            yield Form(file.file, titled(file.filename or "", body, problems))
+        else:
+            titled("", body, [Problem("/file", "must be there, as a part with a filename"), *problems])
 
 
-def titled(path: str, body: Document) -> Document:
-    """The body, with the name of the file as the title where it has none. Raises `ValidationFailed`."""
-    if unknown := sorted(body.keys() - MEMBERS - IGNORED):
-        raise ValidationFailed(Problem(f"/{name}", "is not taken with a picture") for name in unknown)
+def titled(path: str, body: Document, others: Iterable[Problem] = ()) -> Document:
+    """The body, with the name of the file as the title where it has none.
+
+    Raises `ValidationFailed` with all faults of the body, `others` first.
+    """
+    unknown = sorted(body.keys() - MEMBERS - IGNORED)
+    problems = [*others, *(Problem(f"/{name}", "is not taken with a picture") for name in unknown)]
+    checked(Image, {name: value for name, value in body.items() if name not in unknown}, problems)
     name = NOT_IN_TITLES.sub("", PurePosixPath(path.replace("\\", "/")).stem)[:MAX_TITLE]
     return {"title": name} | body if name else body
 
@@ -103,13 +106,20 @@ def name_at(url: str) -> str:
         return ""
 
 
-def _parsed(name: str, value: Any) -> Any:
-    """Keeps integers exact. Raises `ValidationFailed`, and `PayloadTooLarge` for too many values."""
-    try:
-        return parse_json(value.encode())
-    except (MalformedJson, AttributeError):
-        message = f"must be JSON text, nested at most {MAX_DEPTH} levels deep"
-        raise ValidationFailed([Problem(f"/{name}", message)]) from None
+def _parsed(said: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
+    """The members that can be read, with exact integers, and the faults of the others.
+
+    Raises `PayloadTooLarge` for too many values.
+    """
+    body: Document = {}
+    problems: list[Problem] = []
+    for name, value in said.items():
+        try:
+            body[name] = value if name in TEXTS else parse_json(value.encode())
+        except (MalformedJson, AttributeError):
+            message = f"must be JSON text, nested at most {MAX_DEPTH} levels deep"
+            problems.append(Problem(f"/{name}", message))
+    return body, problems
 
 
 def _limited(request: Request, max_bytes: int) -> Request:

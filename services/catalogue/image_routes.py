@@ -12,7 +12,7 @@ from libs.catalogue.engine import Written
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.writing import Request as WriteRequest
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.problems import Problem
 from libs.web.auth import Authenticator, require
 from libs.web.conditions import etag
 from libs.web.errors import MethodNotAllowed, allow
@@ -32,6 +32,7 @@ URL: Final[Schema] = {
     "description": "By http or https.",
     "examples": ["https://example.com/stage.jpg"],
 }
+NO_URL: Final = Problem("/url", "must be a URL")
 MADE: Final = answers(
     *BAD_BODY,
     "malware_found",
@@ -99,10 +100,9 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         account = await account_of(request)
         content, given = await read_object(request)
         url = given.pop("url", None)
-        if not isinstance(url, str):
-            raise ValidationFailed([Problem("/url", "must be a URL")])
+        body = titled(name_at(url), given) if isinstance(url, str) else titled("", given, [NO_URL])
         asked = _asked(request, account, idempotency_key(request), content)
-        return _created(await images.fetch(account, url, titled(name_at(url), given), asked))
+        return _created(await images.fetch(account, url, body, asked))
 
     router.routes.append(Route("/images/upload_from_url", OnlyPost()))
 

@@ -154,6 +154,18 @@ async def test_the_name_of_a_file_is_its_title_and_nothing_more(client: httpx.As
         assert (image["title"], image["format"]) == (title, "jpg")
 
 
+async def test_all_faults_beside_a_picture_are_named_at_once(client: httpx.AsyncClient) -> None:
+    form = {"tags": "[", "custom_data": "7", "is_icon": '"x"', "stray": "1"}
+    faults = ["/file", "/tags", "/stray", "/custom_data", "/is_icon"]
+    assert pointers(await client.post("/images", data=form, files={"photo": ("a", b"")})) == (
+        422,
+        ["/file", "/tags", "/photo", *faults[2:]],
+    )
+    body = {"title": 7, "stray": 1, "custom_data": {"n": 2**70}}
+    answer = await client.post("/images/upload_from_url", json=body)
+    assert pointers(answer) == (422, ["/url", "/stray", "/custom_data/n", "/title"])
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -173,7 +185,10 @@ async def test_what_is_no_picture_is_refused_and_not_kept(
 
 
 async def test_a_form_without_a_file_is_refused(client: httpx.AsyncClient) -> None:
-    assert pointers(await client.post("/images", files={"photo": ("a.png", picture())})) == (422, ["/file"])
+    assert pointers(await client.post("/images", files={"photo": ("a.png", picture())})) == (
+        422,
+        ["/file", "/photo"],
+    )
     as_text = {"content-type": "multipart/form-data; boundary=x"}
     body = b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nabc\r\n--x--\r\n'
     assert pointers(await client.post("/images", content=body, headers=as_text)) == (422, ["/file"])
