@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import orjson
 import schemathesis
+from schemathesis.specs.openapi.checks import object_level_authorization
 
 INEXPRESSIBLE: Final = {
     r"is not a token of this list|position token|min_position": "tokens are made by the server",
@@ -56,3 +57,11 @@ def what_fits_is_taken(ctx: Any, response: Any, case: Any) -> None:
     messages = messages or problem.get("detail", problem.get("message")).split("; ")
     unknown = [message for message in messages if not any(re.search(rule, message) for rule in rules)]
     assert not unknown, f"fits the description and is refused: {unknown}"
+
+
+@schemathesis.check
+def strangers_read_shared_images_alone(ctx: Any, response: Any, case: Any) -> None:
+    """`object_level_authorization` of legacy images, but for those in public use, which every brand may read."""
+    is_image = case.method == "GET" and re.fullmatch(r"/legacy(-test)?/images/{image_id}", case.operation.path)
+    if is_image and response.status_code == 200 and not response.json()["public_use"]:
+        object_level_authorization(ctx, response, case)
