@@ -22,6 +22,7 @@ INEXPRESSIBLE: Final = {
     r"bytes": "a length in bytes, where JSON Schema counts characters",
     r"at most 64 bits": "numbers within what a record keeps as it is",
     r"valid integer": "JSON Schema takes 1.0 for an integer",
+    r"(start|end): is required": "null in an update, which a record without the member takes",
     r"if, and only if": "members that belong together",
     r"in the future": "what time it is",
     r"control characters": "which characters a text may have, where a pattern would have to name them all",
