@@ -84,8 +84,8 @@ async def killed_again_and_again(stack: Supervisor, is_over: asyncio.Event) -> N
 
         is_last = False
         while not is_last:
-            is_last = is_over.is_set()
             await eventually(lives, deadline_s=30)
+            is_last = is_over.is_set()
             await stack.kill("projector")
 
 
