@@ -112,13 +112,10 @@ class Reporter:
         )
 
     async def _check_open(self, partition: int, contest: str, source: str, report: Report) -> None:
-        counts = await self.views.counts(partition, contest)
-        known = None if counts is None else counts.sources.get(source)
-        if known is None:
-            return
+        known = await self.views.source(partition, contest, source, {mapped_id for mapped_id, *_ in report.counts})
         if known.closed:
             raise ContestFinal("The source is closed with its contest.")
-        if len(known.figures.keys() | {mapped_id for mapped_id, *_ in report.counts}) > MOST_IDS:
+        if known.ids + known.unknown > MOST_IDS:
             raise ValidationFailed([Problem("/counts", f"a source may report {MOST_IDS:,} ids at most")])
 
     async def _fold(

@@ -108,6 +108,41 @@ class SourceCounts:
     held: Mapping[str, Figures]
 
 
+class SourceRow(NamedTuple):
+    """An external source as it is stored, but for its figures.
+
+    `closed` is a closing that is in force unless it was reopened, `minute` that of the last change; of its `ids`,
+    the figures of `held` wait. With each of its `releases` all of those that waited are taken over.
+    """
+
+    closed: int
+    updated_ms: int
+    minute: int
+    ids: int
+    held: int
+    releases: int
+
+
+class SourceFigures(NamedTuple):
+    """What is stored of one id of an external source, last reported in `minute`.
+
+    What is `held` counts from the next of the source's `releases` on.
+    """
+
+    figures: Figures
+    minute: int
+    held: Figures | None = None
+    releases: int = 0
+
+
+class SourceSize(NamedTuple):
+    """The closing in force for an external source, the ids that it reported, and how many others are `unknown`."""
+
+    closed: int
+    ids: int
+    unknown: int
+
+
 @dataclass(frozen=True, slots=True)
 class ContestCounts:
     """One contest's counts in one partition, at `position`.
@@ -128,6 +163,8 @@ class ContestCounts:
     reopened: int = 0
     ratings: Mapping[str, RatingSums] = field(default_factory=dict)
     sources: Mapping[str, SourceCounts] = field(default_factory=dict)
+    reported: int = field(default=0, compare=False)
+    """The number of the last change of what external sources reported."""
 
 
 class UsedVotes(NamedTuple):

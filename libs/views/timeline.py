@@ -4,18 +4,16 @@ A minute is that of the latest append time among the events that changed the con
 back, minutes do not. So what is behind a change in a later minute stays as it is, whoever folds it.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import replace
-from itertools import chain
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from libs.contracts.log import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.figures import RatingSums
 from libs.views.client import Valkey
 from libs.views.packing import unpack
-from libs.views.states import ContestCounts, SourceCounts
-from libs.views.votes import contest_counts, rating_sums, source_counts
+from libs.views.states import ContestCounts, SourceCounts, SourceFigures, SourceRow
+from libs.views.votes import contest_counts, joined, rating_sums, source_figures, source_row
 
 MINUTE_MS: Final = 60_000
 SUBJECTS: Final = 100
@@ -25,10 +23,13 @@ ATTEMPTS: Final = 3
 
 
 class Moment(NamedTuple):
-    """A participant by its index (0 is the contest itself) or an external source by its name, and a minute (since
-    1970)."""
+    """A subject and a minute (since 1970).
 
-    subject: int | str
+    The subject is a participant by its index (0 is the contest itself), an external source by its name, or one of
+    that source's ids by both.
+    """
+
+    subject: int | str | tuple[str, str]
     minute: int
 
 
@@ -40,12 +41,14 @@ class PastRow(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a participant ("" for the contest itself) or an external source was at the end of a minute in which it
-    changed."""
+    """A subject at the end of a minute in which it changed.
 
-    name: str
+    That is "" and a participant ("" for the contest itself), or an external source and one of its ids.
+    """
+
+    subject: tuple[str, str]
     minute: int
-    value: "PastRow | SourceCounts"
+    value: PastRow | SourceFigures
 
 
 class ChangesPage(NamedTuple):
@@ -58,20 +61,40 @@ class ChangesPage(NamedTuple):
 def field_of(moment: Moment) -> bytes:
     """What stands before the value in the part `minutes` of a contest's views."""
     subject, minute = moment
-    named = b"r" + subject.to_bytes(3, "big") if isinstance(subject, int) else f"s{subject}\0".encode()
+    match subject:
+        case int():
+            named = b"r" + subject.to_bytes(3, "big")
+        case str():
+            named = f"s{subject}\0".encode()
+        case source, mapped_id:
+            name = f"{source}\0{mapped_id}".encode()
+            named = b"f" + len(name).to_bytes(4, "big") + name
     return named + minute.to_bytes(4, "big")
 
 
 def moment_of(field: bytes) -> Moment:
     subject, minute = field[1:-4], int.from_bytes(field[-4:], "big")
-    return Moment(int.from_bytes(subject, "big") if field[:1] == b"r" else subject[:-1].decode(), minute)
+    match field[:1]:
+        case b"r":
+            return Moment(int.from_bytes(subject, "big"), minute)
+        case b"s":
+            return Moment(subject[:-1].decode(), minute)
+    source, _, mapped_id = subject[4:].decode().partition("\0")
+    return Moment((source, mapped_id), minute)
 
 
-def past_of(value: bytes) -> PastRow | SourceCounts:
-    """What the subject was at the end of that minute."""
+def past_of(value: bytes) -> PastRow | SourceRow | SourceFigures:
+    """What was kept of the subject at the end of that minute."""
     stored = unpack(value)
-    if len(stored) > 2:
-        return source_counts(stored)
+    match len(stored):
+        case 2:
+            return _past_row(stored)
+        case 6:
+            return source_row(stored)
+    return source_figures(stored)
+
+
+def _past_row(stored: Sequence[Any]) -> PastRow:
     cells, rating = stored
     return PastRow(tuple(cells[1:]), rating_sums(unpack(rating)) if rating else RatingSums())
 
@@ -85,26 +108,33 @@ class Timeline:
         self._generation = "" if generation is None else generation
 
     async def counts_at(
-        self, partition: int, contest: str, minute: int, participants: Iterable[str], sources: Iterable[str]
+        self,
+        partition: int,
+        contest: str,
+        minute: int,
+        participants: Iterable[str],
+        sources: Mapping[str, SourceCounts],
     ) -> ContestCounts:
-        """What `VoteViews.counts` said of the contest, these participants and these external sources at the end of
-        that minute (since 1970), in which the contest must not change any more. The position is that of now.
+        """Counts of these participants and external sources at the end of a minute.
+
+        Minutes are counted since 1970; the contest must not change in it any more. The position is that of now.
 
         Read in short calls, one after the other: what such a minute was never changes. Raises `ViewsUnavailable`
         also where the views are exchanged meanwhile.
         """
-        rows = ["r", *(f"r{name}" for name in participants)]
-        wanted = [rows[at : at + SUBJECTS] for at in range(0, len(rows), SUBJECTS)]
-        wanted += [[f"s{name}"] for name in sources]
+        named = ["r", *(f"r{name}" for name in participants), *(f"s{name}" for name in sources)]
+        named += [f"f{source}\0{mapped_id}" for source, mapped_id in ids_of(sources)]
         base = f"{self._namespace}:{{{partition}}}"
         args = contest, max(minute, -1), self._generation
         for _ in range(ATTEMPTS):
             parts = []
-            for some in wanted:
+            for at in range(0, len(named), SUBJECTS):
+                some = named[at : at + SUBJECTS]
                 call = self._valkey.call("FCALL_RO", "votes_counts_at", 1, base, *args, *some)
-                parts.append(contest_counts(unpack(await call)))
-            if len({(part.position.log_id, part.swaps) for part in parts}) == 1:
-                return _joined(parts)
+                parts.append(unpack(await call))
+            if len({(part[0], part[3]) for part in parts}) == 1:
+                offset = min(part[1] for part in parts)
+                return contest_counts(joined(parts, [parts[0][0], offset, *parts[0][2:]]))
         raise ViewsUnavailable("The counts were replaced while they were read; retry shortly.", retry_after_s=1)
 
     async def first_minute(self, partition: int, contest: str) -> int | None:
@@ -114,24 +144,30 @@ class Timeline:
         return None if first < 0 else first
 
     async def changes(
-        self, partition: int, contest: str, minutes: range, rows: Sequence[str], sources: Sequence[str]
+        self,
+        partition: int,
+        contest: str,
+        minutes: range,
+        rows: Sequence[str],
+        sources: Mapping[str, SourceCounts],
     ) -> AsyncIterator[ChangesPage]:
-        """All changes of these participants ("": the contest) and external sources in `minutes`; of those within
-        one step, which begins at a multiple of itself, at least the last.
+        """Reads all changes of these participants ("": the contest) and of the ids of these external sources in
+        `minutes`; of those within one step, which begins at a multiple of itself, at least the last.
 
         A page is one call of 2 ms at most.
         """
         base = f"{self._namespace}:{{{partition}}}"
         args = contest, self._generation, minutes.start, minutes.stop, minutes.step
-        wanted = [f"r{name}" for name in rows] + [f"s{name}" for name in sources]
+        wanted = [("", name) for name in rows] + list(ids_of(sources))
         at, since = 0, minutes.start
         while at < len(wanted):
             asked = wanted[at : at + SUBJECTS]
-            reply = await self._valkey.call("FCALL_RO", "votes_changes", 1, base, *args, since, *asked)
+            named = [f"f{source}\0{name}" if source else f"r{name}" for source, name in asked]
+            reply = await self._valkey.call("FCALL_RO", "votes_changes", 1, base, *args, since, *named)
             log, offset, following, *lists = unpack(reply)
             changes = [
-                Change(name[1:], minute, past_of(value))
-                for name, flat in zip(asked, lists, strict=False)
+                Change(subject, minute, source_figures(unpack(value)) if subject[0] else _past_row(unpack(value)))
+                for subject, flat in zip(asked, lists, strict=False)
                 for minute, value in zip(flat[::2], flat[1::2], strict=True)
             ]
             yield ChangesPage(Position(log.decode(), offset), changes)
@@ -139,12 +175,6 @@ class Timeline:
             since = minutes.start if following < 0 else following
 
 
-def _joined(parts: Sequence[ContestCounts]) -> ContestCounts:
-    """Of some participants and sources each, at the earliest of their positions; the first has the contest."""
-    return replace(
-        parts[0],
-        position=min((part.position for part in parts), key=lambda position: position.offset),
-        figures=dict(chain.from_iterable(part.figures.items() for part in parts)),
-        ratings=dict(chain.from_iterable(part.ratings.items() for part in parts)),
-        sources=dict(chain.from_iterable(part.sources.items() for part in parts)),
-    )
+def ids_of(sources: Mapping[str, SourceCounts]) -> Iterator[tuple[str, str]]:
+    """Each external source with each of the ids that it reported."""
+    return ((name, mapped_id) for name, source in sources.items() for mapped_id in source.figures)

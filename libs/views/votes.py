@@ -1,12 +1,15 @@
 """The ledger, counts and gate of every votes partition, as Valkey keeps them (`lua/votes`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from libs.contracts.log import Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.admission import Answer, RemovalAnswer, Request, Stale
 from libs.tally.contest import Contest
+from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence
 from libs.tally.figures import Figures, RatingSums
 from libs.tally.standing import VoteStatus
@@ -35,6 +38,9 @@ from libs.views.states import (
     Refund,
     ReportState,
     SourceCounts,
+    SourceFigures,
+    SourceRow,
+    SourceSize,
     UsedVotes,
     VoteName,
     VoterAllowance,
@@ -48,6 +54,14 @@ APPLY_BYTES = 96 * 1024
 
 PENDING_PAGE = 500
 """Reservations looked through by one call, about."""
+FIGURES_PAGE = 250
+"""Figures of external sources read by one call: 0.2 ms, most of it for the copy into the reply."""
+ATTEMPTS = 3
+"""Times that counts are read again where their view was exchanged for another meanwhile."""
+NOTHING_KNOWN = -2
+"""Stands for the offset of the last change in counts that nobody holds."""
+UPTO, LAST = 9, 10
+"""In a reply of counts: the number of the last change of external figures in it, and of the last there is."""
 
 
 class VoteViews:
@@ -158,10 +172,39 @@ class VoteViews:
     async def counts(
         self, partition: int, contest: str, known: ContestCounts | None = None
     ) -> ContestCounts | None:
-        """The contest's counts; None when nothing changed since those `known`."""
-        since = (-2, 0) if known is None else (known.changed, known.swaps)
-        r = unpack(await self._read("votes_counts", partition, contest, *since, self._named))
-        return None if r[4] == 0 else contest_counts(r)
+        """The contest's counts; None when nothing changed since those `known`.
+
+        Figures of external sources are read in short calls, until none that changed meanwhile are left: so all
+        is as of the position of the last call. Raises `ViewsUnavailable` also where the views are exchanged
+        meanwhile.
+        """
+        since, after = (NOTHING_KNOWN, 0), 0
+        if known is not None:
+            since, after = (known.changed, known.swaps), known.reported
+        for _ in range(ATTEMPTS):
+            first = await self._counts(partition, contest, since, after)
+            if first[4] == 0:
+                return None
+            if known is not None and _has_figures_of(first, known):
+                return _with_figures_of(known, contest_counts(first))
+            parts = [first] if after == 0 else [await self._counts(partition, contest, (NOTHING_KNOWN, 0), 0)]
+            while parts[-1][UPTO] < parts[-1][LAST] and _are_of_one_view(parts):
+                parts.append(await self._counts(partition, contest, (NOTHING_KNOWN, 0), parts[-1][UPTO]))
+            if _are_of_one_view(parts):
+                return contest_counts(joined(parts, parts[-1]))
+        raise ViewsUnavailable("The counts were replaced while they were read; retry shortly.", retry_after_s=1)
+
+    async def _counts(self, partition: int, contest: str, since: tuple[int, int], after: int) -> list[Any]:
+        args = contest, *since, self._named, after, FIGURES_PAGE
+        return list(unpack(await self._read("votes_counts", partition, *args)))
+
+    async def source(self, partition: int, contest: str, source: str, ids: Collection[str]) -> SourceSize:
+        """Size up an external source, and how many of `ids`, which are distinct, would be new to it."""
+        named, parts = list(ids), list[SourceSize]()
+        for at in range(0, len(named) or 1, FIGURES_PAGE):
+            args = contest, source, *named[at : at + FIGURES_PAGE]
+            parts.append(SourceSize(*unpack(await self._read("votes_source", partition, *args))))
+        return parts[-1]._replace(unknown=sum(part.unknown for part in parts))
 
     async def ids(self, partition: int) -> dict[VoteStatus, int]:
         """How many vote ids of all contests are folded, by what became of them; read page by page."""
@@ -241,9 +284,38 @@ def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:
     )
 
 
+def joined(parts: Sequence[Sequence[Any]], at: Sequence[Any]) -> list[Any]:
+    """Several answers of `votes_counts` or `votes_counts_at` as one, with the position and last change of `at`."""
+    lists = zip(*(part[4:UPTO] for part in parts), strict=True)
+    return [*at[:4], *(list(chain.from_iterable(each)) for each in lists), *at[UPTO:]]
+
+
+def _are_of_one_view(parts: Sequence[Sequence[Any]]) -> bool:
+    """Neither exchanged for another view between the calls, nor gone back."""
+    offsets = [part[1] for part in parts]
+    return len({(part[0], part[3]) for part in parts}) == 1 and offsets == sorted(offsets)
+
+
+def _has_figures_of(reply: Sequence[Any], known: ContestCounts) -> bool:
+    """Nothing that external sources reported changed since."""
+    told, swaps = Position(reply[0].decode(), reply[1]), reply[3]
+    has_gone_back = told.log_id != known.position.log_id or told.offset < known.position.offset
+    return bool(swaps == known.swaps and reply[LAST] == known.reported and not has_gone_back)
+
+
+def _with_figures_of(known: ContestCounts, found: ContestCounts) -> ContestCounts:
+    sources = {
+        name: replace(source, figures=known.sources[name].figures, held=known.sources[name].held)
+        if name in known.sources
+        else source
+        for name, source in found.sources.items()
+    }
+    return replace(found, sources=sources)
+
+
 def contest_counts(reply: Sequence[Any]) -> ContestCounts:
-    """What `votes_counts` and `votes_counts_at` answer."""
-    log, offset, changed, swaps, rows, ratings, sources = reply
+    """What `votes_counts` and `votes_counts_at` answer, in one part."""
+    log, offset, changed, swaps, rows, ratings, sources, fields, reported, _, last = reply
     figures: dict[tuple[str, str], Figures] = {}
     top: Sequence[int] = ()
     for name, packed in rows:
@@ -263,8 +335,29 @@ def contest_counts(reply: Sequence[Any]) -> ContestCounts:
         closed=top[17] if top else 0,
         reopened=top[18] if top else 0,
         ratings={name.decode(): rating_sums(unpack(packed)) for name, packed in ratings},
-        sources={name.decode(): source_counts(unpack(packed)) for name, packed in sources},
+        sources=_sources(sources, zip(fields, reported, strict=True), top[18] if top else 0),
+        reported=last,
     )
+
+
+def _sources(
+    sources: Iterable[tuple[bytes, bytes]], reported: Iterable[tuple[bytes, bytes]], reopened: int
+) -> dict[str, SourceCounts]:
+    kept = {name.decode(): source_row(unpack(packed)) for name, packed in sources}
+    figures: dict[str, dict[str, Figures]] = {name: {} for name in kept}
+    held: dict[str, dict[str, Figures]] = {name: {} for name in kept}
+    for field, packed in dict(reported).items():
+        name, _, mapped_id = field.decode().partition("\0")
+        if not packed or name not in kept:
+            continue  # a release, or a view that lost a part: `tally verify` says so
+        its = source_figures(unpack(packed))
+        if its.held is not None and its.releases == kept[name].releases:
+            held[name][mapped_id] = its.held
+        figures[name][mapped_id] = its.figures if its.held is None or mapped_id in held[name] else its.held
+    return {
+        name: SourceCounts(row.closed if row.closed > reopened else 0, row.updated_ms, figures[name], held[name])
+        for name, row in kept.items()
+    }
 
 
 def rating_sums(packed: Sequence[Any]) -> RatingSums:
@@ -274,9 +367,15 @@ def rating_sums(packed: Sequence[Any]) -> RatingSums:
     return RatingSums(count, total, {name.decode(): (its, sum_of) for name, its, sum_of in each})
 
 
-def source_counts(packed: Sequence[Any]) -> SourceCounts:
+def source_row(packed: Sequence[int]) -> SourceRow:
     """As `sources` holds them."""
-    closed, updated_ms, *both, _ = packed
-    # an empty table comes as an empty list
-    figures, held = ({name.decode(): Figures(*row) for name, row in dict(each).items()} for each in both)
-    return SourceCounts(closed, updated_ms, figures, held)
+    return SourceRow(*packed)
+
+
+def source_figures(packed: Sequence[Any]) -> SourceFigures:
+    """As `figures` holds them."""
+    *numbers, minute = packed[:4]
+    if len(packed) == 4:
+        return SourceFigures(Figures(*numbers), minute)
+    *held, releases = packed[4]
+    return SourceFigures(Figures(*numbers), minute, Figures(*held), releases)

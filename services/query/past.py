@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from libs.contracts.log import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.views.freshness import RECOVERING
-from libs.views.states import ContestCounts
+from libs.views.states import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS
 from services.query.counts import sum_of
 from services.query.past_reads import PARTITION_ROWS, PastReads
@@ -26,7 +26,12 @@ class PastViews(Protocol):
     """What is needed of the timelines."""
 
     async def counts_at(
-        self, partition: int, contest: str, minute: int, participants: Iterable[str], sources: Iterable[str]
+        self,
+        partition: int,
+        contest: str,
+        minute: int,
+        participants: Iterable[str],
+        sources: Mapping[str, SourceCounts],
     ) -> ContestCounts: ...
 
 
@@ -106,7 +111,8 @@ def participants_of(part: ContestCounts) -> list[str]:
 
 def rows_of(part: ContestCounts) -> int:
     """What a partition's past costs, in rows."""
-    return PARTITION_ROWS + len(part.figures) // 3 + len(part.sources)
+    ids = sum(len(source.figures) for source in part.sources.values())
+    return PARTITION_ROWS + len(part.figures) // 3 + len(part.sources) + ids
 
 
 def _is_past(part: ContestCounts, minute: int) -> bool:

@@ -12,7 +12,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.figures import Figures
 from libs.views.freshness import RECOVERING
 from libs.views.states import ContestCounts, SourceCounts
-from libs.views.timeline import MINUTE_MS, Change, ChangesPage
+from libs.views.timeline import MINUTE_MS, Change, ChangesPage, PastRow
 from services.query.past import participants_of, rows_of
 from services.query.past_reads import PastReads
 from services.query.snapshot import Snapshot
@@ -39,11 +39,21 @@ class TimelineViews(Protocol):
     async def first_minute(self, partition: int, contest: str) -> int | None: ...
 
     async def counts_at(
-        self, partition: int, contest: str, minute: int, participants: Iterable[str], sources: Iterable[str]
+        self,
+        partition: int,
+        contest: str,
+        minute: int,
+        participants: Iterable[str],
+        sources: Mapping[str, SourceCounts],
     ) -> ContestCounts: ...
 
     def changes(
-        self, partition: int, contest: str, minutes: range, rows: Sequence[str], sources: Sequence[str]
+        self,
+        partition: int,
+        contest: str,
+        minutes: range,
+        rows: Sequence[str],
+        sources: Mapping[str, SourceCounts],
     ) -> AsyncIterator[ChangesPage]: ...
 
 
@@ -120,7 +130,7 @@ class Series:
             part.present, part.latest = None, {}
             minutes = range(part.until, until, self._minutes)
             rows = [participant for participant, source in found.figures if source == ""]
-            async for page in self._views.changes(partition, self._contest, minutes, rows, [*found.sources]):
+            async for page in self._views.changes(partition, self._contest, minutes, rows, found.sources):
                 _is_not_lost(page.position, found)
                 for change in page.changes:
                     self._add(part.state, change)
@@ -133,15 +143,15 @@ class Series:
 
     def _add(self, state: dict[Subject, Cells], change: Change) -> None:
         step = change.minute // self._minutes
-        for subject, cells in _cells(change):
-            more = map(sub, cells, state.get(subject, NONE_YET))
-            state[subject] = cells
-            steps = self.settled[subject]
-            if step in steps:
-                steps[step] = tuple(map(add, steps[step], more))
-            else:
-                steps[step] = tuple(more)
-                self.size += 1
+        subject, cells = change.subject, _cells(change)
+        more = map(sub, cells, state.get(subject, NONE_YET))
+        state[subject] = cells
+        steps = self.settled[subject]
+        if step in steps:
+            steps[step] = tuple(map(add, steps[step], more))
+        else:
+            steps[step] = tuple(more)
+            self.size += 1
 
     def latest(self) -> Iterator[tuple[Subject, int, Cells]]:
         """What is not settled: subject, step, by how much it changed."""
@@ -229,12 +239,8 @@ def _since(state: Mapping[Subject, Cells], found: ContestCounts) -> dict[Subject
     }
 
 
-def _cells(change: Change) -> Iterator[tuple[Subject, Cells]]:
-    if isinstance(change.value, SourceCounts):
-        for mapped_id, figures in change.value.figures.items():
-            yield (change.name, mapped_id), _three(figures)
-    else:
-        yield ("", change.name), change.value.cells[:8]
+def _cells(change: Change) -> Cells:
+    return change.value.cells[:8] if isinstance(change.value, PastRow) else _three(change.value.figures)
 
 
 def _three(figures: Figures) -> tuple[int, int, int]:

@@ -11,6 +11,7 @@ from libs.tally.tallies import ContestTally
 from libs.views.ledger import DIGEST_SIZE, INLINE, HashPage, has_details, read_record, record_of
 from libs.views.packing import FORMS, SOURCES, digest, raw, text, unpack
 from libs.views.timeline import Moment, field_of, moment_of, past_of
+from libs.views.votes import source_figures, source_row
 from services.operations.verification.difference import Difference
 from services.operations.verification.fold import LogFold
 
@@ -200,14 +201,52 @@ def _source_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
     return (name.encode() for name in tally_of(fold, contest).sources)
 
 
-def _source_changed(fold: LogFold, contest: str) -> Callable[[bytes], Any]:
+def _source_stored(fold: LogFold, contest: str) -> Callable[[bytes], Any]:
     past = fold.minutes.of(contest)
-    return lambda field: [max(past.get(field.decode(), {}), default=-1)]
+
+    def look(field: bytes) -> Any:
+        minutes = past.get(field.decode(), {})
+        return minutes[max(minutes)] if minutes else None
+
+    return look
+
+
+def _figures_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
+    for source, kept in tally_of(fold, contest).sources.items():
+        yield from (f"{source}\0{mapped_id}".encode() for mapped_id in kept.figures)
+
+
+def _figures_stored(fold: LogFold, contest: str) -> Callable[[bytes], Any]:
+    past = fold.minutes.of(contest)
+
+    def look(field: bytes) -> Any:
+        source, _, mapped_id = field.decode().partition("\0")
+        minutes = past.get((source, mapped_id), {})
+        return minutes[max(minutes)] if minutes else None
+
+    return look
+
+
+def _release_fields(fold: LogFold, contest: str) -> Iterator[bytes]:
+    for source, minutes in fold.minutes.releases[contest].items():
+        yield from (f"{source}\0{number}".encode() for number in range(1, len(minutes) + 1))
+
+
+def _release(fold: LogFold, contest: str, field: bytes) -> int | None:
+    source, _, number = field.decode().partition("\0")
+    minutes = fold.minutes.releases[contest].get(source, [])
+    return minutes[int(number) - 1] if int(number) <= len(minutes) else None
 
 
 def _moment(field: bytes) -> str:
     subject, minute = moment_of(field)
-    of = f"source {subject}" if isinstance(subject, str) else f"participant number {subject}" if subject else "all"
+    match subject:
+        case str():
+            of = f"source {subject}"
+        case source, mapped_id:
+            of = f"source {source}: id {mapped_id}"
+        case _:
+            of = f"participant number {subject}" if subject else "all"
     return f"{of} at the end of {timestamp((minute + 1) * 60_000_000)}"
 
 
@@ -255,8 +294,22 @@ HASHES: Final = (
     Hash(
         "sources",
         _source_fields,
-        _source_changed,
-        lambda value: unpack(value)[4:5],
-        lambda field: f"source {field.decode()}: minute of the last change",
+        _source_stored,
+        lambda value: source_row(unpack(value)),
+        lambda field: f"source {field.decode()}: last change, number of ids, of those held, and of releases",
+    ),
+    Hash(
+        "figures",
+        _figures_fields,
+        _figures_stored,
+        lambda value: source_figures(unpack(value)),
+        lambda field: f"source {field.decode().replace(chr(0), ': id ')}: figures, and minute of the last change",
+    ),
+    Hash(
+        "releases",
+        _release_fields,
+        _each(_release),
+        int,
+        lambda field: f"source {field.decode().replace(chr(0), ': release ')}",
     ),
 )

@@ -1,19 +1,19 @@
 """What contests were at the ends of minutes, by the fold: what their timelines are compared with."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple
 
-from libs.tally.events import ContestClosed, ContestReopened, Event, SourceReported
+from libs.tally.events import ContestClosed, Event, SourceReported
 from libs.tally.figures import Figures, RatingSums
 from libs.tally.standing import VoteStatus
 from libs.tally.tallies import ContestTally, PartitionTally
 from libs.views.packing import SOURCES
-from libs.views.states import SourceCounts
+from libs.views.states import SourceFigures, SourceRow
 from libs.views.timeline import MINUTE_MS, PastRow
 
-Subject = int | str
-Past = PastRow | SourceCounts
+Subject = int | str | tuple[str, str]
+Past = PastRow | SourceRow | SourceFigures
 
 
 class Minutes:
@@ -23,21 +23,39 @@ class Minutes:
         self._tally = tally
         self._indexes = indexes
         self._past: dict[str, dict[Subject, dict[int, Past]]] = {}
-        self._reported: defaultdict[str, set[str]] = defaultdict(set)
+        self.releases: defaultdict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        """By contest and external source, the minutes in which all that was held was taken over."""
+        self._releases = False
 
     def before(self, event: Event, time_ms: int) -> None:
         name = getattr(event, "contest", "")
         contest = self._tally.contests.get(name)
         if contest is not None and time_ms // MINUTE_MS > contest.last_time_ms // MINUTE_MS:
             self._note(name, contest)
+        self._releases = isinstance(event, SourceReported) and event.allow_decrease and _holds(contest, event)
 
     def after(self, event: Event, offset: int) -> None:
-        """External sources say themselves which of them changed; of participants the tally does."""
+        """External sources and their ids are noted with each event; of participants the tally says who changed."""
         match event:
-            case SourceReported() | ContestClosed(source=str()) | ContestReopened():
+            case SourceReported() | ContestClosed(source=str()):
                 contest = self._tally.contests[event.contest]
                 if contest.last_offset == offset:
-                    self._reported[event.contest].update(_changed(contest, event))
+                    self._note_source(contest, event)
+
+    def _note_source(self, contest: ContestTally, event: SourceReported | ContestClosed) -> None:
+        assert event.source is not None
+        source, minute = contest.sources[event.source], contest.last_time_ms // MINUTE_MS
+        past, released = self._past.setdefault(event.contest, {}), self.releases[event.contest][event.source]
+        if isinstance(event, SourceReported):
+            if source.reports[event.report_id].late:
+                return
+            released += [minute] * self._releases
+            for mapped_id, *_ in event.counts:
+                held = source.held.get(mapped_id)
+                its = SourceFigures(source.figures[mapped_id], minute, held, len(released) if held else 0)
+                past.setdefault((event.source, mapped_id), {})[minute] = its
+        sizes = len(source.figures), len(source.held), len(released)
+        past.setdefault(event.source, {})[minute] = SourceRow(source.closed, source.updated_ms, minute, *sizes)
 
     def of(self, name: str) -> Mapping[Subject, Mapping[int, Past]]:
         """By minute, of each row and source: what it was at the end, where it changed in it. The last goes on."""
@@ -53,22 +71,11 @@ class Minutes:
             index = self._indexes[name][participant]
             past.setdefault(index, {})[minute] = _row(contest, participant, minute)
         contest.touched.clear()
-        for source in self._reported.pop(name, ()):
-            kept = contest.sources[source]
-            copied = SourceCounts(kept.closed, kept.updated_ms, dict(kept.figures), dict(kept.held))
-            past.setdefault(source, {})[minute] = copied
 
 
-def _changed(contest: ContestTally, event: SourceReported | ContestClosed | ContestReopened) -> Iterator[str]:
-    match event:
-        case ContestReopened():
-            if contest.reopened < event.seq:
-                return  # some of what waited took effect, and more is to
-            yield from (name for name, source in contest.sources.items() if not source.closed)
-        case SourceReported() if contest.sources[event.source].reports[event.report_id].late:
-            return
-        case _ if event.source is not None:
-            yield event.source
+def _holds(contest: ContestTally | None, event: SourceReported) -> bool:
+    source = None if contest is None else contest.sources.get(event.source)
+    return source is not None and bool(source.held)
 
 
 def _row(contest: ContestTally, participant: str, *further: int) -> PastRow:

@@ -38,9 +38,12 @@ async def read_pieces(
         views.state(partition), asyncio.gather(*(views.counts(partition, contest) for contest in contests))
     )
     pieces = [Piece(state.position, partial(state_differences, state=state, figures_of_all=figures_of_all))]
+    of_contests: list[Piece] = []
     for contest, count in zip(contests, counts, strict=True):
         assert count is not None, "counts were asked for unconditionally"
-        pieces.append(Piece(count.position, partial(counts_differences, contest=contest, counts=count)))
+        of_contests.append(Piece(count.position, partial(counts_differences, contest=contest, counts=count)))
+    # read at the same time, those of large external sources in several calls
+    pieces += sorted(of_contests, key=lambda piece: piece.position.offset)
     for contest in contests:
         pieces += _voters(contest, await pages.voters(partition, contest))
         for kept in HASHES:

@@ -27,7 +27,7 @@ from libs.views.functions import load_functions
 from libs.views.generations import TIMELINE, Generations
 from libs.views.ledger import LedgerPages
 from libs.views.settings import ValkeySettings
-from libs.views.states import ContestCounts, SourceCounts
+from libs.views.states import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of, past_of
 from libs.views.votes import VoteViews
 from tests.libs.views.random_logs import is_poison, logs
@@ -68,7 +68,7 @@ class Folded:
     def key(self, rest: str) -> str:
         return f"{self.namespace}:{{0}}:{rest}"
 
-    async def kept(self, generation: int = 1) -> dict[str, dict[Moment, PastRow | SourceCounts]]:
+    async def kept(self, generation: int = 1) -> dict[str, dict[Moment, PastRow | SourceRow | SourceFigures]]:
         """All that the timelines hold."""
         pages = LedgerPages(self.valkey, self.namespace, generation)
         found = {}
@@ -157,8 +157,29 @@ async def test_at_the_end_of_every_minute_it_is_the_fold_of_what_came_until_then
             before = bisect_right(changed, minute)
             then = expected[contest][changed[before - 1]] if before else {}
             assert seen(await cut.timeline.counts_at(0, contest, minute, names, sources)) == then, minute
+        if changed:
+            await compare_changes(cut, contest, changed[len(changed) // 2], present, expected[contest])
     await cut.forget()
     await whole.forget()
+
+
+async def compare_changes(
+    folded: Folded, contest: str, begin: int, present: ContestCounts, expected: dict[int, dict[Any, Any]]
+) -> None:
+    """Add the changes since `begin` to what external sources had reported before, and compare every minute."""
+    before = await folded.timeline.counts_at(0, contest, begin - 1, [], present.sources)
+    reported = {(name, its): of for name, source in before.sources.items() for its, of in source.figures.items()}
+    pages = [page async for page in folded.timeline.changes(0, contest, range(begin, 2**31), [], present.sources)]
+    changes = sorted((change for page in pages for change in page.changes), key=lambda change: change.minute)
+    for minute, then in expected.items():
+        while changes and changes[0].minute <= minute:
+            change = changes.pop(0)
+            assert isinstance(change.value, SourceFigures)
+            reported[change.subject] = change.value.figures
+        sources = {cell[1]: said[2] for cell, said in then.items() if cell[0] == "source"}
+        if minute >= begin:
+            assert reported == {(name, its): of for name, figs in sources.items() for its, of in figs.items()}
+    assert not changes
 
 
 def an_evening() -> list[LogRecord]:
@@ -178,7 +199,7 @@ async def test_a_replay_of_the_timelines_alone_exchanges_them_and_nothing_else(v
     generations = Generations(valkey, folded.namespace, "votes", TOPIC)
     await folded.fold(log)
     right = await folded.kept()
-    assert len(right["one"]) == 9 + 8 + 9  # but for the last of each: the contest, two participants, a source
+    assert len(right["one"]) == 9 + 8 + 9 + 9  # of contest, participants, source, its id
     await valkey.call("RENAME", folded.key("g1:minutes:one"), folded.key("g1:minutes:two:é"))
     await valkey.call("SADD", folded.key("g1:contests"), "two:é")
     assert await generations.open(0, 2, TIMELINE)
@@ -189,7 +210,7 @@ async def test_a_replay_of_the_timelines_alone_exchanges_them_and_nothing_else(v
     after = await VoteViews(valkey, folded.namespace).counts(0, "one")
     assert before is not None
     assert after == replace(before, swaps=before.swaps + 1)
-    assert (await folded.timeline.counts_at(0, "one", 5, "ab", [])).figures["", ""] == Figures(5, 5, 0)
+    assert (await folded.timeline.counts_at(0, "one", 5, "ab", {})).figures["", ""] == Figures(5, 5, 0)
     assert (await generations.swap(0, 2, read=False)).done
     assert (await folded.kept())["one"] == {}
     await folded.forget()
@@ -218,9 +239,10 @@ async def test_a_past_minute_is_read_in_short_calls_of_one_generation(
     folded, log, watched = Folded(valkey), an_evening(), Watched(valkey)
     await folded.fold(log)
     past = Timeline(watched, folded.namespace)
-    subjects = ["a", "b", "none", "never"], ["sms"]
+    sms = SourceCounts(0, 0, dict.fromkeys("xy", Figures()), {})
+    subjects = ["a", "b", "none", "never"], {"sms": sms}
     whole = await past.counts_at(0, "one", 5, *subjects)
-    assert watched.sizes == [2, 2, 1, 1]
+    assert watched.sizes == [2, 2, 2, 2]
     assert [whole.figures[name, ""].count for name in ("", "a", "b")] == [5, 3, 2]
     assert whole.sources["sms"].figures["x"].count == 4
     generations = Generations(valkey, folded.namespace, "votes", TOPIC)
@@ -230,6 +252,43 @@ async def test_a_past_minute_is_read_in_short_calls_of_one_generation(
     again = await past.counts_at(0, "one", 5, *subjects)
     assert len(watched.sizes) == 8
     assert again == replace(whole, swaps=1)
+    await folded.forget()
+
+
+async def test_held_figures_count_from_the_minute_of_their_release(valkey: Coalescer) -> None:
+    events = {
+        1: a_report("first", ("x", 9, 0, 0), ("y", 5, 0, 0)),
+        2: a_report("less", ("x", 3, 0, 0), ("y", 4, 0, 0)),
+        4: a_report("release", allow_decrease=True),
+        6: a_report("more", ("x", 10, 0, 0)),
+    }
+    log = [
+        LogRecord(offset, minute * MINUTE_MS, vote_codec.encode(replace(event, contest="one")))
+        for offset, (minute, event) in enumerate(events.items())
+    ]
+    folded = Folded(valkey)
+    await folded.fold(log)
+    present = await VoteViews(valkey, folded.namespace).counts(0, "one")
+    assert present is not None
+    found = {}
+    for begin, step in (0, 1), (3, 1), (5, 1), (0, 4):
+        pages = folded.timeline.changes(0, "one", range(begin, 100, step), [], present.sources)
+        found[begin, step] = {
+            (change.subject[1], change.minute): change.value.figures.count
+            async for page in pages
+            for change in page.changes
+            if isinstance(change.value, SourceFigures)
+        }
+    released = {("x", 4): 3, ("y", 4): 4, ("x", 6): 10}
+    assert found[0, 1] == {("x", 1): 9, ("y", 1): 5, ("x", 2): 9, ("y", 2): 5} | released
+    assert found[3, 1] == released
+    assert found[5, 1] == {("x", 6): 10}
+    assert found[0, 4] == {("x", 2): 9, ("y", 2): 5, ("y", 4): 4, ("x", 6): 10}
+    held = {}
+    for minute in 3, 4:
+        past = await folded.timeline.counts_at(0, "one", minute, [], present.sources)
+        held[minute] = {its: figures.count for its, figures in past.sources["sms"].held.items()}
+    assert held == {3: {"x": 3, "y": 4}, 4: {}}
     await folded.forget()
 
 

@@ -121,7 +121,7 @@ async def test_what_changes_while_it_compares_is_no_difference(log: FoldedLog) -
 @pytest.mark.parametrize(
     "name",
     ["voters:rated", "voters:ordered", "spill:plain", "details:rated", "details:ordered", "names:ordered",
-     "ratings:rated", "waiting:plain", "sources:plain", "reports:plain"],
+     "ratings:rated", "waiting:plain", "sources:plain", "figures:plain", "reports:plain"],
 )  # fmt: skip
 @pytest.mark.parametrize("change", ["lost", "another's"])
 async def test_one_doctored_field_of_any_hash_is_found(log: FoldedLog, name: str, change: str) -> None:
@@ -184,18 +184,25 @@ async def test_one_doctored_minute_is_found(log: FoldedLog, contest: str, subjec
     assert (await compare(log.stack)).equal
 
 
-@pytest.mark.parametrize(("name", "field", "at"), [("counts", "a", 9), ("sources", "sms", 4)])
+@pytest.mark.parametrize(
+    ("name", "field", "at", "what"),
+    [
+        ("counts", "a", 9, "participant a: minute of the last change"),
+        ("sources", "sms", 2, "source sms: last change, number of ids, of those held, and of releases"),
+        ("figures", "sms\0x", 3, "source sms: id x: figures, and minute of the last change"),
+    ],
+)
 async def test_a_doctored_minute_of_the_last_change_is_found(
-    log: FoldedLog, name: str, field: str, at: int
+    log: FoldedLog, name: str, field: str, at: int, what: str
 ) -> None:
     await many_minutes(log)
-    contest = "plain" if name == "sources" else "rated"
+    contest = "rated" if name == "counts" else "plain"
     key = log.key(f"g1:{name}:{contest}")
     stored = msgpack.unpackb(await log.valkey.call("HGET", key, field))
     stored[at] += 1
     await log.valkey.call("HSET", key, field, msgpack.packb(stored))
     (difference,) = (await compare(log.stack)).differences
-    assert difference.what.endswith(f"{field}: minute of the last change")
+    assert difference.what == what
 
 
 def what_differs(report: Report) -> list[tuple[str, str, str, str, str]]:

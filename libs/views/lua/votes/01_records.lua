@@ -22,8 +22,15 @@
 --     waiting:<contest>  hash  voter digest -> packed removal that came behind the close; with 'V' behind the digest
 --                              list of voidings and restorings {offset, 1 restored, operation}
 --     queue:<contest>    zset  the fields of `waiting`, by the offset of what waits there first
---     sources:<contest>  hash  external source -> packed {closed, last report (ms), figures, held figures, minute of the
---                              last change}, the figures by its ids
+--     sources:<contest>  hash  external source -> packed {closing (in force if above the last one reopened), last report
+--                              (ms), minute of the last change, ids that it reported, ids of which figures are held,
+--                              releases: how often all that was held was taken over}
+--     figures:<contest>  hash  external source NUL its id -> packed {count, unique, anonymous, minute of the last change,
+--                              and what is held, if anything: {count, unique, anonymous, releases before}}. After the next
+--                              release that is what counts, and takes its place when the id is next reported
+--     changes:<contest>  zset  the fields of `figures`, by the number of the last change; and the sources, by that of the last
+--                              release
+--     releases:<contest> hash  external source NUL number of the release -> its minute
 --     reports:<contest>  hash  external source NUL report id -> packed {content hash, offset, late, ids held}
 --     minutes:<contest>  zset  what rows and sources were before they changed in a later minute (12_timeline.lua)
 -- A voter's record is ROW bytes: digest, content hash, accepted_at, offset, participant index, count, flags
@@ -50,7 +57,7 @@ local ROW_MINUTE = 10
 -- while it is being reopened), last one reopened; its index is the last used
 local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
 
-local SCHEMA = 4  -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 5  -- raised with every change of what is stored that the code before could not read
 local generations
 
 local function view(base, number) return generations.view(base, number) end

@@ -1,21 +1,36 @@
 -- One contest as a batch is folded into it: read when first asked for, written when the whole batch is folded.
 
--- a source is {closed, last report (ms), figures by id, held figures by id, minute of the last change}
-local S_CLOSED, S_TIME, S_FIGURES, S_HELD, S_MINUTE = 1, 2, 3, 4, 5
+-- an external source, and the figures of one of its ids: see the head of 01_records.lua
+local S_CLOSED, S_TIME, S_MINUTE, S_IDS, S_HELD, S_RELEASES = 1, 2, 3, 4, 5, 6
+local F_MINUTE, F_HELD = 4, 5
+local HELD_RELEASES = 4
 
 local function empty_row(index) return { index, 0, 0, 0, 0, 0, 0, 0, 0, -1 } end
 
 local function minute_of(time) return math.floor(time / 60000) end
 
--- what the timeline's members begin with: a row by its index, an external source
+-- what the timeline's members begin with: a row by its index, an external source, one of its ids (none the beginning of
+-- another)
 local function row_subject(index) return 'r' .. struct.pack('>I3', index) end
 
 local function source_subject(name) return 's' .. name .. '\0' end
 
+local function figures_subject(field) return 'f' .. struct.pack('>I4', #field) .. field end
+
+-- the closing in force for a source
+local function closing_of(s, reopened) return s[S_CLOSED] > reopened and s[S_CLOSED] or 0 end
+
+local function release_field(source, number) return source .. '\0' .. string.format('%.0f', number) end
+
+-- an id's figures, once what was held of them was released
+local function take_held(f) return { f[F_HELD][1], f[F_HELD][2], f[F_HELD][3], f[F_MINUTE] } end
+
 local function contest_state(views, contest, prefetch)
   local voters, rows, names, details, ratings, waiting, voids, past = {}, {}, {}, {}, {}, {}, {}, {}
-  local minute, former, is_new
-  local c = { spilling = {}, sources = {}, reports = {} }
+  local figures, changes, releases = {}, {}, {}
+  local minute, former, is_new, last_change
+  local c = { spilling = {}, reports = {} }
+  local sources = {}
   if prefetch then
     local packed = call('HMGET', views .. ':voters:' .. contest, unpack(prefetch))
     for i = 1, #prefetch do voters[prefetch[i]] = unpack_voter(packed[i]) end
@@ -202,23 +217,63 @@ local function contest_state(views, contest, prefetch)
   end
 
   function c.source(name)
-    if not c.sources[name] then
+    if not sources[name] then
       local packed = call('HGET', at('sources'), name)
-      c.sources[name] = packed and unpack_one(packed) or { 0, 0, {}, {}, -1 }
+      sources[name] = packed and unpack_one(packed) or { 0, 0, -1, 0, 0, 0 }
     end
-    return c.sources[name]
+    return sources[name]
   end
 
   -- the event changes the source, which is still as it was
   function c.source_changes(name)
     local s = c.source(name)
     local since = s[S_MINUTE]
-    if since == minute then return end
-    if since >= 0 then remember(source_subject(name), since, pack(s)) end
-    s[S_MINUTE] = minute
+    if since >= 0 and since < minute then remember(source_subject(name), since, pack(s)) end
+    s[S_MINUTE], s[S_CLOSED] = minute, closing_of(s, c.row('').cells[ROW_REOPENED])
   end
 
-  function c.source_names() return call('HKEYS', at('sources')) end
+  local function number_change(field)
+    last_change = (last_change or tonumber(call('ZREVRANGE', at('changes'), 0, 0, 'WITHSCORES')[2] or 0)) + 1
+    changes[field] = last_change
+  end
+
+  -- what is held of the source is taken over
+  function c.release(name)
+    local s = c.source(name)
+    if s[S_HELD] == 0 then return end
+    s[S_HELD], s[S_RELEASES] = 0, s[S_RELEASES] + 1
+    number_change(name)
+    releases[release_field(name, s[S_RELEASES])] = minute
+  end
+
+  -- the figures of these ids of a source, which are first in each of the list, are read at once
+  function c.read_figures(name, ids)
+    for from = 1, #ids, 4000 do
+      local fields = {}
+      for i = from, math.min(from + 3999, #ids) do fields[i - from + 1] = name .. '\0' .. ids[i][1] end
+      local packed = call('HMGET', at('figures'), unpack(fields))
+      for i = 1, #fields do
+        if figures[fields[i]] == nil then figures[fields[i]] = packed[i] and unpack_one(packed[i]) end
+      end
+    end
+  end
+
+  -- the event changes the figures of the id, which were read before
+  function c.figures(name, id)
+    local s, field = c.source(name), name .. '\0' .. id
+    local f = figures[field]
+    if not f then
+      f = { 0, 0, 0, minute }
+      s[S_IDS] = s[S_IDS] + 1
+    elseif f[F_MINUTE] ~= minute then
+      remember(figures_subject(field), f[F_MINUTE], pack(f))
+      f[F_MINUTE] = minute
+    end
+    if f[F_HELD] and f[F_HELD][HELD_RELEASES] < s[S_RELEASES] then f = take_held(f) end
+    figures[field] = f
+    number_change(field)
+    return f
+  end
 
   function c.has_report(field) return c.reports[field] ~= nil or call('HEXISTS', at('reports'), field) == 1 end
 
@@ -269,7 +324,15 @@ local function contest_state(views, contest, prefetch)
     write_packed('ratings', ratings, pack)
     write_packed('voids', voids, pack)
     write_waiting()
-    write_packed('sources', c.sources, pack)
+    write_packed('sources', sources, pack)
+    write_packed('figures', figures, pack)
+    write_packed('releases', releases, tostring)
+    local order = {}
+    for field, number in pairs(changes) do
+      order[#order + 1] = number
+      order[#order + 1] = field
+    end
+    write_flat('ZADD', 'changes', order)
     write_packed('reports', c.reports, pack)
     write_flat('ZADD', 'minutes', past)
     if is_new then call('SADD', views .. ':contests', contest) end

@@ -6,30 +6,29 @@ local function report(c, item)
   local field = source .. '\0' .. id
   if c.has_report(field) then return false end
   local s, held = c.source(source), {}
-  if s[S_CLOSED] > 0 then
+  if closing_of(s, c.row('').cells[ROW_REOPENED]) > 0 then
     c.reports[field] = { content, offset, 1, held }
     return true
   end
   c.source_changes(source)
-  if decreases then
-    for mapped, figures in pairs(s[S_HELD]) do s[S_FIGURES][mapped] = figures end
-    s[S_HELD] = {}
-  end
+  if decreases then c.release(source) end
+  c.read_figures(source, counts)
   for i = 1, #counts do
-    local mapped, figures = counts[i][1], { counts[i][2], counts[i][3], counts[i][4] }
-    local known = s[S_FIGURES][mapped]
+    local mapped, told = counts[i][1], { counts[i][2], counts[i][3], counts[i][4] }
+    local f = c.figures(source, mapped)
+    local waits = f[F_HELD]
     if delta then
-      local waits = s[S_HELD][mapped]
       for k = 1, 3 do
-        if waits then waits[k] = waits[k] + figures[k] end
-        figures[k] = figures[k] + (known and known[k] or 0)
+        f[k] = f[k] + told[k]
+        if waits then waits[k] = waits[k] + told[k] end
       end
-      s[S_FIGURES][mapped] = figures
-    elseif known and figures[1] < known[1] and not decreases then
-      s[S_HELD][mapped] = figures
+    elseif told[1] < f[1] and not decreases then
+      if not waits then s[S_HELD] = s[S_HELD] + 1 end
+      f[F_HELD], told[HELD_RELEASES] = told, s[S_RELEASES]
       held[#held + 1] = mapped
     else
-      s[S_FIGURES][mapped], s[S_HELD][mapped] = figures, nil
+      if waits then s[S_HELD] = s[S_HELD] - 1 end
+      f[1], f[2], f[3], f[F_HELD] = told[1], told[2], told[3], nil
     end
   end
   s[S_TIME] = math.max(s[S_TIME], time)
@@ -61,7 +60,8 @@ local function apply_waiting(c, waited)
   end
 end
 
--- What waited takes effect, as much of it as the item says; the marks are void from the item on that leaves nothing.
+-- What waited takes effect, as much of it as the item says; the marks are void from the item on that leaves nothing:
+-- those of sources, too, by the number of the last one reopened.
 local function reopen(c, item)
   local seq, at_most, top = item[5], item[6], c.row('').cells
   if seq <= top[ROW_REOPENED] then return false end
@@ -72,13 +72,5 @@ local function reopen(c, item)
     if more then return true end
   end
   top[ROW_REOPENED] = seq
-  local names = c.source_names()
-  for i = 1, #names do c.source(names[i]) end
-  for name, s in pairs(c.sources) do
-    if s[S_CLOSED] <= seq then
-      c.source_changes(name)
-      s[S_CLOSED] = 0
-    end
-  end
   return true
 end

@@ -7,7 +7,7 @@ local OF_CONTESTS = { [I_REPORT] = report, [I_CLOSED] = close, [I_REOPENED] = re
 local OF_VOTERS = { [I_CAST] = fold_cast, [I_REMOVAL] = fold_removal }
 
 local PARTS = { 'voters', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'queue', 'sources',
-  'reports', 'minutes' }
+  'figures', 'changes', 'releases', 'reports', 'minutes' }
 
 -- the scope of a generation that folds all, for the timelines alone: no contest has such a key (views/generations.py)
 local TIMELINE = '*timeline'

@@ -29,20 +29,51 @@ local function pairs_of(key)
   return list
 end
 
+-- The external figures that changed after that change, so many at most: their fields, packed values, the number of the last
+-- change that is told so, and of the last there is.
+local function changed_figures(views, contest, after, at_most)
+  local key = views .. ':changes:' .. contest
+  local last = tonumber(call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2] or 0)
+  local fields = call('ZRANGEBYSCORE', key, '(' .. after, '+inf', 'LIMIT', 0, at_most)
+  if #fields == 0 then return {}, {}, last, last end
+  local packed = call('HMGET', views .. ':figures:' .. contest, unpack(fields))
+  return fields, packed, #fields == tonumber(at_most) and tonumber(call('ZSCORE', key, fields[#fields])) or last, last
+end
+
 -- ARGV: contest, offset of the last change that the caller holds (-1: none), swaps as of then, generation ('' the live
--- one). {log, offset, last change, swaps, rows, ratings, sources}: all as they are stored, in pairs with their names, or
--- 0 instead of the rows when nothing changed since.
+-- one), number of the change after which external figures are read ('0' to begin), how many of them. {log, offset, last
+-- change, swaps, rows, ratings, sources, fields of figures, their values (false of a source's release), number of the last
+-- change that is told so, and of the last there is}: all as they are stored, in pairs with their names; 0 instead of the rows
+-- when nothing changed since. While the two numbers differ, there are figures only. What changes meanwhile comes again:
+-- after the last part, all is as of the position of that.
 read('votes_counts', function(keys, args)
   local views, contest, swaps = view(keys[1], args[4]), args[1], generations.swaps(keys[1])
   local log, offset = position(views)
   local top = call('HGET', views .. ':counts:' .. contest, '')
   local changed = top and unpack_one(top)[ROW_OFFSET] or UNLIMITED
   if changed == tonumber(args[2]) and swaps == tonumber(args[3]) then
-    return pack({ log, offset, changed, swaps, 0, {}, {} })
+    return pack({ log, offset, changed, swaps, 0, {}, {}, {}, {}, 0, 0 })
   end
+  local fields, figures, upto, last = changed_figures(views, contest, args[5], args[6])
+  if upto < last then return pack({ log, offset, changed, swaps, {}, {}, {}, fields, figures, upto, last }) end
   local rows = pairs_of(views .. ':counts:' .. contest)
   local ratings = pairs_of(views .. ':ratings:' .. contest)
-  return pack({ log, offset, changed, swaps, rows, ratings, pairs_of(views .. ':sources:' .. contest) })
+  local sources = pairs_of(views .. ':sources:' .. contest)
+  return pack({ log, offset, changed, swaps, rows, ratings, sources, fields, figures, upto, last })
+end)
+
+-- ARGV: contest, external source, ids (some thousands at most). {closing in force for it, ids that it reported, those of the given that
+-- it did not}.
+read('votes_source', function(keys, args)
+  local views, contest, source = view(keys[1]), args[1], args[2]
+  local top = call('HGET', views .. ':counts:' .. contest, '')
+  local packed = call('HGET', views .. ':sources:' .. contest, source)
+  if not packed then return pack({ 0, 0, #args - 2 }) end
+  local s, fields, unknown = unpack_one(packed), {}, 0
+  for i = 3, #args do fields[i - 2] = source .. '\0' .. args[i] end
+  local found = #fields > 0 and call('HMGET', views .. ':figures:' .. contest, unpack(fields)) or {}
+  for i = 1, #found do unknown = unknown + (found[i] and 0 or 1) end
+  return pack({ closing_of(s, top and unpack_one(top)[ROW_REOPENED] or 0), s[S_IDS], unknown })
 end)
 
 -- ARGV: contest, voter. {now (us), epoch, latest free vote (us, 0: none), rows, configuration version in force (-1: none), n,
@@ -110,7 +141,7 @@ read('votes_closing', function(keys, args)
     select(2, position(views)) }
   local sources = call('HGETALL', views .. ':sources:' .. contest)
   for i = 1, #sources, 2 do
-    reply[#reply + 1], reply[#reply + 2] = sources[i], unpack_one(sources[i + 1])[S_CLOSED]
+    reply[#reply + 1], reply[#reply + 2] = sources[i], closing_of(unpack_one(sources[i + 1]), top[ROW_REOPENED] or 0)
   end
   return pack(reply)
 end)

@@ -6,7 +6,9 @@ local function members_as_fields(scanned)
   for i = 1, #scanned, 2 do
     local member = scanned[i]
     local size = 8
-    if string.sub(member, 1, 1) == 's' then size = string.find(member, '\0', 1, true) + 4 end
+    local kind = string.sub(member, 1, 1)
+    if kind == 's' then size = string.find(member, '\0', 1, true) + 4 end
+    if kind == 'f' then size = struct.unpack('>I4', member, 2) + 9 end
     scanned[i], scanned[i + 1] = string.sub(member, 1, size), string.sub(member, size + 1)
   end
   return scanned
