@@ -25,6 +25,8 @@ FIRST_RECORD_BYTES = 1_000
 """Enough to get the first batch of a partition, and little more; a larger one comes whole."""
 READ_RECORDS = 4_000
 """Most records handed over at once: they hold the event loop for some 10 ms."""
+RETRY_PAUSE_MS = 20
+"""Before a question is asked again. The first about a topic always is: its leaders are not known yet."""
 SILENCE_S = 10.0
 """How long a broker may send nothing of a range that it says it holds."""
 
@@ -247,6 +249,7 @@ class LogReader:
             enable_auto_commit=False,
             auto_offset_reset="none",
             max_partition_fetch_bytes=fetch_bytes,
+            retry_backoff_ms=RETRY_PAUSE_MS,
         )
 
 
