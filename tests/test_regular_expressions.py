@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,8 +60,9 @@ def sources() -> Iterator[Path]:
 def expressions() -> Iterator[Found]:
     """By the source: what is compiled counts as searched for unless every use of its name is anchored."""
     texts = {path: path.read_text() for path in sources()}
-    everything = "\n".join(texts.values())
     for path, text in texts.items():
+        if "import re\n" not in text:
+            continue
         visitor = Visitor()
         visitor.visit(ast.parse(text))
         for function, call, name in visitor.calls:
@@ -70,9 +71,14 @@ def expressions() -> Iterator[Found]:
             given += [each.value for each in call.keywords if each.arg == "flags"]
             pattern, *flags = (evaluated(each, vars(module)) for each in given)
             pattern = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
-            used = set(re.findall(rf"\b{re.escape(name)}\.(\w+)\(", everything)) if name else {function}
+            used = methods_called(name, texts.values()) if name else {function}
             searches = not used or not used & FUNCTIONS <= ANCHORED
             yield Found(f"{path.relative_to(ROOT)}:{call.lineno}", pattern, sum(map(int, flags)), searches)
+
+
+def methods_called(name: str, texts: Iterable[str]) -> set[str]:
+    called = re.compile(rf"\b{re.escape(name)}\.(\w+)\(")
+    return {method for text in texts if f"{name}." in text for method in called.findall(text)}
 
 
 def evaluated(expression: ast.expr, names: dict[str, Any]) -> Any:

@@ -6,7 +6,6 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from moto.server import ThreadedMotoServer
 
 from libs.storage.store import Store, open_store
 
@@ -14,6 +13,8 @@ from libs.storage.store import Store, open_store
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
     """Speaks S3 over loopback, and keeps what it gets in memory."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 (a second of every run, also of those without it)
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
