@@ -1,14 +1,15 @@
-"""One real Kafka and one real Valkey for the whole session; each test has a namespace of its own in them."""
+"""One real Kafka and one real Valkey for the whole run; each test has a namespace of its own in them."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings as hypothesis
@@ -16,49 +17,134 @@ from hypothesis import settings as hypothesis
 from services.operations.stack.report import Report
 from services.operations.stack.servers import Servers
 from services.operations.stack.settings import StackSettings
+from tests.support.marks import add_marks, check_is_not_pure
+from tests.support.shared_servers import SharedServers, shared_servers, stop_servers
+from tests.support.workers import FileScheduling, number_of_workers, slow_files_first
 
 if TYPE_CHECKING:
     from tests.support.secured import Secured
 
-hypothesis.register_profile("tally", deadline=None)  # a busy machine is no finding
-hypothesis.load_profile("tally")
+# A busy machine is no finding. Tests that name a number of examples scale it, see tests/support/examples.py.
+hypothesis.register_profile("short", deadline=None, max_examples=20)
+hypothesis.register_profile("long", deadline=None, max_examples=100)
+hypothesis.load_profile(os.environ.get("TALLY_HYPOTHESIS_PROFILE", "short"))
+
+DIRECTORY = pytest.StashKey[Path]()
+CURRENT = pytest.StashKey[pytest.Item]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sys.dont_write_bytecode = False  # hundreds of commands and services are started: they shall compile once
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    told: dict[str, Any] | None = getattr(config, "workerinput", None)
+    config.stash[DIRECTORY] = Path(told["servers"] if told else tempfile.mkdtemp(prefix="tally-tests-"))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        stop_servers(config.stash[DIRECTORY])
+        shutil.rmtree(config.stash[DIRECTORY], ignore_errors=True)
+
+
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput |= {"servers": str(node.config.stash[DIRECTORY]), "controller": os.getpid()}
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return number_of_workers(config)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling:
+    return FileScheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        add_marks(item)
+    if hasattr(config, "workerinput"):
+        slow_files_first(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.config.stash[CURRENT] = item
 
 
 @pytest.fixture(scope="session")
-async def secured(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Secured | None]:
-    """With TALLY_TESTS_SECURED set, servers with TLS, SASL and ACLs, reached as the operator; else None."""
+def shared(pytestconfig: pytest.Config) -> SharedServers:
+    """Started by the first test of all workers that asks.
+
+    With TALLY_TESTS_SECURED set, servers with TLS, SASL and ACLs; with TALLY_KAFKA_BOOTSTRAP_SERVERS and
+    TALLY_VALKEY_URL set, those.
+    """
+    check_is_not_pure(pytestconfig.stash[CURRENT])
+    controller = getattr(pytestconfig, "workerinput", {}).get("controller", os.getpid())
+    secured = bool(os.environ.get("TALLY_TESTS_SECURED"))
+    return shared_servers(pytestconfig.stash[DIRECTORY], controller, secured=secured)
+
+
+@pytest.fixture(scope="session")
+def secured(request: pytest.FixtureRequest) -> Iterator[Secured | None]:
+    """With TALLY_TESTS_SECURED set, the servers as reached by the operator; else None."""
     if not os.environ.get("TALLY_TESTS_SECURED"):
         yield None
         return
-    from tests.support.secured import environment, secured_servers  # noqa: PLC0415 (only where they are wanted)
+    from tests.support.secured import Certificates, Secured, environment  # noqa: PLC0415 (only where wanted)
 
-    async with secured_servers(tmp_path_factory.mktemp("secured"), "t????????", "e2e????????") as running:
-        with environment(running.environment("operator")):
-            yield running
+    shared: SharedServers = request.getfixturevalue("shared")
+    certificates = Certificates(Path(shared.certificates))
+    secured = Secured(shared.kafka, shared.valkey, shared.plain_valkey, certificates)
+    with environment(secured.environment("operator")):
+        yield secured
 
 
 @pytest.fixture(scope="session")
-async def servers(secured: Secured | None) -> AsyncIterator[Servers]:
-    """Started by the first test that asks. With TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL set, those."""
-    data_dir = Path(tempfile.mkdtemp(prefix="tally-tests-"))
-    settings = StackSettings(data_dir=data_dir, valkey_fsync="no")
-    try:
-        async with Servers(settings, report=Report()) as running:
-            yield running
-    finally:
-        shutil.rmtree(data_dir, ignore_errors=True)
+async def servers(
+    shared: SharedServers, secured: Secured | None, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Servers]:
+    """Those of the whole run. They are never stopped: a test that does that takes `breakable`."""
+    settings = StackSettings(
+        data_dir=tmp_path_factory.mktemp("servers"),
+        kafka_bootstrap_servers=shared.kafka,
+        valkey_url=shared.valkey,
+    )
+    async with Servers(settings, report=Report()) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+async def breakable(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servers]:
+    """Servers to kill and freeze; `kafka` and `valkey_address` are theirs in a test that takes this fixture."""
+    settings = StackSettings(
+        data_dir=tmp_path_factory.mktemp("breakable"),
+        valkey_fsync="no",
+        stack="native",
+        kafka_bootstrap_servers=None,
+        valkey_url=None,
+    )
+    async with Servers(settings, report=Report()) as running:
+        yield running
 
 
 @pytest.fixture
-def kafka(servers: Servers) -> str:
+def servers_of_test(request: pytest.FixtureRequest) -> Servers:
+    """The breakable ones where the test takes them, else those of the whole run."""
+    name = "breakable" if "breakable" in request.fixturenames else "servers"
+    servers: Servers = request.getfixturevalue(name)
+    return servers
+
+
+@pytest.fixture
+def kafka(servers_of_test: Servers) -> str:
     """The bootstrap address, `host:port`."""
-    return servers.addresses.kafka
+    return servers_of_test.addresses.kafka
 
 
 @pytest.fixture
-def valkey_address(servers: Servers) -> str:
+def valkey_address(servers_of_test: Servers) -> str:
     """A `redis://` URL."""
-    return servers.addresses.valkey
+    return servers_of_test.addresses.valkey
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+import pytest
 from playwright.async_api import Page, expect
 
 from libs.catalogue.keys import revoke_key
@@ -14,6 +15,8 @@ from services.operations.stack.supervisor import Supervisor
 from tests.support.browsing import Issue, Visit
 from tests.support.catalogue import Catalogue
 from tests.support.voting import Api, Contest, hours_from_now
+
+pytestmark = pytest.mark.slow
 
 SOON_MS = 20_000
 """For what needs servers to come back."""

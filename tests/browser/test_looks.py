@@ -9,11 +9,14 @@ import os
 from pathlib import Path
 from typing import Final
 
+import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
 from tests.support.browsing import Visit
 from tests.support.voting import Api, running
+
+pytestmark = pytest.mark.slow
 
 SIZES: Final = {"phone": (390, 844), "laptop": (1366, 768), "wall": (3840, 2160)}
 THEMES: Final = ("light", "dark")

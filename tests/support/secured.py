@@ -40,13 +40,18 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 class Certificates:
-    """An authority and a server certificate of it, as PEM files."""
+    """An authority and a server certificate of it, as PEM files; issued once for a folder."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.authority, self.server, self.client = (folder / f"{name}.pem" for name in ("ca", "server", "client"))
+        if not self.authority.exists():
+            self._issue()
+
+    def _issue(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
         authority = trustme.CA()
         server, client = authority.issue_cert("127.0.0.1", "localhost"), authority.issue_cert("client")
-        self.authority, self.server, self.client = (folder / f"{name}.pem" for name in ("ca", "server", "client"))
         authority.cert_pem.write_to_path(str(self.authority))
         for leaf, path in ((server, self.server), (client, self.client)):
             path.write_bytes(_pkcs8(leaf.private_key_pem.bytes()))

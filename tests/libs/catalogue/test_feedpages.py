@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from libs.catalogue.feedpages import MOST_ITEMS, PAGE, Item, Pages
 from libs.contracts.problems import ValidationFailed
 from libs.tally.errors import NotFound
+from tests.support.examples import examples
 
 EMPTY = Pages.of({}, 1)
 
@@ -49,7 +50,7 @@ STEPS: st.SearchStrategy[list[Step]] = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from([1, 2, PAGE - 1, PAGE]), min_size=1, max_size=4), STEPS)
 def test_nothing_is_lost_or_doubled(counts: list[int], steps: list[Step]) -> None:
     pages, numbers = filled(*counts), set[int]()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from libs.media.pictures import FORMATS, NotAPicture, shrunk, take_in
 from libs.media.scanning import TypeCheck
+from tests.support.examples import examples
 from tests.support.hostile import mutated, mutated_text
 from tests.support.pictures import encoded, halves, opened
 
@@ -17,7 +18,7 @@ MAX_PIXELS: Final = 10_000
 PICTURES: Final = tuple(encoded(halves(8, 4), name) for name in FORMATS)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(mutated(*PICTURES, most=6))
 def test_any_bytes_are_a_picture_or_refused(data: bytes) -> None:
     try:

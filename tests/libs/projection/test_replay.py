@@ -144,15 +144,13 @@ async def test_servers_that_are_away_for_a_moment_are_waited_for(log: FoldedLog)
     assert await voters(log, 2) == 4_500
 
 
-async def test_a_kafka_that_is_killed_meanwhile_is_waited_for(log: FoldedLog, servers: Servers) -> None:
-    if "kafka" not in servers.pids:
-        pytest.skip("Kafka is not a process of this machine")
+async def test_a_kafka_that_is_killed_meanwhile_is_waited_for(log: FoldedLog, breakable: Servers) -> None:
     await log.fold()
 
     async def killed(folds: int, _: Position) -> None:
         if folds == 2:
-            await servers.kill("kafka")
-            await servers.restart("kafka")
+            await breakable.kill("kafka")
+            await breakable.restart("kafka")
 
     async with a_replay(log, killed) as (replay, _):
         await replay.follow([0], lambda *_: None)

@@ -23,6 +23,7 @@ from libs.tally.standing import VoteStatus
 from tests.libs.sealing.recorded import MARK, TV, changed, closing, made, receipted, recorded
 from tests.libs.views.random_logs import folded, logs
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
+from tests.support.examples import examples
 
 
 def votes(certificate: Certificate) -> dict[str, int]:
@@ -234,7 +235,7 @@ CANONICAL = (
 
 
 @given(logs, st.integers(1, 3), st.integers(1, 50))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_in_whatever_batches_a_log_is_read_its_leaves_and_sums_are_the_same(
     log: list[LogRecord], seq: int, batch: int
 ) -> None:

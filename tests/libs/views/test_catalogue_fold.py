@@ -34,6 +34,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from tests.libs.views.catalogue_model import DAY_MS, PARENTS, Model
+from tests.support.examples import examples
 from tests.support.freshness import make_fresh
 
 PARTITION = 2
@@ -220,7 +221,7 @@ def cut(size: int, cuts: list[int]) -> Iterator[tuple[int, int]]:
 
 
 @settings(
-    max_examples=100,
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -36,6 +36,7 @@ from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.simulation.comparison import Table, described, described_view, differing
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually
+from tests.support.examples import examples
 from tests.support.purchases import NOW_US, a_purchase, purchase_key
 
 LOG = test_catalogue_fold.LOG
@@ -149,7 +150,7 @@ def casts(count: int, first: int = 0, **members: Any) -> list[VoteCast]:
 sizes = st.sampled_from([1, 2, 7, 50, 130, 300])
 
 
-@settings(PROPERTY, max_examples=60)
+@settings(PROPERTY, max_examples=examples(60))
 @given(log=logs, data=st.data())
 async def test_a_generation_begun_at_any_moment_and_folded_anyhow_beside_the_live_one_holds_the_same(
     valkey: Coalescer, log: list[LogRecord], data: st.DataObject
@@ -181,7 +182,7 @@ async def test_a_generation_begun_at_any_moment_and_folded_anyhow_beside_the_liv
     await votes.keys.forget()
 
 
-@settings(PROPERTY, max_examples=40)
+@settings(PROPERTY, max_examples=examples(40))
 @given(log=logs, seed=st.integers(0, 2**32))
 async def test_swapped_and_rolled_back_while_votes_come_in_both_stay_the_fold_of_the_log(
     valkey: Coalescer, log: list[LogRecord], seed: int
@@ -203,7 +204,7 @@ async def test_swapped_and_rolled_back_while_votes_come_in_both_stay_the_fold_of
     await votes.keys.forget()
 
 
-@settings(PROPERTY, max_examples=60)
+@settings(PROPERTY, max_examples=examples(60))
 @given(log=logs, seed=st.integers(0, 2**32))
 async def test_whatever_valkey_loses_between_any_two_steps_a_replay_taken_up_again_ends_right(
     valkey: Coalescer, log: list[LogRecord], seed: int
@@ -543,7 +544,7 @@ async def assert_rebuilt(raced: Raced, partition: int, entries: Sequence[Any], s
     assert await raced.generations.swap(partition, 1) == Swap(True)
 
 
-@settings(PROPERTY, max_examples=25)
+@settings(PROPERTY, max_examples=examples(25))
 @given(steps=st.lists(test_catalogue_fold.step, min_size=10, max_size=50), seed=st.integers(0, 2**32))
 async def test_a_catalogue_folded_anew_beside_the_live_one_holds_the_same(
     valkey: Coalescer, steps: list[dict[str, Any]], seed: int
@@ -565,7 +566,7 @@ async def test_a_catalogue_folded_anew_beside_the_live_one_holds_the_same(
     await raced.keys.forget()
 
 
-@settings(PROPERTY, max_examples=25)
+@settings(PROPERTY, max_examples=examples(25))
 @given(steps=st.lists(test_purchases_fold.step, min_size=10, max_size=40), seed=st.integers(0, 2**32))
 async def test_purchases_folded_anew_beside_the_live_ones_are_the_same(
     valkey: Coalescer, steps: list[dict[str, Any]], seed: int

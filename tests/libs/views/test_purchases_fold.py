@@ -26,6 +26,7 @@ from libs.tally.events import LogCreated
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchases import Entry, PurchaseViews
+from tests.support.examples import examples
 from tests.support.freshness import make_fresh
 from tests.support.purchases import NOW_US, a_purchase, purchase_key
 
@@ -114,7 +115,7 @@ async def assert_equal(views: PurchaseViews, entries: list[Entry]) -> None:
 
 
 @settings(
-    max_examples=100,
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -32,6 +32,7 @@ from libs.views.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of,
 from libs.views.votes import VoteViews
 from tests.libs.views.random_logs import is_poison, logs
 from tests.support.builders import a_cast, a_report
+from tests.support.examples import examples
 
 CONTESTS = ("one", "two:é")
 TOPIC = votes_topic("t", 1)
@@ -134,7 +135,7 @@ def stretched(log: Sequence[LogRecord], factor: int) -> list[LogRecord]:
     return [replace(record, timestamp_ms=record.timestamp_ms * factor) for record in log]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     log=st.builds(stretched, logs, st.sampled_from([100, 3_000, 20_000])),
     sizes=st.lists(st.sampled_from([1, 2, 7, 50, 130]), max_size=40),

@@ -23,6 +23,8 @@ from services.operations.stack.report import Silence
 from services.operations.stack.servers import Servers
 from services.operations.stack.settings import StackSettings
 
+pytestmark = pytest.mark.stack
+
 
 def native(data_dir: Path, **settings: object) -> Servers:
     """A pair of its own, whatever the environment says."""

@@ -16,6 +16,8 @@ from services.operations.stack import kafka
 from services.operations.stack.reaper import start_time
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.stack
+
 SCRIPT = Path(__file__).parents[2] / "support" / "run_up.py"
 ROOT = Path(__file__).parents[3]
 

@@ -40,6 +40,7 @@ from tests.libs.views.random_logs import logs
 from tests.libs.views.test_votes_timeline import stretched
 from tests.services.query.world import PARTITIONS, START_MS, Catalogue, World, contest
 from tests.support.builders import a_removal
+from tests.support.examples import examples
 
 PATH = "/contests/song/timeline"
 START = START_MS // MINUTE_MS
@@ -178,7 +179,7 @@ def added_up(record: dict[str, Any]) -> list[dict[Any, int]]:
     ]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     log=st.builds(stretched, logs, st.sampled_from([3_000, 20_000])),
     cuts=st.lists(st.integers(1, 400), max_size=4).map(sorted),

@@ -23,6 +23,7 @@ from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.schemas.participant import Participant
 from tests.libs.catalogue.legacy.round_trips import bodies, documents, sent_back, shown, without
+from tests.support.examples import examples
 
 
 class Case(NamedTuple):
@@ -43,7 +44,7 @@ CASES = {
 """Every resource that both generations write."""
 
 every_resource = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-relaxed = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+relaxed = settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @every_resource

@@ -25,6 +25,7 @@ from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.tally.contest import Phase
 from tests.libs.catalogue.legacy.round_trips import documents, shown
+from tests.support.examples import examples
 
 AFTER_ALL = 1 << 60
 """A moment (us) at which everything that has a `publish` is published."""
@@ -63,7 +64,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_whole_read_written_back_changes_nothing(case: Case, data: st.DataObject) -> None:
     document = data.draw(documents(case.schema))

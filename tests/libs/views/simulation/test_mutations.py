@@ -26,6 +26,8 @@ from tests.libs.views.simulation.schedule import run
 from tests.libs.views.simulation.voting import Voting
 from tests.libs.views.simulation.world import Violation
 
+pytestmark = pytest.mark.slow
+
 PREFIX = "mutated_"
 RARE = {
     "ConfigurationByAnyonesWord": [144, 2212],

@@ -37,7 +37,7 @@ RATED = a_contest(contest_type="rating", free=Limits(1, 1), renewal=Renewal(cool
 """One rating a millisecond, and one that replaces it."""
 
 
-@pytest.fixture(params=["model", "lua"])
+@pytest.fixture(params=["model", pytest.param("lua", marks=pytest.mark.servers)])
 def ledger(request: Any, namespace: str) -> Iterator[Ledger]:
     if request.param == "model":
         yield ModelLedger()

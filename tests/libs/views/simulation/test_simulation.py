@@ -10,6 +10,8 @@ from tests.libs.views.simulation.lua import LuaLedger, load
 from tests.libs.views.simulation.model import ModelLedger
 from tests.libs.views.simulation.schedule import run
 
+pytestmark = pytest.mark.slow
+
 MODEL_SEEDS = 1_000
 LUA_SEEDS = 60
 

@@ -99,21 +99,21 @@ async def fresh_again(world: World) -> bool:
     return True
 
 
-async def test_streams_outlive_the_views_and_say_that_nobody_can_tell(service: Service, servers: Servers) -> None:
-    if "valkey" not in servers.pids:
-        pytest.skip("the servers are not processes of this machine")
+async def test_streams_outlive_the_views_and_say_that_nobody_can_tell(
+    service: Service, breakable: Servers
+) -> None:
     world = service.world
     key = await song(world)
     async with service.listen(STREAM, key) as stream:
         await stream.next("counts")
-        await servers.kill("valkey")
+        await breakable.kill("valkey")
         try:
             stale = await stream.next()
             assert (stale.name, list(stale.data)) == ("stale", ["since"])
             async with service.listen(STREAM, key) as late:
                 assert late.response.status_code == 503
         finally:
-            await servers.restart("valkey")
+            await breakable.restart("valkey")
         await eventually(lambda: fresh_again(world))
         assert (await stream.next()).name == "phase"
         assert (await stream.next()).data["count"] == 0

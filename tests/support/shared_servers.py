@@ -1,0 +1,107 @@
+"""The servers of one test run: a process that keeps them for all workers, and what a worker knows of them.
+
+The first worker that needs servers starts the process. It ends with the run: when the controller stops it, or when
+the controller is gone, however that ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+from filelock import FileLock
+
+from services.operations.stack.reaper import start_time
+from services.operations.stack.report import Report
+from services.operations.stack.servers import Servers
+from services.operations.stack.settings import StackSettings
+
+START_S, STOP_S, POLL_S = 180.0, 60.0, 0.1
+"""Seconds; the first start on a machine downloads the jars."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedServers:
+    """Addresses, and for secured servers the directory of their certificates and Valkey's plain address."""
+
+    kafka: str
+    valkey: str
+    plain_valkey: str = ""
+    certificates: str = ""
+
+
+def shared_servers(directory: Path, controller: int, *, secured: bool = False) -> SharedServers:
+    """The run's servers, started if they are not yet there."""
+    addresses = directory / "addresses.json"
+    with FileLock(directory / "start.lock"):
+        if not addresses.exists():
+            _start(directory, controller, addresses, secured)
+    return SharedServers(**json.loads(addresses.read_text()))
+
+
+def _start(directory: Path, controller: int, addresses: Path, secured: bool) -> None:
+    log = directory / "servers.log"
+    command = [sys.executable, __file__, str(directory), str(controller), *(["--secured"] if secured else [])]
+    with log.open("ab") as output:
+        keeper = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    (directory / "pid").write_text(str(keeper.pid))
+    deadline = time.monotonic() + START_S
+    while not addresses.exists():
+        if keeper.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"The servers did not start.\n{log.read_text(errors='replace')}")
+        time.sleep(POLL_S)
+
+
+def stop_servers(directory: Path) -> None:
+    """Ends the process, and with it the servers; returns when they are gone."""
+    with suppress(FileNotFoundError, psutil.NoSuchProcess):
+        keeper = psutil.Process(int((directory / "pid").read_text()))
+        keeper.terminate()
+        keeper.wait(STOP_S)
+
+
+async def _keep(directory: Path, controller: int, secured: bool) -> None:
+    """Writes the addresses, holds the servers until SIGTERM or the controller's end, and deletes the directory."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with _secured(directory) if secured else _plain(directory) as addresses:
+        prepared = directory / "addresses.tmp"
+        prepared.write_text(json.dumps(asdict(addresses)))
+        prepared.rename(directory / "addresses.json")
+        while start_time(controller) is not None and not stop.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), POLL_S)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@asynccontextmanager
+async def _plain(directory: Path) -> AsyncIterator[SharedServers]:
+    """With TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL set, those."""
+    settings = StackSettings(data_dir=directory / "data", valkey_fsync="no")
+    async with Servers(settings, report=Report()) as servers:
+        yield SharedServers(servers.addresses.kafka, servers.addresses.valkey)
+
+
+@asynccontextmanager
+async def _secured(directory: Path) -> AsyncIterator[SharedServers]:
+    from tests.support.secured import secured_servers  # noqa: PLC0415 (only where they are wanted)
+
+    async with secured_servers(directory / "data", "t????????", "e2e????????") as servers:
+        folder = servers.certificates.folder
+        yield SharedServers(servers.kafka, servers.valkey, servers.plain_valkey, str(folder))
+
+
+if __name__ == "__main__":
+    asyncio.run(_keep(Path(sys.argv[1]), int(sys.argv[2]), "--secured" in sys.argv))
