@@ -1,10 +1,10 @@
 """The vote that a purchase stands for: the same one, whoever casts it and however often."""
 
-from libs.casting.content import content_of
 from libs.contracts.pseudonyms import pseudonym
 from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded
 from libs.purchases.vault import Vault
 from libs.tally.commands import CastVote
+from libs.voting.content_hash import content_of
 
 
 def paid_vote(recorded: PurchaseRecorded, votes: PurchasedVotes, vault: Vault, contest_secret: bytes) -> CastVote:

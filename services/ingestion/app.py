@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from libs.casting.assembly import SINGLE_RECORD_BYTES, assemble
-from libs.casting.reporting import Reporter
 from libs.catalogue.keyring import KeyRing
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.deployment.guard import ServiceGuard, open_guard
@@ -27,6 +25,8 @@ from libs.views.purchases import PurchaseViews
 from libs.views.rates import RateCounters
 from libs.views.requests import RequestKeys
 from libs.views.votes import VoteViews
+from libs.voting.source_reports import Reporter
+from libs.voting.wiring import SINGLE_RECORD_BYTES, assemble
 from libs.web.auth import Authenticator
 from libs.web.service import Surface
 from libs.web.sessions import Sessions

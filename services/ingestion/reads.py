@@ -4,8 +4,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
-from libs.casting.contests import Contests, refresh
-from libs.casting.waiting import GATE_WAIT_S
 from libs.catalogue.contests import status_of
 from libs.contracts.tokens import encode_positions
 from libs.contracts.topics import Topic
@@ -17,6 +15,8 @@ from libs.tally.standing import VoteStatus
 from libs.views.catalogue import CatalogueViews
 from libs.views.freshness import RECOVERING
 from libs.views.votes import VoteViews
+from libs.voting.contest_cache import Contests, refresh
+from libs.voting.timeouts import GATE_WAIT_S
 from services.ingestion.forms import (
     Allowance,
     AllowanceAnswer,

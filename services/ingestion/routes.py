@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from libs.casting.removing import Remover
 from libs.contracts.tokens import encode_positions
 from libs.tally.commands import RemoveVote
+from libs.voting.remover import Remover
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.hot import HotRoute
 from libs.web.openapi import (

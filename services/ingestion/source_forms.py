@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from libs.casting.reporting import MOST_IDS, Folded, Report
 from libs.catalogue.schemas.base import Timestamp, checked, microseconds
 from libs.catalogue.schemas.vote_source import MappedId
+from libs.voting.source_reports import MOST_IDS, Folded, Report
 from services.ingestion.forms import VOTE_ID
 
 MAX_FIGURE = 10**12

@@ -3,8 +3,8 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from libs.casting.reporting import Reporter
 from libs.contracts.tokens import encode_positions
+from libs.voting.source_reports import Reporter
 from libs.web.auth import Authenticator, require
 from libs.web.idempotency import RequestKeys, came_before
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, REPLAYED, answers, needs, takes

@@ -2,14 +2,14 @@
 
 from uuid_utils import uuid7
 
-from libs.casting.content import content_of
-from libs.casting.contests import Contests
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.pseudonyms import network_of, pseudonym
 from libs.tally.commands import CastVote
 from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError
 from libs.tally.events import Rating
+from libs.voting.content_hash import content_of
+from libs.voting.contest_cache import Contests
 from services.ingestion.forms import RatingForm, VoteForm, check_vote
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from libs.casting.attempts import Accepted, Outcome
-from libs.casting.casting import Caster
-from libs.casting.counting import count
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.tokens import encode_positions, merge_positions
 from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError, timestamp
+from libs.voting.caster import Caster
+from libs.voting.metrics import count
+from libs.voting.vote_attempt import Accepted, Outcome
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.client_address import Proxies
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from uuid_utils import uuid7
 
-from libs.casting.reporting import Report, Reporter
 from libs.catalogue.contests import sources_of
 from libs.catalogue.sources import ExternalCounts, Held, external_counts
 from libs.contracts.topics import source_log_key, votes_topic
@@ -21,6 +20,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.states import SourceCounts
 from libs.views.votes import VoteViews
+from libs.voting.source_reports import Report, Reporter
 from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, Stack, find_stack
 from services.operations.deployment import open_log

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar
 
-from libs.casting.assembly import assemble
 from libs.catalogue.writing import Writer
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
 from libs.deployment.guard import DeploymentGuard
@@ -33,6 +32,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
+from libs.voting.wiring import assemble
 from services.projector.beside import served
 from services.projector.closing import ClosingManager
 from services.projector.purchase_steps import Steps

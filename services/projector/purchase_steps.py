@@ -5,9 +5,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from libs.casting.casting import Caster
-from libs.casting.counting import count
-from libs.casting.removing import Remover
 from libs.contracts.purchases import (
     Purchase,
     PurchaseCast,
@@ -21,6 +18,9 @@ from libs.purchases.votes import paid_vote
 from libs.tally.commands import CastVote
 from libs.tally.errors import NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.views.freshness import RECOVERING
+from libs.voting.caster import Caster
+from libs.voting.metrics import count
+from libs.voting.remover import Remover
 
 UNDECIDED: Final = frozenset(
     {

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from libs.casting.assembly import assemble
 from libs.contracts.log import Appended
 from libs.contracts.purchases import (
     Purchase,
@@ -29,6 +28,7 @@ from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
+from libs.voting.wiring import assemble
 from services.operations.connect import find_stack
 from services.operations.progress import Progress
 from services.operations.purchases.orphans import reconcile_logs

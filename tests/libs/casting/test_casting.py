@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from libs.casting.attempts import Accepted
-from libs.casting.casting import Caster
-from libs.casting.contests import Contests
-from libs.casting.partition_watch import PartitionWatch
-from libs.casting.recording import Recorder
-from libs.casting.reserver import CALL_REQUESTS, Confirmer, Reserver
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
 from libs.contracts.topics import votes_topic
 from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp
 from libs.tally.events import Fence, VoteCast
+from libs.voting.batching import CALL_REQUESTS, Confirmer, Reserver
+from libs.voting.caster import Caster
+from libs.voting.contest_cache import Contests
+from libs.voting.partition_watch import PartitionWatch
+from libs.voting.recorder import Recorder
+from libs.voting.vote_attempt import Accepted
 from tests.libs.casting.conftest import Counted
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote
@@ -100,7 +100,7 @@ async def test_votes_at_a_shut_gate_ask_for_a_reservation_again_only_when_it_has
 async def test_a_gate_that_stays_shut_is_answered_in_time(
     partition: Partition, caster: Caster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.casting.casting.GATE_WAIT_S", 0.2)
+    monkeypatch.setattr("libs.voting.caster.GATE_WAIT_S", 0.2)
     await shut(partition)
     [outcome] = await caster.cast("account", [a_vote()])
     assert isinstance(outcome, LedgerCatchingUp)

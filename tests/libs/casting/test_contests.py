@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from libs.casting import contests
-from libs.casting.contests import Contests, refresh
 from libs.storage.store import StorageUnavailable
 from libs.tally.admission import Stale
 from libs.tally.contest import Contest
 from libs.tally.errors import NotFound, SecretErased, ViewsUnavailable
+from libs.voting import contest_cache as contests
+from libs.voting.contest_cache import Contests, refresh
 from tests.support.builders import a_contest
 from tests.support.eventually import eventually
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from libs.casting.partition_watch import LOOKUPS, PartitionWatch, Undecided
-from libs.casting.waiting import POLL_S
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.states import Progress, VoteName, VoteState
 from libs.views.votes import VoteViews
+from libs.voting.partition_watch import LOOKUPS, PartitionWatch, Undecided
+from libs.voting.timeouts import POLL_S
 from tests.libs.casting.conftest import Counted
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_cast, a_void, pseudonym

@@ -6,10 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from libs.casting.attempts import Accepted, Attempt
-from libs.casting.partition_watch import PartitionWatch
-from libs.casting.recording import Recorder
-from libs.casting.reserver import Confirmer
 from libs.contracts.log import Appended
 from libs.contracts.topics import votes_topic
 from libs.kafka.errors import AppendUnknown
@@ -17,6 +13,10 @@ from libs.tally.admission import Granted, cast_of
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused
 from libs.views.addresses import AddressCounters
+from libs.voting.batching import Confirmer
+from libs.voting.partition_watch import PartitionWatch
+from libs.voting.recorder import Recorder
+from libs.voting.vote_attempt import Accepted, Attempt
 from tests.libs.casting.conftest import Counted
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_vote, content_hash

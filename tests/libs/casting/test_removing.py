@@ -6,10 +6,6 @@ from typing import Any
 
 import pytest
 
-from libs.casting.contests import Contests
-from libs.casting.partition_watch import PartitionWatch
-from libs.casting.removing import Remover
-from libs.casting.reserver import Confirmer
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
 from libs.contracts.topics import votes_topic
@@ -18,6 +14,10 @@ from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp, LogUnavailable
 from libs.tally.events import VoteCast, VoteRemoved
 from libs.views.addresses import AddressCounters
+from libs.voting.batching import Confirmer
+from libs.voting.contest_cache import Contests
+from libs.voting.partition_watch import PartitionWatch
+from libs.voting.remover import Remover
 from tests.libs.casting.conftest import Counted
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote, pseudonym
@@ -125,7 +125,7 @@ async def test_a_vote_that_is_not_folded_yet_is_waited_for_and_then_removed(
 async def test_a_vote_that_stays_undecided_is_answered_so(
     partition: Partition, remover: Remover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.casting.removing.GATE_WAIT_S", 0.2)
+    monkeypatch.setattr("libs.voting.remover.GATE_WAIT_S", 0.2)
     await partition.grant(VOTE, CONTEST)
     with pytest.raises(LedgerCatchingUp):
         await remover.remove("account", REMOVAL)

@@ -10,8 +10,6 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.casting import reporting
-from libs.casting.reporting import Report, Reporter
 from libs.catalogue.closing import closed
 from libs.catalogue.contests import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig, Stored
@@ -22,6 +20,8 @@ from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.figures import Figures
+from libs.voting import source_reports as reporting
+from libs.voting.source_reports import Report, Reporter
 from tests.support.folded_log import PARTITIONS, FoldedLog, folded_log
 
 REPORT = Report("one", None, (("A", 5, 4, 3),))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from libs.casting.reserver import CALL_REQUESTS, Reserver
 from libs.tally.admission import Answer, Granted, Request, Shut
 from libs.tally.errors import ViewsUnavailable
 from libs.views.votes import VoteViews
+from libs.voting.batching import CALL_REQUESTS, Reserver
 from tests.libs.views.simulation.lua import request_of
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote

@@ -2,8 +2,8 @@
 
 import pytest
 
-from libs.casting.content import content_of
 from libs.tally.events import Rating
+from libs.voting.content_hash import content_of
 from services.ingestion.forms import VoteForm
 from services.ingestion.voters import command
 

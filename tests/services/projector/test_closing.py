@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from libs.casting.attempts import Accepted
 from libs.catalogue.closing import closing_of
 from libs.catalogue.contests import sources_of
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
@@ -14,6 +13,7 @@ from libs.projection import fencing
 from libs.tally.contest import Phase
 from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable, timestamp
 from libs.tally.events import ContestClosed
+from libs.voting.vote_attempt import Accepted
 from services.catalogue.closed import ClosedContests
 from tests.services.projector.steps import (
     admit,

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from libs.casting import contests
-from libs.casting.contests import Contests
 from libs.contracts.purchases import (
     Purchase,
     PurchasedVotes,
@@ -22,6 +20,8 @@ from libs.storage.store import StorageUnavailable
 from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.errors import IdempotencyKeyReused, NotFound, SecretErased, TallyError, ViewsUnavailable
+from libs.voting import contest_cache as contests
+from libs.voting.contest_cache import Contests
 from services.projector.purchase_steps import Steps
 from tests.support.builders import a_contest
 from tests.support.purchases import a_purchase

@@ -10,9 +10,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from libs.casting.assembly import assemble
-from libs.casting.attempts import Accepted, Outcome
-from libs.casting.casting import Caster
 from libs.catalogue.contests import contest_of
 from libs.catalogue.reopening import Reopener
 from libs.contracts.catalogue import Stored
@@ -27,6 +24,9 @@ from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.standing import VoteStatus
 from libs.views.states import ClosingState
 from libs.views.votes import VoteViews
+from libs.voting.caster import Caster
+from libs.voting.vote_attempt import Accepted, Outcome
+from libs.voting.wiring import assemble
 from services.projector.app import run
 from services.projector.settings import Settings
 from tests.support.builders import a_vote

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from libs.casting.removing import is_removed
 from libs.tally.admission import (
     Answer,
     Granted,
@@ -20,6 +19,7 @@ from libs.tally.contest import Contest
 from libs.tally.events import VoteCast, VoteRemoved
 from libs.tally.standing import VoteStatus
 from libs.views.states import VoteState
+from libs.voting.remover import is_removed
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.world import Removed, Success, Violation, World
 

@@ -7,10 +7,10 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
-from libs.casting.waiting import POLL_S
 from libs.tally.errors import ViewsUnavailable
 from libs.views.states import Progress, VoteName, VoteState
 from libs.views.votes import VoteViews
+from libs.voting.timeouts import POLL_S
 
 SLOWEST_POLL_S = 0.1
 """Between two polls of a partition that makes no progress."""

@@ -2,12 +2,6 @@
 
 from dataclasses import dataclass
 
-from libs.casting.casting import Caster
-from libs.casting.contests import Contests
-from libs.casting.partition_watch import PartitionWatch
-from libs.casting.recording import Recorder
-from libs.casting.removing import Remover, cast_reader
-from libs.casting.reserver import Confirmer, Reserver
 from libs.catalogue.contests import load_contest
 from libs.contracts.topics import votes_topic
 from libs.kafka.log import LogReader
@@ -21,6 +15,12 @@ from libs.views.addresses import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.votes import VoteViews
+from libs.voting.batching import Confirmer, Reserver
+from libs.voting.caster import Caster
+from libs.voting.contest_cache import Contests
+from libs.voting.partition_watch import PartitionWatch
+from libs.voting.recorder import Recorder
+from libs.voting.remover import Remover, cast_reader
 
 SINGLE_RECORD_BYTES = 4_000
 """What a reader needs to fetch of the log to read one vote again."""

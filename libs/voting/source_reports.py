@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from libs.casting.waiting import POLL_S
 from libs.catalogue.contests import ContestReader, sources_of
 from libs.catalogue.schemas.vote_source import Mode
 from libs.catalogue.sources import SourceConfig, mapped, source_name, source_of
@@ -23,6 +22,7 @@ from libs.tally.errors import ContestFinal, IdempotencyKeyReused, NotFound, View
 from libs.tally.events import SourceReported
 from libs.views.states import ReportState
 from libs.views.votes import VoteViews
+from libs.voting.timeouts import POLL_S
 
 FOLD_WAIT_S: Final = 5.0
 MOST_IDS: Final = 10_000

@@ -6,12 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from libs.casting.attempts import RECOVERING, Attempt, Outcome
-from libs.casting.contests import Contests, refresh
-from libs.casting.partition_watch import PartitionWatch
-from libs.casting.recording import Recorder, reused
-from libs.casting.reserver import Reserver
-from libs.casting.waiting import GATE_WAIT_S, POLL_S, RESERVE_WAIT_S, SETTLE_WAIT_S
 from libs.contracts.topics import Topic
 from libs.tally.admission import (
     Answer,
@@ -41,6 +35,12 @@ from libs.telemetry.tracing import Tracing, step
 from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Taken
 from libs.views.states import Progress
 from libs.views.votes import VoteViews
+from libs.voting.batching import Reserver
+from libs.voting.contest_cache import Contests, refresh
+from libs.voting.partition_watch import PartitionWatch
+from libs.voting.recorder import Recorder, reused
+from libs.voting.timeouts import GATE_WAIT_S, POLL_S, RESERVE_WAIT_S, SETTLE_WAIT_S
+from libs.voting.vote_attempt import RECOVERING, Attempt, Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from libs.casting.attempts import RECOVERING
 from libs.metrics.table import RESERVE_SECONDS
 from libs.tally.admission import Answer, Granted, Request
 from libs.tally.errors import ViewsUnavailable
 from libs.views.votes import VoteViews
+from libs.voting.vote_attempt import RECOVERING
 
 CALL_REQUESTS = 64
 """Requests decided by one call: about 1 ms of Valkey's time."""

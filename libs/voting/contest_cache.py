@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from libs.casting.waiting import POLL_S
 from libs.concurrency.single_flight import SingleFlight
 from libs.tally.admission import Stale
 from libs.tally.contest import Contest
 from libs.tally.errors import NotFound, SecretErased, ViewsUnavailable
 from libs.views.freshness import RECOVERING
 from libs.views.votes import VoteViews
+from libs.voting.timeouts import POLL_S
 
 MOST_CONTESTS: Final = 10_000
 RECENT_S = 2.0

@@ -5,11 +5,11 @@ from typing import Final, get_args
 
 from prometheus_client import Counter
 
-from libs.casting.attempts import Outcome
 from libs.kafka.errors import AppendUnknown
 from libs.metrics.table import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
 from libs.tally.errors import TallyError
 from libs.tally.events import Source
+from libs.voting.vote_attempt import Outcome
 
 _ACCEPTED: Final = {source: VOTES_ACCEPTED.labels(source) for source in get_args(Source)}
 

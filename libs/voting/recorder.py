@@ -6,10 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.casting.attempts import Attempt, ReceiptSecrets
-from libs.casting.partition_watch import PartitionWatch, Undecided
-from libs.casting.reserver import Confirmer
-from libs.casting.waiting import LOOK_WAIT_S
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
 from libs.contracts.pseudonyms import receipt
@@ -23,6 +19,10 @@ from libs.telemetry.tracing import Tracing, appending, step
 from libs.views.addresses import AddressCounters
 from libs.views.states import VoteName, VoteState
 from libs.views.votes import VoteViews
+from libs.voting.batching import Confirmer
+from libs.voting.partition_watch import PartitionWatch, Undecided
+from libs.voting.timeouts import LOOK_WAIT_S
+from libs.voting.vote_attempt import Attempt, ReceiptSecrets
 
 _InDoubt = tuple[Attempt, Granted, int | None]
 """An attempt whose record may be in the log, and the record's offset where that is known."""

@@ -6,12 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from libs.casting.attempts import RECOVERING
-from libs.casting.contests import Contests, refresh
-from libs.casting.partition_watch import PartitionWatch, Undecided
-from libs.casting.recording import Log, name_of
-from libs.casting.reserver import Confirmer
-from libs.casting.waiting import GATE_WAIT_S, POLL_S, READ_WAIT_S, SETTLE_WAIT_S
 from libs.contracts.actors import CURRENT
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
@@ -45,6 +39,12 @@ from libs.tally.standing import VoteStatus
 from libs.views.addresses import AddressCounters, give_back
 from libs.views.states import Progress, Refund, VoteName, VoteState
 from libs.views.votes import VoteViews
+from libs.voting.batching import Confirmer
+from libs.voting.contest_cache import Contests, refresh
+from libs.voting.partition_watch import PartitionWatch, Undecided
+from libs.voting.recorder import Log, name_of
+from libs.voting.timeouts import GATE_WAIT_S, POLL_S, READ_WAIT_S, SETTLE_WAIT_S
+from libs.voting.vote_attempt import RECOVERING
 
 UNDECIDED = None, VoteStatus.COUNTED, VoteStatus.VOIDED
 """What a vote may be before its removal is folded."""
