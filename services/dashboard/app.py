@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from libs.catalogue.keyring import KeyRing
 from libs.kafka.log import LogReader
-from libs.standing.lookout import Lookout
+from libs.monitoring.collector import Lookout
 from libs.storage.rings import SecretRing
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from libs.standing.lookout import Lookout
-from libs.standing.problems import Problem, as_json
-from libs.standing.projectors import failing_tasks
-from libs.standing.status import Part, Status, moment
+from libs.monitoring.collector import Lookout
+from libs.monitoring.problems import Problem, as_json
+from libs.monitoring.projectors import failing_tasks
+from libs.monitoring.status import Part, Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from libs.web.health import Check, reasons_of

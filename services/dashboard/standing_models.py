@@ -1,10 +1,10 @@
-"""What `/operations/status` answers, for the OpenAPI document; `libs/standing` makes it."""
+"""What `/operations/status` answers, for the OpenAPI document; `libs/monitoring` makes it."""
 
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from libs.standing.folds import Fold
+from libs.monitoring.projection_names import Fold
 from libs.views.generations import State
 
 TIME: dict[str, Any] = {"format": "date-time"}

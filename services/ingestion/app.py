@@ -10,9 +10,9 @@ from libs.contracts.topics import purchases_topic, votes_topic
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter
+from libs.monitoring.gauges import open_gauges
 from libs.purchases.register import Register
 from libs.purchases.vault import Vaults
-from libs.standing.gauges import open_gauges
 from libs.storage.rings import SecretRing
 from libs.storage.secrets import account_secret, check_secrets
 from libs.storage.store import open_store

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from libs.standing.problems import as_json as shown_as_json
-from libs.standing.problems import problems_of
+from libs.monitoring.problems import as_json as shown_as_json
+from libs.monitoring.problems import problems_of
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 from services.operations.stack import description

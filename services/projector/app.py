@@ -13,6 +13,7 @@ from libs.deployment.identity import check_deployment
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter
+from libs.monitoring.projection_names import folds_of
 from libs.projection.catalogue import CatalogueProjection, no_votes
 from libs.projection.fencing import Fencer
 from libs.projection.kept import KeptGenerations
@@ -22,7 +23,6 @@ from libs.projection.purchases import PurchasesProjection
 from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes import VotesProjection
 from libs.purchases.vault import Vaults
-from libs.standing.folds import folds_of
 from libs.storage.secrets import account_secret
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import LogUnavailable, ViewsUnavailable

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 
-from libs.standing.gauges import open_gauges
+from libs.monitoring.gauges import open_gauges
 from libs.storage.store import Store
 from libs.views.client import Valkey
 from libs.web.beside import served_beside

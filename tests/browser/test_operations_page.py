@@ -11,7 +11,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
 from libs.contracts.topics import votes_topic
-from libs.standing.folds import Fold, folds_of
+from libs.monitoring.projection_names import Fold, folds_of
 from libs.views.functions import open_valkey
 from services.operations.stack.supervisor import Supervisor
 from tests.support.browsing import Issue, Visit

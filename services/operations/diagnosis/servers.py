@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 
 from libs.contracts.topics import topics_of
-from libs.standing.problems import problems_of
-from libs.standing.status import Status
+from libs.monitoring.problems import problems_of
+from libs.monitoring.status import Status
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey

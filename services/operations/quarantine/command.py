@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from libs.standing.folds import Fold
-from libs.standing.quarantine import Drop, keep
+from libs.monitoring.projection_names import Fold
+from libs.monitoring.quarantine import Drop, keep
 from libs.tally.errors import NotFound, TallyError, timestamp
 from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, find_stack

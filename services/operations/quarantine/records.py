@@ -8,8 +8,8 @@ from aiokafka import ConsumerRecord
 
 from libs.contracts.log import Position
 from libs.kafka.log import LogReader
-from libs.standing.folds import Fold, folds_of
-from libs.standing.quarantine import Drop, dropped, reasons_of
+from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.quarantine import Drop, dropped, reasons_of
 from libs.storage.store import Store, open_store
 from libs.tally.errors import timestamp
 from libs.views.client import Valkey

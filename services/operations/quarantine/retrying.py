@@ -8,7 +8,7 @@ from typing import Any, Final
 from libs.contracts.catalogue import catalogue_codec
 from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchases import purchases_codec
-from libs.standing.folds import Fold
+from libs.monitoring.projection_names import Fold
 from libs.views.packing import POISON, fold_item
 from services.operations.connect import Stack
 from services.operations.quarantine.records import Quarantined

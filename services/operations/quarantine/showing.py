@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from libs.standing.quarantine import name_of
+from libs.monitoring.quarantine import name_of
 from services.operations.quarantine.records import Quarantined
 from services.operations.quarantine.retrying import Chosen, Trial
 from services.operations.replay.job import Rebuilt

@@ -1,1 +1,1 @@
-"""`libs/standing` on a terminal, as plain lines, and as JSON."""
+"""`libs/monitoring` on a terminal, as plain lines, and as JSON."""

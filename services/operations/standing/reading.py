@@ -8,9 +8,9 @@ from typing import Any
 import psutil
 
 from libs.kafka.log import LogReader
-from libs.standing.lookout import Lookout
-from libs.standing.projectors import failing_tasks
-from libs.standing.status import Part, Status
+from libs.monitoring.collector import Lookout
+from libs.monitoring.projectors import failing_tasks
+from libs.monitoring.status import Part, Status
 from libs.storage.store import open_store
 from libs.views.functions import open_valkey
 from services.operations.connect import Stack

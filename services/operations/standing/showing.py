@@ -6,9 +6,9 @@ from typing import Any, Final
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from libs.standing.folds import Fold
-from libs.standing.problems import Problem, is_noteworthy, notes_of, problems_of
-from libs.standing.status import Beside, Status, moment
+from libs.monitoring.problems import Problem, is_noteworthy, notes_of, problems_of
+from libs.monitoring.projection_names import Fold
+from libs.monitoring.status import Beside, Status, moment
 from libs.tally.errors import timestamp
 from services.operations.tables import Cells, fitted, lines_of, table_of
 

@@ -10,8 +10,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from libs.standing.problems import as_json
-from libs.standing.status import Status, moment
+from libs.monitoring.problems import as_json
+from libs.monitoring.status import Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from services.operations.connect import Stack

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from libs.contracts.log import Position
-from libs.standing.folds import Fold
-from libs.standing.lookout import ledger_of
-from libs.standing.problems import problems_of
-from libs.standing.status import Row, Status
+from libs.monitoring.collector import ledger_of
+from libs.monitoring.problems import problems_of
+from libs.monitoring.projection_names import Fold
+from libs.monitoring.status import Row, Status
 from libs.views.states import PartitionState
 
 NOW_S = 1_790_000_000

@@ -10,11 +10,11 @@ import pytest
 
 from libs.kafka.settings import KafkaSettings
 from libs.metrics.table import REGISTRY
-from libs.standing import gauges
-from libs.standing.folds import Fold, folds_of
-from libs.standing.gauges import open_gauges
-from libs.standing.lookout import Lookout
-from libs.standing.status import Row
+from libs.monitoring import gauges
+from libs.monitoring.collector import Lookout
+from libs.monitoring.gauges import open_gauges
+from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.status import Row
 from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event

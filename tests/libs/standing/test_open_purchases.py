@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from libs.standing.folds import Fold
-from libs.standing.problems import problems_of
-from libs.standing.status import OpenPurchase, Row, Status
+from libs.monitoring.problems import problems_of
+from libs.monitoring.projection_names import Fold
+from libs.monitoring.status import OpenPurchase, Row, Status
 
 ROW = Row(Fold.PURCHASES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])
 

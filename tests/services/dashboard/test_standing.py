@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.standing.folds import Fold, folds_of
-from libs.standing.problems import as_json
+from libs.monitoring.problems import as_json
+from libs.monitoring.projection_names import Fold, folds_of
 from libs.storage.store import open_store
 from libs.web.asgi import Front
 from libs.web.service import build_app

@@ -20,11 +20,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from libs.standing import lookout as looking
-from libs.standing import problems as judging
-from libs.standing.folds import Fold, folds_of
-from libs.standing.problems import notes_of, problems_of
-from libs.standing.status import Row, Status, moment
+from libs.monitoring import collector as looking
+from libs.monitoring import problems as judging
+from libs.monitoring.problems import notes_of, problems_of
+from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.status import Row, Status, moment
 from libs.views.generations import State
 from services.operations.__main__ import app
 from services.operations.connect import Stack

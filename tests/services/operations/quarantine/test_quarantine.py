@@ -18,13 +18,13 @@ from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.purchases import purchases_codec
 from libs.kafka.log import Extent, LogReader
+from libs.monitoring.problems import problems_of
+from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.quarantine import Drop, keep
 from libs.projection.catalogue import CatalogueProjection, no_votes
 from libs.projection.projection import Projection
 from libs.projection.purchases import PurchasesProjection
 from libs.projection.votes import VotesProjection
-from libs.standing.folds import Fold, folds_of
-from libs.standing.problems import problems_of
-from libs.standing.quarantine import Drop, keep
 from libs.storage.store import open_store
 from libs.views.addresses import AddressCounters
 from libs.views.catalogue import CatalogueViews

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from libs.standing.folds import Fold
-from libs.standing.status import Beside, Row, Status, moment
+from libs.monitoring.projection_names import Fold
+from libs.monitoring.status import Beside, Row, Status, moment
 from libs.views.generations import State
 
 BEHIND_S: Final = 1.0

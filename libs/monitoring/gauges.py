@@ -10,9 +10,9 @@ from typing import Final
 from libs.kafka.log import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.metrics import table
-from libs.standing.folds import Fold, folds_of
-from libs.standing.lookout import Lookout
-from libs.standing.status import Row
+from libs.monitoring.collector import Lookout
+from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.status import Row
 from libs.storage.store import Store
 from libs.tally.errors import TallyError
 from libs.tally.standing import VoteStatus
