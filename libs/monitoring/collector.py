@@ -7,13 +7,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
+from libs.certificates.index import Sealed, sealed_contests
 from libs.contracts.topics import purchases_topic
 from libs.kafka.log import LogReader
 from libs.monitoring.append_times import AppendTimes, At
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.quarantine import count_among, count_of, dropped
 from libs.monitoring.status import Ledger, OpenPurchase, OtherGeneration, Part, Row, Status
-from libs.sealing.listing import Sealed, sealed_contests
 from libs.storage.store import Store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any, Final
 
+from libs.certificates.index import Sealed
 from libs.monitoring.projection_names import Fold
-from libs.sealing.listing import Sealed
 from libs.tally.errors import timestamp
 from libs.views.generations import State
 

@@ -7,11 +7,11 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from libs.catalogue.errors import NotClosed
+from libs.certificates.builder import Log, Sealing
+from libs.certificates.certificate import Certificate, differences
+from libs.certificates.merkle import root_of
+from libs.certificates.proof import Proof, problems, proof_of
 from libs.kafka.log import LogReader
-from libs.sealing.certificate import Certificate, differences
-from libs.sealing.merkle import root_of
-from libs.sealing.proof import Proof, problems, proof_of
-from libs.sealing.sealing import Log, Sealing
 from libs.tally.errors import TallyError
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.progress import Progress, ProgressBar

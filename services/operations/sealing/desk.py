@@ -9,11 +9,11 @@ import typer
 from libs.catalogue.closing import closing_of, reopened_of, seal_of
 from libs.catalogue.engine import Engine
 from libs.catalogue.resources import CONTESTS, RESOURCES
+from libs.certificates.certificate import Certificate
+from libs.certificates.service import Sealer
+from libs.certificates.store import kept
 from libs.contracts.catalogue import Stored
 from libs.kafka.log import LogReader
-from libs.sealing.certificate import Certificate
-from libs.sealing.keeping import kept
-from libs.sealing.sealer import Sealer
 from libs.storage.store import Store, open_store
 from libs.tally.errors import NotFound
 from libs.views.functions import open_valkey

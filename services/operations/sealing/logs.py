@@ -4,9 +4,9 @@ from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
 
+from libs.certificates.builder import Batches
 from libs.contracts.topics import Topic, catalogue_topic, votes_topic
 from libs.kafka.log import LogReader
-from libs.sealing.sealing import Batches
 from libs.tally.errors import TallyError
 from services.operations.connect import Stack
 from services.operations.exporting.lines import from_line

@@ -7,9 +7,9 @@ import typer
 
 from libs.catalogue.closing import Seal, seal_of
 from libs.catalogue.errors import NotSealed
-from libs.sealing.certificate import Certificate
-from libs.sealing.keeping import keep
-from libs.sealing.sealing import Sealing
+from libs.certificates.builder import Sealing
+from libs.certificates.certificate import Certificate
+from libs.certificates.store import keep
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run

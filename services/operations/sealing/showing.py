@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from libs.sealing.certificate import Certificate
+from libs.certificates.certificate import Certificate
 from libs.tally.errors import timestamp
 
 

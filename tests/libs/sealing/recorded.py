@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
+from libs.certificates.builder import Batches, Sealing
+from libs.certificates.certificate import Certificate
 from libs.contracts.catalogue import CatalogueEvent, ContestClosing, RecordChanged, RecordCreated, catalogue_codec
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
-from libs.sealing.certificate import Certificate
-from libs.sealing.sealing import Batches, Sealing
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 
 ACCOUNT = "account"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from libs.sealing.certificate import Certificate
-from libs.sealing.partition import Leaf
-from libs.sealing.proof import Proof, problems, proof_of
+from libs.certificates.certificate import Certificate
+from libs.certificates.partition_leaves import Leaf
+from libs.certificates.proof import Proof, problems, proof_of
 from libs.tally.events import VoteCast
 from tests.libs.sealing.recorded import MARK, receipted, recorded
 from tests.support.builders import a_cast, a_removal, pseudonym

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.catalogue.errors import NotClosed
+from libs.certificates.builder import Sealing
+from libs.certificates.certificate import Certificate, differences
+from libs.certificates.partition_leaves import PartitionFold
 from libs.contracts.catalogue import CatalogueEvent
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
-from libs.sealing.certificate import Certificate, differences
-from libs.sealing.partition import PartitionFold
-from libs.sealing.sealing import Sealing
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteVoided
 from libs.tally.figures import Figures
 from libs.tally.standing import VoteStatus

@@ -2,9 +2,9 @@
 
 from operator import attrgetter
 
+from libs.certificates.certificate import ParticipantResult, Ratings, Result, SourceTotal, SourceVotes, SubRating
 from libs.results.counts import NO_RATINGS, Counts
 from libs.results.results import Results, SourceFigures, places
-from libs.sealing.certificate import ParticipantResult, Ratings, Result, SourceTotal, SourceVotes, SubRating
 from libs.tally.figures import Figures, RatingSums
 
 

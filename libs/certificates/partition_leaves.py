@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from libs.certificates.merkle import leaf_hash
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log import LogRecord
-from libs.sealing.merkle import leaf_hash
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 from libs.tally.standing import FoldedVote, VoteStatus
 from libs.tally.tallies import ContestTally, PartitionTally

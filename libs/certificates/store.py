@@ -2,7 +2,7 @@
 
 from pydantic import ValidationError
 
-from libs.sealing.certificate import Certificate
+from libs.certificates.certificate import Certificate
 from libs.storage.store import Store
 from libs.tally.errors import TallyError
 

@@ -6,11 +6,7 @@ from typing import Protocol
 
 from libs.catalogue.errors import NotClosed
 from libs.catalogue.sources import SourceConfig
-from libs.contracts.log import LogRecord
-from libs.contracts.topics import source_log_key, votes_topic
-from libs.results.counts import Counts, counts_of
-from libs.results.results import results_of
-from libs.sealing.certificate import (
+from libs.certificates.certificate import (
     FORMAT,
     Certificate,
     RegisteredSource,
@@ -19,10 +15,14 @@ from libs.sealing.certificate import (
     SourceMark,
     stamped,
 )
-from libs.sealing.decision import Decided, find_decision
-from libs.sealing.merkle import root_of
-from libs.sealing.partition import Leaf, PartitionFold
-from libs.sealing.result import certified
+from libs.certificates.closing_lookup import Decided, find_decision
+from libs.certificates.merkle import root_of
+from libs.certificates.partition_leaves import Leaf, PartitionFold
+from libs.certificates.result import certified
+from libs.contracts.log import LogRecord
+from libs.contracts.topics import source_log_key, votes_topic
+from libs.results.counts import Counts, counts_of
+from libs.results.results import results_of
 from libs.tally.contest import Contest, ParticipantStatus
 
 Batches = AsyncGenerator[Sequence[LogRecord], None]

@@ -7,10 +7,10 @@ import orjson
 
 from libs.catalogue.closing import Closing, closing_of
 from libs.catalogue.errors import NotClosed
+from libs.certificates.certificate import Decision
 from libs.contracts.catalogue import ContestClosing, catalogue_codec, contests_of
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import LogRecord
-from libs.sealing.certificate import Decision
 from libs.tally.events import LogCreated
 
 

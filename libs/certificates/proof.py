@@ -1,6 +1,6 @@
 """Proof that the vote of a receipt is in the sealed set, and what became of it there.
 
-It shows the leaf of the vote (see `libs.sealing.certificate`) and the hashes beside its way to the root that the
+It shows the leaf of the vote (see `libs.certificates.certificate`) and the hashes beside its way to the root that the
 certificate names. Of the vote it holds the receipt, which its voter has, and a hash of the record, in which are
 pseudonyms that nobody can guess; of other votes, hashes of such leaves. So it names no voter and no participant,
 and shows nobody's receipt but the one.
@@ -9,9 +9,9 @@ and shows nobody's receipt but the one.
 from collections.abc import Sequence
 from typing import Literal
 
-from libs.sealing.certificate import FORMAT, Certificate, Part
-from libs.sealing.merkle import path_to, root_by
-from libs.sealing.partition import NO_VOTE, Leaf
+from libs.certificates.certificate import FORMAT, Certificate, Part
+from libs.certificates.merkle import path_to, root_by
+from libs.certificates.partition_leaves import NO_VOTE, Leaf
 
 
 class Proof(Part):
