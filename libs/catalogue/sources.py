@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from libs.catalogue.schemas.vote_source import Mode, StoredVoteSource
 from libs.contracts.catalogue import Stored
-from libs.tally.figures import Figures
+from libs.tally.counts import Figures
 
 Reason = Literal["unmapped", "decrease"]
 

@@ -16,7 +16,7 @@ other members. To check a certificate without this program:
    parted by single spaces. `became` and `receipt` are "-" but for a vote that the fold took: then what the vote
    became by the marks (`counted`, `unapproved`, `removed`, `replaced`, `voided`, `overruled`, `late`), and the
    receipt that its voter has. `root` is the root of the Merkle tree over the leaves (`libs.certificates.merkle`).
-4. `result` is what the fold of those records (`libs.tally.tallies`) adds up to (`libs.results`).
+4. `result` is what the fold of those records (`libs.tally.fold`) adds up to (`libs.results`).
 
 Nobody is named in it, and the leaf of a vote tells nobody for whom it was.
 """

@@ -8,8 +8,8 @@ from libs.certificates.merkle import leaf_hash
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log import LogRecord
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
-from libs.tally.standing import FoldedVote, VoteStatus
-from libs.tally.tallies import ContestTally, PartitionTally
+from libs.tally.fold import ContestTally, PartitionTally
+from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from libs.views.packing import POISON, fold_item
 
 NO_VOTE: Final = "-"

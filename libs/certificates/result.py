@@ -5,7 +5,7 @@ from operator import attrgetter
 from libs.certificates.certificate import ParticipantResult, Ratings, Result, SourceTotal, SourceVotes, SubRating
 from libs.results.counts import NO_RATINGS, Counts
 from libs.results.results import Results, SourceFigures, places
-from libs.tally.figures import Figures, RatingSums
+from libs.tally.counts import Figures, RatingSums
 
 
 def certified(contest_type: str, counts: Counts, results: Results) -> Result:

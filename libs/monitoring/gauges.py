@@ -15,7 +15,7 @@ from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.status import Row
 from libs.storage.store import Store
 from libs.tally.errors import TallyError
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import Valkey
 from libs.views.generations import State
 from libs.views.votes import VoteViews

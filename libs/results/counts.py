@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from libs.catalogue.sources import Reported
-from libs.tally.figures import Figures, RatingSums
-from libs.tally.tallies import ContestTally
+from libs.tally.counts import Figures, RatingSums
+from libs.tally.fold import ContestTally
 
 NOTHING: Final = Figures()
 NO_RATINGS: Final = RatingSums()

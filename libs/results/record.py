@@ -6,8 +6,8 @@ from typing import Any
 from libs.results.counts import NO_RATINGS, Counts
 from libs.results.results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION, Contest
+from libs.tally.counts import Figures, RatingSums
 from libs.tally.errors import timestamp
-from libs.tally.figures import Figures, RatingSums
 
 
 def vote_count(

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from libs.catalogue.sources import SourceConfig, external_counts
 from libs.results.counts import NO_RATINGS, NOTHING, Counts
 from libs.tally.contest import Contest
-from libs.tally.figures import Figures, RatingSums
+from libs.tally.counts import Figures, RatingSums
 
 INTERNAL_SOURCES: Final = {"c-free": "Free votes", "c-paid": "Paid votes"}
 """The sources that every contest has, always in the total, with their titles."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from libs.tally.counts import Figures
 from libs.tally.events import SourceReported
-from libs.tally.figures import Figures
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from libs.contracts.log import Position
-from libs.tally.standing import FoldedVote
+from libs.tally.voter_ledger import FoldedVote
 from libs.views.client import Valkey
 from libs.views.packing import SOURCES, digest, glob_escaped, raw, text, unlimited, unpack
 

@@ -8,7 +8,21 @@ from typing import Any, Final
 import msgpack
 
 from libs.contracts.codec import Undecodable
-from libs.tally.admission import (
+from libs.tally.contest import UNLIMITED, Contest
+from libs.tally.errors import LimitScope
+from libs.tally.events import (
+    ContestClosed,
+    ContestReopened,
+    Event,
+    Fence,
+    LogCreated,
+    SourceReported,
+    VoteCast,
+    VoteRemoved,
+    VoteRestored,
+    VoteVoided,
+)
+from libs.tally.reservations import (
     Answer,
     Declined,
     Granted,
@@ -26,21 +40,7 @@ from libs.tally.admission import (
     Stale,
     Unknown,
 )
-from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.errors import LimitScope
-from libs.tally.events import (
-    ContestClosed,
-    ContestReopened,
-    Event,
-    Fence,
-    LogCreated,
-    SourceReported,
-    VoteCast,
-    VoteRemoved,
-    VoteRestored,
-    VoteVoided,
-)
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 
 SOURCES: Final = ("c-free", "c-paid")
 FORMS: Final = ("plain", "rating", "ballot")

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import Position
-from libs.tally.admission import Known, Stale
+from libs.tally.counts import Figures, RatingSums
 from libs.tally.events import Choices, Event, Source
-from libs.tally.figures import Figures, RatingSums
-from libs.tally.standing import VoteStatus
+from libs.tally.reservations import Known, Stale
+from libs.tally.voter_ledger import VoteStatus
 
 
 class FoldInput(NamedTuple):

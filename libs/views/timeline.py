@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from libs.contracts.log import Position
+from libs.tally.counts import RatingSums
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.figures import RatingSums
 from libs.views.client import Valkey
 from libs.views.packing import unpack
 from libs.views.states import ContestCounts, SourceCounts, SourceFigures, SourceRow

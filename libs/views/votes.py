@@ -7,12 +7,12 @@ from typing import Any
 
 from libs.contracts.log import Position
 from libs.contracts.topics import catalogue_topic
-from libs.tally.admission import Answer, RemovalAnswer, Request, Stale
 from libs.tally.contest import Contest
+from libs.tally.counts import Figures, RatingSums
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence
-from libs.tally.figures import Figures, RatingSums
-from libs.tally.standing import VoteStatus
+from libs.tally.reservations import Answer, RemovalAnswer, Request, Stale
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import Valkey
 from libs.views.generations import apply
 from libs.views.packing import (

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from libs.metrics.table import RESERVE_SECONDS
-from libs.tally.admission import Answer, Granted, Request
 from libs.tally.errors import ViewsUnavailable
+from libs.tally.reservations import Answer, Granted, Request
 from libs.views.votes import VoteViews
 from libs.voting.vote_attempt import RECOVERING
 

@@ -7,18 +7,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from libs.contracts.topics import Topic
-from libs.tally.admission import (
-    Answer,
-    Declined,
-    Granted,
-    Known,
-    NotRunning,
-    OverLimit,
-    Request,
-    Reused,
-    Shut,
-    Stale,
-)
 from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
@@ -30,6 +18,18 @@ from libs.tally.errors import (
     TallyError,
 )
 from libs.tally.events import address_votes
+from libs.tally.reservations import (
+    Answer,
+    Declined,
+    Granted,
+    Known,
+    NotRunning,
+    OverLimit,
+    Request,
+    Reused,
+    Shut,
+    Stale,
+)
 from libs.tally.rules import Selection, judge
 from libs.telemetry.tracing import Tracing, step
 from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Taken

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from libs.concurrency.single_flight import SingleFlight
-from libs.tally.admission import Stale
 from libs.tally.contest import Contest
 from libs.tally.errors import NotFound, SecretErased, ViewsUnavailable
+from libs.tally.reservations import Stale
 from libs.views.freshness import RECOVERING
 from libs.views.votes import VoteViews
 from libs.voting.timeouts import POLL_S

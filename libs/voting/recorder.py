@@ -11,10 +11,10 @@ from libs.contracts.log import Appended
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown, NotAppended
-from libs.tally.admission import Granted, cast_of
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.errors import IdempotencyKeyReused, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
+from libs.tally.reservations import Granted, cast_of
 from libs.telemetry.tracing import Tracing, appending, step
 from libs.views.addresses import AddressCounters
 from libs.views.states import VoteName, VoteState

@@ -11,18 +11,6 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
 from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown, NotAppended
-from libs.tally.admission import (
-    Declined,
-    NotCounted,
-    NotFolded,
-    NotRunning,
-    Paid,
-    RemovalAnswer,
-    RemovalGranted,
-    Shut,
-    Stale,
-    Unknown,
-)
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
@@ -35,7 +23,19 @@ from libs.tally.errors import (
     VoteRemovalNotAllowed,
 )
 from libs.tally.events import Actor, VoteCast, VoteRemoved
-from libs.tally.standing import VoteStatus
+from libs.tally.reservations import (
+    Declined,
+    NotCounted,
+    NotFolded,
+    NotRunning,
+    Paid,
+    RemovalAnswer,
+    RemovalGranted,
+    Shut,
+    Stale,
+    Unknown,
+)
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.addresses import AddressCounters, give_back
 from libs.views.states import Progress, Refund, VoteName, VoteState
 from libs.views.votes import VoteViews

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from libs.contracts.pseudonyms import receipt
-from libs.tally.admission import Granted, Known
 from libs.tally.commands import CastVote
 from libs.tally.errors import TallyError
 from libs.tally.events import Choices
+from libs.tally.reservations import Granted, Known
 from libs.tally.rules import Selection
 
 RECOVERING = "Temporarily unavailable while the service recovers; retry shortly."

@@ -4,8 +4,8 @@ import asyncio
 
 from libs.catalogue.closing import Closing, closing_of
 from libs.contracts.catalogue import Stored
+from libs.tally.counts import Figures
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
-from libs.tally.figures import Figures
 from libs.views.catalogue import CatalogueViews
 from libs.views.states import ContestCounts
 from libs.views.votes import VoteViews

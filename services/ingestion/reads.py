@@ -11,7 +11,7 @@ from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import LedgerCatchingUp, NotFound, timestamp
 from libs.tally.events import Source
 from libs.tally.rules import remaining, voting_limits
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue import CatalogueViews
 from libs.views.freshness import RECOVERING
 from libs.views.votes import VoteViews

@@ -14,8 +14,8 @@ from uuid_utils import uuid7
 from libs.catalogue.contests import sources_of
 from libs.catalogue.sources import ExternalCounts, Held, external_counts
 from libs.contracts.topics import source_log_key, votes_topic
+from libs.tally.counts import Figures
 from libs.tally.errors import timestamp
-from libs.tally.figures import Figures
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.states import SourceCounts

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from services.operations.connect import DATA_DIR, Stack, find_stack

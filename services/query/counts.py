@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from libs.results.counts import NO_RATINGS, NOTHING, Counts
-from libs.tally.figures import Figures, RatingSums
+from libs.tally.counts import Figures, RatingSums
 from libs.views.states import ContestCounts
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from libs.tally.counts import Figures
 from libs.tally.errors import NotFound
-from libs.tally.figures import Figures
 from libs.web.auth import ApiKey
 from services.query.snapshots import Snapshots, now
 

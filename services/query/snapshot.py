@@ -10,7 +10,7 @@ from libs.contracts.catalogue import ContestConfig, Stored
 from libs.results.counts import Counts
 from libs.results.results import Results, results_of
 from libs.tally.contest import Contest, Phase
-from libs.tally.figures import Figures
+from libs.tally.counts import Figures
 from libs.views.states import ContestCounts
 from services.query.answers import Answer
 

@@ -8,8 +8,8 @@ from operator import add, sub
 from typing import Final, Protocol
 
 from libs.contracts.log import Position
+from libs.tally.counts import Figures
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.figures import Figures
 from libs.views.freshness import RECOVERING
 from libs.views.states import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, Change, ChangesPage, PastRow

@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from libs.metrics.table import ROWS, Row
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import State
 from libs.web.errors import METHODS, TABLE
 from services.operations.__main__ import app

@@ -9,8 +9,8 @@ from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.participant import Participant
 from libs.catalogue.sharing import OwnerReader, find_usable
 from libs.contracts.catalogue import Stored
+from libs.tally.counts import Figures
 from libs.tally.errors import timestamp
-from libs.tally.figures import Figures
 
 Totals = Mapping[str, Figures] | None
 """Figures by participant that appears in results, "" for the contest; None while the caller may not see them:

@@ -15,7 +15,7 @@ from libs.results.counts import counts_of
 from libs.results.record import vote_count
 from libs.results.results import results_of
 from libs.tally.errors import NotFound, timestamp
-from libs.tally.tallies import ContestTally
+from libs.tally.fold import ContestTally
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from services.operations.connect import Stack

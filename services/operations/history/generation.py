@@ -10,8 +10,8 @@ from libs.contracts.topics import votes_topic
 from libs.results.counts import Counts
 from libs.results.record import vote_count
 from libs.results.results import results_of
+from libs.tally.counts import Figures, RatingSums
 from libs.tally.errors import NotFound
-from libs.tally.figures import Figures, RatingSums
 from libs.views.functions import open_valkey
 from libs.views.generations import TIMELINE, Generations
 from libs.views.states import ContestCounts

@@ -7,6 +7,7 @@ from typing import Literal, assert_never
 
 from libs.contracts.codec import Undecodable
 from libs.results.results import INTERNAL_SOURCES
+from libs.tally.counts import Figures
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -19,10 +20,9 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
-from libs.tally.figures import Figures
+from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.sources import SourceTally
-from libs.tally.standing import FoldedVote, Standing, VoteStatus
-from libs.tally.tallies import ContestTally, PartitionTally
+from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
 from services.operations.history.merging import Entry
 from services.operations.verification.fold import is_foldable
 

@@ -10,8 +10,8 @@ from libs.contracts.topics import Topic
 from libs.kafka.log import Extent, LogReader
 from libs.purchases.fold import PurchaseFold
 from libs.tally.events import Choices, LogCreated
-from libs.tally.standing import VoteStatus
-from libs.tally.tallies import PartitionTally
+from libs.tally.fold import PartitionTally
+from libs.tally.voter_ledger import VoteStatus
 from services.operations.progress import Progress
 from services.operations.verification.fold import LogFold, slices
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from libs.tally.figures import Figures
+from libs.tally.counts import Figures
 from libs.views.client import Valkey
 from libs.views.generations import Differing, Generations, Moving
 from libs.views.ledger import LedgerPages

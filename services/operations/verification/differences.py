@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from libs.tally.figures import Figures, RatingSums
+from libs.tally.counts import Figures, RatingSums
+from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
-from libs.tally.standing import Standing, VoteStatus
-from libs.tally.tallies import ContestTally
+from libs.tally.voter_ledger import Standing, VoteStatus
 from libs.views.ledger import INLINE, SumKey, VoterRow, VotersPage, read_record, record_of
 from libs.views.packing import SOURCES, digest
 from libs.views.states import ContestCounts, PartitionState, SourceCounts

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from libs.catalogue.sources import Reason, Reported, SourceConfig, mapped, split
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
-from libs.tally.standing import Standing, VoteStatus
-from libs.tally.tallies import ContestTally
+from libs.tally.fold import ContestTally
+from libs.tally.voter_ledger import Standing, VoteStatus
 
 NOBODY: Final = ""
 UNKNOWN: Final = SourceConfig("", is_in_total=False, mode="cumulative", mapping={}, retired=False, registered=0)

@@ -10,8 +10,8 @@ from libs.contracts.log import LogRecord
 from libs.contracts.topics import Topic
 from libs.kafka.log import Extent, LogReader
 from libs.tally.events import Event, SourceReported, VoteCast
-from libs.tally.standing import FoldedVote
-from libs.tally.tallies import PartitionTally
+from libs.tally.fold import PartitionTally
+from libs.tally.voter_ledger import FoldedVote
 from libs.views.packing import POISON, digest, fold_item
 from services.operations.verification.equations import VoteIds
 from services.operations.verification.minutes import Minutes

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import astuple
 
+from libs.tally.counts import Figures, RatingSums
 from libs.tally.events import ContestClosed, Event, SourceReported
-from libs.tally.figures import Figures, RatingSums
-from libs.tally.standing import VoteStatus
-from libs.tally.tallies import ContestTally, PartitionTally
+from libs.tally.fold import ContestTally, PartitionTally
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.packing import SOURCES
 from libs.views.states import SourceFigures, SourceRow
 from libs.views.timeline import MINUTE_MS, PastRow

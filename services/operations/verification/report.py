@@ -5,9 +5,9 @@ from typing import Any
 
 from libs.contracts.log import Position
 from libs.tally.events import VoteCast
+from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
-from libs.tally.standing import VoteStatus
-from libs.tally.tallies import ContestTally
+from libs.tally.voter_ledger import VoteStatus
 from services.operations.verification.difference import Difference
 from services.operations.verification.differences import name_of
 from services.operations.verification.equations import Rows, SourceRow, VotesRow, add_votes

@@ -16,8 +16,8 @@ from libs.results.results import results_of
 from libs.tally.contest import Contest, Phase
 from libs.tally.errors import ContestFinal, NotFound
 from libs.tally.events import ContestReopened, VoteRestored, VoteVoided
-from libs.tally.standing import FoldedVote
-from libs.tally.tallies import ContestTally
+from libs.tally.fold import ContestTally
+from libs.tally.voter_ledger import FoldedVote
 from services.operations.connect import Stack
 from services.operations.history.counting import EVER, fold_until, read_contest
 from services.operations.progress import Progress

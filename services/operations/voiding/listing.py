@@ -11,8 +11,8 @@ from rich.table import Table
 from libs.kafka.log import LogReader
 from libs.tally.errors import timestamp
 from libs.tally.events import VoteVoided
-from libs.tally.standing import VoteStatus
-from libs.tally.tallies import ContestTally
+from libs.tally.fold import ContestTally
+from libs.tally.voter_ledger import VoteStatus
 from services.operations.connect import DATA_DIR, Stack, find_stack
 from services.operations.history.counting import EVER, fold_until, read_contest
 from services.operations.progress import Progress, ProgressBar

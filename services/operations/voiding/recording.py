@@ -12,8 +12,8 @@ from libs.kafka.writer import LogWriter
 from libs.results.counts import Counts
 from libs.results.record import vote_count
 from libs.results.results import results_of
+from libs.tally.counts import Figures, RatingSums
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from libs.tally.figures import Figures, RatingSums
 from libs.views.functions import open_valkey
 from libs.views.states import ContestCounts
 from libs.views.votes import VoteViews

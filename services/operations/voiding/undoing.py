@@ -7,7 +7,7 @@ import typer
 
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteRestored
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from services.operations.connect import DATA_DIR, Stack, find_stack
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, run

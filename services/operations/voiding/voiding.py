@@ -9,7 +9,7 @@ from uuid_utils import uuid7
 
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteVoided
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, run

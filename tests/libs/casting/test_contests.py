@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from libs.storage.store import StorageUnavailable
-from libs.tally.admission import Stale
 from libs.tally.contest import Contest
 from libs.tally.errors import NotFound, SecretErased, ViewsUnavailable
+from libs.tally.reservations import Stale
 from libs.voting import contest_cache as contests
 from libs.voting.contest_cache import Contests, refresh
 from tests.support.builders import a_contest

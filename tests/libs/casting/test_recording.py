@@ -9,9 +9,9 @@ import pytest
 from libs.contracts.log import Appended
 from libs.contracts.topics import votes_topic
 from libs.kafka.errors import AppendUnknown
-from libs.tally.admission import Granted, cast_of
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused
+from libs.tally.reservations import Granted, cast_of
 from libs.views.addresses import AddressCounters
 from libs.voting.batching import Confirmer
 from libs.voting.partition_watch import PartitionWatch

@@ -17,9 +17,9 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended
 from libs.contracts.topics import source_log_key, votes_topic
 from libs.kafka.errors import AppendUnknown, NotAppended
+from libs.tally.counts import Figures
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.tally.figures import Figures
 from libs.voting import source_reports as reporting
 from libs.voting.source_reports import Report, Reporter
 from tests.support.folded_log import PARTITIONS, FoldedLog, folded_log

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from libs.tally.admission import Answer, Granted, Request, Shut
 from libs.tally.errors import ViewsUnavailable
+from libs.tally.reservations import Answer, Granted, Request, Shut
 from libs.views.votes import VoteViews
 from libs.voting.batching import CALL_REQUESTS, Reserver
 from tests.libs.views.simulation.lua import request_of

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.catalogue.sources import ExternalCounts, Held, SourceConfig, external_counts, split
+from libs.tally.counts import Figures
 from libs.tally.events import SourceReported
-from libs.tally.figures import Figures
 from libs.tally.sources import SourceTally
 from tests.support.builders import a_report
 

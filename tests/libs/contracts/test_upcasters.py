@@ -14,7 +14,7 @@ from libs.contracts.topics import votes_topic
 from libs.contracts.upcasters import LIFTS
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Fence
-from libs.tally.tallies import PartitionTally
+from libs.tally.fold import PartitionTally
 from libs.views.addresses import AddressCounters
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews

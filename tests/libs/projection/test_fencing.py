@@ -13,9 +13,9 @@ from libs.contracts.log import Appended, Position
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.projection import fencing
 from libs.projection.fencing import CATALOGUE_WAIT_S, CLOCK_TOLERANCE_S, Fencer
-from libs.tally.admission import Granted, Stale
 from libs.tally.contest import Contest
 from libs.tally.events import Fence, LogCreated
+from libs.tally.reservations import Granted, Stale
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings

@@ -17,9 +17,9 @@ from libs.certificates.partition_leaves import PartitionFold
 from libs.contracts.catalogue import CatalogueEvent
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
+from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteVoided
-from libs.tally.figures import Figures
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.sealing.recorded import MARK, TV, changed, closing, made, receipted, recorded
 from tests.libs.views.random_logs import folded, logs
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from libs.tally.counts import Figures
 from libs.tally.events import Event
-from libs.tally.figures import Figures
+from libs.tally.fold import PartitionTally
 from libs.tally.sources import SourceTally
-from libs.tally.standing import Standing, VoteStatus
-from libs.tally.tallies import PartitionTally
+from libs.tally.voter_ledger import Standing, VoteStatus
 from tests.support.builders import pseudonym
 
 

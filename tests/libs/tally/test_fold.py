@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from libs.tally.counts import Figures
 from libs.tally.events import Event, Fence, LogCreated
-from libs.tally.figures import Figures
-from libs.tally.standing import VoteStatus
-from libs.tally.tallies import PartitionTally
+from libs.tally.fold import PartitionTally
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.tally.given import figures, given, statuses
 from tests.support.builders import a_cast, content_hash, pseudonym
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
-from libs.tally.figures import Figures
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.tally.given import all_figures, figures, given, source, standing, statuses, used
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 

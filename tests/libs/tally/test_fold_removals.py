@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from libs.tally.counts import Figures
 from libs.tally.events import Fence
-from libs.tally.figures import Figures
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.tally.given import all_figures, figures, given, standing, statuses, used
 from tests.support.builders import NOW, a_cast, a_removal, content_hash
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from libs.tally.counts import Figures, RatingSums
 from libs.tally.events import Rating, VoteCast
-from libs.tally.figures import Figures, RatingSums
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.tally.given import all_figures, figures, given, standing, statuses, used
 from tests.support.builders import a_cast, a_removal
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
+from libs.tally.counts import Figures
 from libs.tally.events import SourceReported
-from libs.tally.figures import Figures
 from tests.libs.tally.given import given, source
 from tests.support.builders import a_report
 

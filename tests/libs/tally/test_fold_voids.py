@@ -6,10 +6,10 @@ from itertools import permutations
 
 import pytest
 
+from libs.tally.counts import Figures, RatingSums
 from libs.tally.events import ContestClosed, ContestReopened, Event
-from libs.tally.figures import Figures, RatingSums
-from libs.tally.standing import VoteStatus
-from libs.tally.tallies import PartitionTally
+from libs.tally.fold import PartitionTally
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.tally.given import all_figures, figures, given, standing, statuses, used
 from tests.support.builders import a_cast, a_rating, a_removal, a_restoring, a_void
 

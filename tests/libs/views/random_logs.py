@@ -23,7 +23,7 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
-from libs.tally.tallies import PartitionTally
+from libs.tally.fold import PartitionTally
 from tests.support.builders import NOW, a_cast, a_removal, a_report, a_restoring, a_void, content_hash
 
 LARGEST = 2**31 - 1

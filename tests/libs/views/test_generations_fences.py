@@ -8,9 +8,9 @@ import pytest
 from libs.contracts.codec import Undecodable
 from libs.contracts.log import Position
 from libs.contracts.topics import votes_topic
-from libs.tally.admission import Shut, cast_of
 from libs.tally.events import Event
-from libs.tally.standing import VoteStatus
+from libs.tally.reservations import Shut, cast_of
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import FENCES_DIFFER, Generations, Swap
 from libs.views.states import FoldInput
 from libs.views.votes import VoteViews

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from libs.tally.admission import Granted, Known, NotRunning, Shut
 from libs.tally.commands import RemoveVote
+from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.tally.figures import Figures
-from libs.tally.standing import VoteStatus
+from libs.tally.reservations import Granted, Known, NotRunning, Shut
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.states import ContestCounts
 from tests.libs.views.simulation.errands import Removing
 from tests.libs.views.simulation.partition import Partition

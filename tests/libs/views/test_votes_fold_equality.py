@@ -17,8 +17,8 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log import Behind, LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
-from libs.tally.standing import Standing, VoteStatus
-from libs.tally.tallies import PartitionTally
+from libs.tally.fold import PartitionTally
+from libs.tally.voter_ledger import Standing, VoteStatus
 from libs.views.addresses import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions

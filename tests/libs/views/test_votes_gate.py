@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from libs.tally.admission import Granted, OverLimit, Shut, Stale
 from libs.tally.contest import Limits
 from libs.tally.events import Fence, LogCreated
+from libs.tally.reservations import Granted, OverLimit, Shut, Stale
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings

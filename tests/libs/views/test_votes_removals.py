@@ -6,7 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from libs.tally.admission import (
+from libs.tally.commands import RemoveVote
+from libs.tally.contest import Limits
+from libs.tally.counts import Figures
+from libs.tally.events import ContestClosed
+from libs.tally.reservations import (
     Declined,
     Granted,
     Known,
@@ -20,11 +24,7 @@ from libs.tally.admission import (
     Stale,
     Unknown,
 )
-from libs.tally.commands import RemoveVote
-from libs.tally.contest import Limits
-from libs.tally.events import ContestClosed
-from libs.tally.figures import Figures
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.errands import Removing
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_rating, a_vote, content_hash, pseudonym

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from libs.tally.admission import Answer, Granted, OverLimit
 from libs.tally.commands import RemoveVote
 from libs.tally.contest import DAY_US, Limits, Renewal
-from libs.tally.figures import Figures
+from libs.tally.counts import Figures
+from libs.tally.reservations import Answer, Granted, OverLimit
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_rating, a_vote, pseudonym
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from libs.tally.admission import Granted, Known, OverLimit
 from libs.tally.commands import RemoveVote
 from libs.tally.contest import Limits, RatingScale
-from libs.tally.figures import Figures, RatingSums
-from libs.tally.standing import VoteStatus
+from libs.tally.counts import Figures, RatingSums
+from libs.tally.reservations import Granted, Known, OverLimit
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_ballot, a_contest, a_rating, pseudonym
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from libs.tally.admission import Answer, Declined, Granted, Known, NotRunning, OverLimit, Reused, Shut, Stale
 from libs.tally.contest import Limits
 from libs.tally.errors import LimitScope
-from libs.tally.standing import VoteStatus
+from libs.tally.reservations import Answer, Declined, Granted, Known, NotRunning, OverLimit, Reused, Shut, Stale
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import connect
 from libs.views.settings import ValkeySettings
 from tests.libs.views.simulation.lua import request_of

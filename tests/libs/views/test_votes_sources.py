@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened, Event
-from libs.tally.figures import Figures
 from libs.views.packing import unpack
 from libs.views.states import ContestCounts, SourceCounts, SourceSize
 from libs.views.votes import source_row

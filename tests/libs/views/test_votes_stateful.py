@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from redis import Redis
 
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.lua import LuaLedger, load
 from tests.libs.views.simulation.truth import folded
 from tests.libs.views.simulation.voting import Voting

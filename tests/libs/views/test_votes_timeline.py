@@ -17,10 +17,10 @@ from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
+from libs.tally.counts import Figures
 from libs.tally.events import Event
-from libs.tally.figures import Figures
-from libs.tally.standing import VoteStatus
-from libs.tally.tallies import ContestTally, PartitionTally
+from libs.tally.fold import ContestTally, PartitionTally
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.addresses import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions

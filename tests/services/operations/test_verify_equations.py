@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from libs.catalogue.sources import SourceConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
+from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
-from libs.tally.figures import Figures
+from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
-from libs.tally.tallies import ContestTally
 from services.operations.__main__ import app
 from services.operations.verification.comparison import compare
 from services.operations.verification.equations import source_rows

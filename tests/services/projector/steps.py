@@ -11,10 +11,10 @@ from libs.catalogue.resources import VOTE_SOURCES
 from libs.catalogue.sources import source_key
 from libs.catalogue.writing import Request
 from libs.contracts.catalogue import ContestClosing
-from libs.tally.admission import Answer, Granted, cast_of
-from libs.tally.admission import Request as Reservation
 from libs.tally.contest import Contest
 from libs.tally.events import Event
+from libs.tally.reservations import Answer, Granted, cast_of
+from libs.tally.reservations import Request as Reservation
 from libs.tally.rules import Selection, judge
 from tests.services.projector.world import ACCOUNT, World
 from tests.support.builders import a_vote

@@ -6,9 +6,9 @@ import pytest
 
 from libs.catalogue.errors import NotClosed
 from libs.contracts.problems import ValidationFailed
-from libs.tally.admission import Answer, Shut
 from libs.tally.contest import Phase
 from libs.tally.events import ContestClosed, ContestReopened
+from libs.tally.reservations import Answer, Shut
 from services.projector import closing
 from services.projector.closing import ClosingManager
 from tests.services.projector.steps import (

@@ -21,7 +21,7 @@ from libs.storage.store import open_store
 from libs.tally.contest import Contest
 from libs.tally.errors import timestamp
 from libs.tally.events import ContestClosed, ContestReopened, Event
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.states import ClosingState
 from libs.views.votes import VoteViews
 from libs.voting.caster import Caster

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.results.record import rating
+from libs.tally.counts import RatingSums
 from libs.tally.events import Rating
-from libs.tally.figures import RatingSums
 from tests.services.query.world import PUBLISHED, World, contest
 from tests.support.builders import a_removal, pseudonym
 

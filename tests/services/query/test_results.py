@@ -17,7 +17,7 @@ from libs.contracts.catalogue import ContestConfig, Stored
 from libs.results.counts import Counts
 from libs.results.results import results_of
 from libs.tally.contest import Contest
-from libs.tally.figures import Figures
+from libs.tally.counts import Figures
 from libs.views.states import SourceCounts
 from services.query.public_record import hidden
 from services.query.record import record, vote_count

@@ -1,4 +1,4 @@
--- The fold of votes, the judge of every one: libs/tally/tallies.py says the same in Python.
+-- The fold of votes, the judge of every one: libs/tally/fold.py says the same in Python.
 
 -- whether a voter has a vote that counts for a participant (index 0: in the contest): from the source, from any
 local function present(sums, source, index)

@@ -13,8 +13,8 @@ from libs.catalogue.schemas.contest import Contest
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import ValidationFailed
 from libs.tally.contest import Phase
+from libs.tally.counts import Figures
 from libs.tally.errors import timestamp
-from libs.tally.figures import Figures
 
 CREATED = 1_790_000_000_000_000
 

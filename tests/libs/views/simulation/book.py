@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from libs.tally.admission import Granted
 from libs.tally.commands import CastVote
 from libs.tally.contest import Renewal
 from libs.tally.events import replaces, slot, weight
-from libs.tally.standing import Standing
+from libs.tally.reservations import Granted
+from libs.tally.voter_ledger import Standing
 from libs.views.ledger import INLINE
 from libs.views.states import UsedVotes
 

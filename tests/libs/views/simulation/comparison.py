@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from libs.tally.counts import Figures
 from libs.tally.events import VoteRestored
-from libs.tally.figures import Figures
-from libs.tally.standing import FoldedVote, VoteStatus
-from libs.tally.tallies import PartitionTally
+from libs.tally.fold import PartitionTally
+from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from libs.views.ledger import _voter_row, read_record
 from libs.views.packing import digest, raw, text, unpack
 from libs.views.votes import VoteViews

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from libs.tally.admission import (
+from libs.tally.commands import CastVote, RemoveVote
+from libs.tally.contest import Contest
+from libs.tally.events import VoteCast, VoteRemoved
+from libs.tally.reservations import (
     Answer,
     Granted,
     Known,
@@ -14,10 +17,7 @@ from libs.tally.admission import (
     RemovalAnswer,
     cast_of,
 )
-from libs.tally.commands import CastVote, RemoveVote
-from libs.tally.contest import Contest
-from libs.tally.events import VoteCast, VoteRemoved
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.states import VoteState
 from libs.voting.remover import is_removed
 from tests.libs.views.simulation.ledger import Ledger

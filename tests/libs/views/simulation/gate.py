@@ -11,7 +11,7 @@ from libs.contracts.log import Behind, Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
-from libs.tally.tallies import PartitionTally
+from libs.tally.fold import PartitionTally
 from tests.libs.views.simulation.book import Reservation
 from tests.libs.views.simulation.ledger import BEGIN_MS
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from libs.contracts.log import Position
-from libs.tally.admission import Answer, RemovalAnswer
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import DAY_US, Contest
 from libs.tally.events import Event, Fence
-from libs.tally.tallies import PartitionTally
+from libs.tally.fold import PartitionTally
+from libs.tally.reservations import Answer, RemovalAnswer
 from libs.views.states import ClosingState, PartitionState, VoterAllowance, VoteState
 
 BEGIN_MS: Final = 47_500 * DAY_US // 1000 - 200

@@ -11,12 +11,12 @@ from redis import Redis
 
 from libs.contracts.log import Position
 from libs.contracts.topics import catalogue_topic
-from libs.tally.admission import Answer, RemovalAnswer, Request
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, Fence
+from libs.tally.fold import PartitionTally
+from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.rules import Selection, judge
-from libs.tally.tallies import PartitionTally
 from libs.views.functions import libraries
 from libs.views.states import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance, VoteState
 from libs.views.votes import VoteViews

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from libs.tally.admission import (
+from libs.tally.commands import CastVote, RemoveVote
+from libs.tally.contest import UNLIMITED, Contest
+from libs.tally.errors import ContestNotRunning, LimitReached
+from libs.tally.events import VoteCast
+from libs.tally.fold import ContestTally, PartitionTally
+from libs.tally.reservations import (
     Answer,
     Declined,
     Granted,
@@ -22,13 +27,8 @@ from libs.tally.admission import (
     Stale,
     Unknown,
 )
-from libs.tally.commands import CastVote, RemoveVote
-from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.errors import ContestNotRunning, LimitReached
-from libs.tally.events import VoteCast
 from libs.tally.rules import Selection, decide, judge, not_running, remaining
-from libs.tally.standing import FoldedVote, Standing, VoteStatus
-from libs.tally.tallies import ContestTally, PartitionTally
+from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
 from libs.views.states import ClosingState, PartitionState, Progress, VoterAllowance, VoteState
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.comparison import described, differing

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.log import Position
-from libs.tally.admission import Answer, Granted, NotCounted, RemovalAnswer
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved, VoteRestored, VoteVoided
-from libs.tally.standing import FoldedVote, Standing, VoteStatus
-from libs.tally.tallies import ContestTally
+from libs.tally.fold import ContestTally
+from libs.tally.reservations import Answer, Granted, NotCounted, RemovalAnswer
+from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
 from libs.views.states import ClosingState
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.model import ModelLedger

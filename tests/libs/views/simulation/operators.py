@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from libs.tally.events import VoteRestored, VoteVoided
-from libs.tally.standing import FoldedVote, VoteStatus
+from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from tests.libs.views.simulation.truth import folded
 from tests.libs.views.simulation.workers import produce
 from tests.libs.views.simulation.world import Steps, World

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from libs.contracts.log import Position
-from libs.tally.admission import Answer, Granted, RemovalAnswer, Stale, cast_of
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
+from libs.tally.counts import Figures
 from libs.tally.events import Event, LogCreated, VoteCast
-from libs.tally.figures import Figures
-from libs.tally.standing import VoteStatus
+from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.states import FoldInput, Refund
 from libs.views.votes import VoteViews
 from tests.libs.views.simulation.errands import Removing

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from libs.tally.contest import UNLIMITED
+from libs.tally.counts import Figures
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -17,8 +18,7 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
-from libs.tally.figures import Figures
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 
 Sum = tuple[str, str, int, str]
 """(voter, source, allowance period, participant or "" for the contest)"""

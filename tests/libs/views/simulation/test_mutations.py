@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from libs.tally.standing import Standing
-from libs.tally.tallies import ContestTally
+from libs.tally.fold import ContestTally
+from libs.tally.voter_ledger import Standing
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load
 from tests.libs.views.simulation.model import ModelLedger

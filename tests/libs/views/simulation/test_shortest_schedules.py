@@ -10,7 +10,11 @@ import pytest
 from redis import Redis
 
 from libs.contracts.log import Position
-from libs.tally.admission import (
+from libs.tally.commands import CastVote, RemoveVote
+from libs.tally.contest import Contest, Limits, Renewal
+from libs.tally.errors import LimitScope
+from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, LogCreated
+from libs.tally.reservations import (
     Granted,
     NotCounted,
     NotFolded,
@@ -21,11 +25,7 @@ from libs.tally.admission import (
     Stale,
     cast_of,
 )
-from libs.tally.commands import CastVote, RemoveVote
-from libs.tally.contest import Contest, Limits, Renewal
-from libs.tally.errors import LimitScope
-from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, LogCreated
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.errands import Removing
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from libs.tally.commands import CastVote
+from libs.tally.counts import Figures
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -14,9 +15,8 @@ from libs.tally.events import (
     VoteRemoved,
     VoteRestored,
 )
-from libs.tally.figures import Figures
-from libs.tally.standing import VoteStatus
-from libs.tally.tallies import ContestTally, PartitionTally
+from libs.tally.fold import ContestTally, PartitionTally
+from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.gate import APPEND_MS
 from tests.libs.views.simulation.plain import USING, PlainCount, Sum, plainly
 from tests.libs.views.simulation.world import Violation, World

@@ -9,9 +9,9 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from libs.tally.admission import Granted, RemovalGranted, Stale
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest, Limits, RatingScale, Renewal
+from libs.tally.counts import Figures
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -20,8 +20,8 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
-from libs.tally.figures import Figures
-from libs.tally.tallies import ContestTally
+from libs.tally.fold import ContestTally
+from libs.tally.reservations import Granted, RemovalGranted, Stale
 from tests.libs.views.simulation.both import Both
 from tests.libs.views.simulation.errands import Casting, Errand, Removing
 from tests.libs.views.simulation.ledger import Ledger

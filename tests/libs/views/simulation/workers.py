@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import replace
 
-from libs.tally.admission import Granted, RemovalGranted, Shut, Stale
 from libs.tally.contest import Contest
 from libs.tally.events import Event
+from libs.tally.reservations import Granted, RemovalGranted, Shut, Stale
 from tests.libs.views.simulation.errands import Casting, Errand
 from tests.libs.views.simulation.world import SEND_DEADLINE, Steps, Violation, World
 

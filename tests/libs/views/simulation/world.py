@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from libs.contracts.log import Position
-from libs.tally.admission import Answer
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated
+from libs.tally.reservations import Answer
 from libs.views.states import ClosingState
 from tests.libs.views.simulation.ledger import BEGIN_MS, Ledger
 

@@ -14,7 +14,7 @@ from libs.kafka.topics import find_topics
 from libs.storage.identity import find_store_id
 from libs.storage.secrets import contest_secret
 from libs.tally.events import ContestClosed, Event, Fence
-from libs.tally.standing import VoteStatus
+from libs.tally.voter_ledger import VoteStatus
 from services.operations.exporting.importing import import_logs
 from services.operations.exporting.logs import topics_by_kind
 from services.operations.progress import Progress

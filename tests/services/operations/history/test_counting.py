@@ -10,7 +10,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
 from libs.kafka.log import LogReader
 from libs.tally.events import ContestClosed, ContestReopened, Fence, LogCreated
-from libs.tally.tallies import ContestTally
+from libs.tally.fold import ContestTally
 from services.operations.history.counting import EVER, fold_until
 from services.operations.progress import Progress
 from tests.libs.views.random_logs import a_log, folded

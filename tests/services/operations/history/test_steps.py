@@ -13,8 +13,8 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
 from libs.results.counts import counts_of
 from libs.tally.events import ContestClosed, ContestReopened, Event, SourceReported, VoteCast, VoteRemoved
-from libs.tally.standing import VoteStatus
-from libs.tally.tallies import ContestTally
+from libs.tally.fold import ContestTally
+from libs.tally.voter_ledger import VoteStatus
 from services.operations.history.merging import Entry
 from services.operations.history.steps import Change, History, Step
 from tests.libs.views.random_logs import folded, is_poison, logs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from libs.tally.tallies import ContestTally
+from libs.tally.fold import ContestTally
 from services.operations.voiding.ballots import is_being_closed
 from tests.support.builders import NOW, a_contest
 

@@ -11,6 +11,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import assert_never
 
+from libs.tally.counts import Figures, RatingSums
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -23,9 +24,8 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
-from libs.tally.figures import Figures, RatingSums
 from libs.tally.sources import SourceTally
-from libs.tally.standing import FoldedVote, Standing, VoteStatus
+from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
 
 
 @dataclass(slots=True)
