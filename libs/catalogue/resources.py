@@ -11,9 +11,11 @@ elsewhere; and a purchase's package and shop, because what was bought stays boug
 
 from typing import Final
 
-from libs.catalogue import closing, inner
+from libs.catalogue import nested_items as inner
+from libs.catalogue.contests import closing
 from libs.catalogue.errors import StatusTransition
 from libs.catalogue.examples import EXAMPLES
+from libs.catalogue.resource import OPERATIONS, Document, Offer, Reference, Resource, Table
 from libs.catalogue.schemas.app import App, CloudSettings
 from libs.catalogue.schemas.content import Article, Feed, Survey
 from libs.catalogue.schemas.contest import Contest
@@ -22,7 +24,6 @@ from libs.catalogue.schemas.media import Access, File, Image, PublicAccess, is_s
 from libs.catalogue.schemas.participant import Participant
 from libs.catalogue.schemas.shop import Package, Shop
 from libs.catalogue.schemas.vote_source import StoredVoteSource
-from libs.catalogue.table import OPERATIONS, Document, Offer, Reference, Resource, Table
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import timestamp

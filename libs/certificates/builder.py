@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
+from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.errors import NotClosed
-from libs.catalogue.sources import SourceConfig
 from libs.certificates.certificate import (
     FORMAT,
     Certificate,

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from libs.catalogue.closing import Closing, Seal, closing_of, sealed, unsealed, without_grace
-from libs.catalogue.engine import Engine
+from libs.catalogue.contests.closing import Closing, Seal, closing_of, sealed, unsealed, without_grace
 from libs.catalogue.errors import NotClosed
+from libs.catalogue.record_service import Engine
 from libs.catalogue.resources import CONTESTS
 from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord

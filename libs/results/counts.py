@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from libs.catalogue.sources import Reported
+from libs.catalogue.contests.vote_sources import Reported
 from libs.tally.counts import Figures, RatingSums
 from libs.tally.fold import ContestTally
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from libs.catalogue.sources import SourceConfig, external_counts
+from libs.catalogue.contests.vote_sources import SourceConfig, external_counts
 from libs.results.counts import NO_RATINGS, NOTHING, Counts
 from libs.tally.contest import Contest
 from libs.tally.counts import Figures, RatingSums

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from libs.catalogue.contests import load_contest
+from libs.catalogue.contests.mapper import load_contest
 from libs.contracts.topics import votes_topic
 from libs.kafka.log import LogReader
 from libs.kafka.writer import LogWriter

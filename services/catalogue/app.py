@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from libs.catalogue.engine import Engine, Guard
-from libs.catalogue.keyring import KeyRing
-from libs.catalogue.reopening import Reopener
+from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.contests.reopening import Reopener
+from libs.catalogue.record_service import Engine, Guard
 from libs.catalogue.resources import FILES, PARTICIPANTS, RESOURCES
-from libs.catalogue.writing import Writer
+from libs.catalogue.writer import Writer
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.errors import AppendUnknown

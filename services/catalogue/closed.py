@@ -2,7 +2,7 @@
 
 import asyncio
 
-from libs.catalogue.closing import Closing, closing_of
+from libs.catalogue.contests.closing import Closing, closing_of
 from libs.contracts.catalogue import Stored
 from libs.tally.counts import Figures
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, fits_type, kept_bytes, upload_id
-from libs.catalogue.writing import Request as WriteRequest
+from libs.catalogue.writer import Request as WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.storage.store import StorageUnavailable

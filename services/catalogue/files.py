@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
-from libs.catalogue.engine import Engine, Fits, Written
+from libs.catalogue.record_service import Engine, Fits, Written
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
-from libs.catalogue.table import Document
-from libs.catalogue.writing import Request
+from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
 from libs.media.clamd import Scanner
 from libs.media.scanning import TypeCheck

@@ -14,9 +14,9 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.media import Image
-from libs.catalogue.table import Document
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.web.auth import headers_of
 from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.catalogue.engine import Written
+from libs.catalogue.record_service import Written
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.media import Image
-from libs.catalogue.writing import Request as WriteRequest
+from libs.catalogue.writer import Request as WriteRequest
 from libs.contracts.problems import Problem
 from libs.web.auth import Authenticator, require
 from libs.web.conditions import etag

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import IO, Final, NamedTuple
 
-from libs.catalogue.drafts import KEY_BYTES, validated
-from libs.catalogue.engine import Engine, Fits, Written
+from libs.catalogue.record_builder import KEY_BYTES, validated
+from libs.catalogue.record_service import Engine, Fits, Written
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
-from libs.catalogue.table import Document
-from libs.catalogue.writing import Request
+from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Scanner

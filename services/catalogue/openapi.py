@@ -4,8 +4,8 @@ from typing import Final
 
 from fastapi.security import HTTPBearer
 
-from libs.catalogue.keys import PERMISSIONS
-from libs.catalogue.table import Resource
+from libs.catalogue.api_keys import PERMISSIONS
+from libs.catalogue.resource import Resource
 from libs.web.openapi import COMPONENT, ETAG, LOCATION, REPLAYED, Schema, named, shared
 from libs.web.openapi import written as written_by
 

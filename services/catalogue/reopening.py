@@ -5,7 +5,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from libs.catalogue.reopening import Reopener
+from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.resources import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp, checked, microseconds
 from libs.web.auth import Authenticator, require

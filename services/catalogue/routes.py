@@ -10,11 +10,11 @@ import orjson
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from libs.catalogue.engine import Engine, Fits, Written
-from libs.catalogue.pages import ListRequest
+from libs.catalogue.pagination import ListRequest
+from libs.catalogue.record_service import Engine, Fits, Written
+from libs.catalogue.resource import Document, Resource
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
-from libs.catalogue.table import Document, Resource
-from libs.catalogue.writing import Request as WriteRequest
+from libs.catalogue.writer import Request as WriteRequest
 from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable

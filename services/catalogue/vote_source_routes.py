@@ -7,10 +7,10 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from libs.catalogue.engine import Fits
+from libs.catalogue.contests.vote_sources import source_name, source_of
+from libs.catalogue.record_service import Fits
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
-from libs.catalogue.sources import source_name, source_of
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
 from libs.web.auth import Authenticator, require

@@ -1,10 +1,10 @@
 """External vote sources of a contest: registered, read and retired."""
 
-from libs.catalogue.contests import ContestReader
-from libs.catalogue.engine import Engine, Fits
+from libs.catalogue.contests.mapper import ContestReader
+from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
+from libs.catalogue.record_service import Engine, Fits
 from libs.catalogue.resources import VOTE_SOURCES
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, VoteSource
-from libs.catalogue.sources import source_key, source_name, source_of
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.contracts.problems import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound

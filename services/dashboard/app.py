@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from libs.catalogue.keyring import KeyRing
+from libs.catalogue.api_key_cache import KeyRing
 from libs.kafka.log import LogReader
 from libs.monitoring.collector import Lookout
 from libs.storage.rings import SecretRing

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from libs.catalogue.keyring import KeyRing
+from libs.catalogue.api_key_cache import KeyRing
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.log import LogReader

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
-from libs.catalogue.contests import status_of
+from libs.catalogue.contests.mapper import status_of
 from libs.contracts.tokens import encode_positions
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED, Contest

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final, NamedTuple, TypeVar
 
-from libs.catalogue.writing import Request, Writer
+from libs.catalogue.writer import Request, Writer
 from libs.contracts.catalogue import (
     OutcomeKind,
     RecordChanged,

@@ -8,10 +8,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from libs.catalogue.closing import erased
-from libs.catalogue.engine import Engine
+from libs.catalogue.contests.closing import erased
+from libs.catalogue.record_service import Engine
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS, RESOURCES
-from libs.catalogue.table import Document
 from libs.storage.secrets import erase_contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import timestamp

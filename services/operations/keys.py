@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from libs.catalogue import keys as catalogue_keys
-from libs.catalogue.keys import IssuedKey
+from libs.catalogue import api_keys as catalogue_keys
+from libs.catalogue.api_keys import IssuedKey
 from libs.contracts.catalogue import NO_RULES, KeyRow, KeyRules
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import timestamp

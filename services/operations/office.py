@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from libs.catalogue.writing import Writer
+from libs.catalogue.writer import Writer
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.settings import KafkaSettings

@@ -5,8 +5,8 @@ from typing import Final
 
 import orjson
 
-from libs.catalogue.keyring import KeyRing
-from libs.catalogue.keys import PERMISSIONS
+from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts.catalogue import KeyRules
 from libs.contracts.topics import test_world
 from libs.deployment.identity import create_deployment

@@ -6,11 +6,11 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from libs.catalogue.closing import closing_of
-from libs.catalogue.engine import Engine
-from libs.catalogue.reopening import Reopener
+from libs.catalogue.contests.closing import closing_of
+from libs.catalogue.contests.reopening import Reopener
+from libs.catalogue.record_service import Engine
 from libs.catalogue.resources import RESOURCES
-from libs.catalogue.writing import Writer
+from libs.catalogue.writer import Writer
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import ValidationFailed
 from libs.contracts.topics import catalogue_topic

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from uuid_utils import uuid7
 
-from libs.catalogue.contests import sources_of
-from libs.catalogue.sources import ExternalCounts, Held, external_counts
+from libs.catalogue.contests.mapper import sources_of
+from libs.catalogue.contests.vote_sources import ExternalCounts, Held, external_counts
 from libs.contracts.topics import source_log_key, votes_topic
 from libs.tally.counts import Figures
 from libs.tally.errors import timestamp

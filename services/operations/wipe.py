@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from libs.catalogue.keys import list_keys, revoke_key
+from libs.catalogue.api_keys import list_keys, revoke_key
 from libs.contracts.catalogue import KeyRow
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.log import LogReader

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar
 
-from libs.catalogue.writing import Writer
+from libs.catalogue.writer import Writer
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
 from libs.deployment.guard import DeploymentGuard
 from libs.deployment.identity import check_deployment

@@ -25,9 +25,9 @@ from typing import Final, NamedTuple, Protocol
 
 import orjson
 
-from libs.catalogue.closing import Closing, closed, closing_of
-from libs.catalogue.contests import contest_of, sources_of
-from libs.catalogue.writing import RecordTooLarge, Request, Writer
+from libs.catalogue.contests.closing import Closing, closed, closing_of
+from libs.catalogue.contests.mapper import contest_of, sources_of
+from libs.catalogue.writer import RecordTooLarge, Request, Writer
 from libs.contracts.catalogue import ContestClosing, ContestConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended

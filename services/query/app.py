@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from libs.catalogue.keyring import KeyRing
+from libs.catalogue.api_key_cache import KeyRing
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.storage.rings import SecretRing

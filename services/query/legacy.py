@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from libs.catalogue.legacy.contests import ContestPage, contest_read
+from libs.catalogue.legacy.errors import NoPermission, Owners, not_there
 from libs.catalogue.legacy.participants import Images, images_of, participant_read
 from libs.catalogue.legacy.records import PAGE
-from libs.catalogue.legacy.refusals import NoPermission, Owners, not_there
-from libs.catalogue.pages import ListReader, ListRequest, read_page
+from libs.catalogue.pagination import ListReader, ListRequest, read_page
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import NotFound

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from libs.catalogue.ordering import listed
+from libs.catalogue.contests.participant_order import listed
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.results.results import places

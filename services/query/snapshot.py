@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.catalogue.sources import SourceConfig
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.results.counts import Counts
 from libs.results.results import Results, results_of

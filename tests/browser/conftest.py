@@ -21,7 +21,7 @@ from playwright.async_api import (
     async_playwright,
 )
 
-from libs.catalogue.keys import PERMISSIONS, IssuedKey, issue_key
+from libs.catalogue.api_keys import PERMISSIONS, IssuedKey, issue_key
 from services.operations import prepare
 from services.operations.stack.servers import Servers
 from services.operations.stack.settings import StackSettings

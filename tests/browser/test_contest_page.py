@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from libs.catalogue.keys import revoke_key
+from libs.catalogue.api_keys import revoke_key
 from services.operations.stack.supervisor import Supervisor
 from tests.support.browsing import Issue, Visit
 from tests.support.catalogue import Catalogue

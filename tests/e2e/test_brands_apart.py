@@ -15,11 +15,11 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.catalogue.api_keys import PERMISSIONS, issue_key
+from libs.catalogue.contests.vote_sources import source_key
+from libs.catalogue.resource import Resource
 from libs.catalogue.resources import CONTESTS, FEEDS, RESOURCES, VOTE_SOURCES
-from libs.catalogue.sources import source_key
-from libs.catalogue.table import Resource
-from libs.catalogue.writing import Request
+from libs.catalogue.writer import Request
 from libs.contracts import topics
 from libs.contracts.catalogue import Stored
 from services.operations.stack.supervisor import Supervisor

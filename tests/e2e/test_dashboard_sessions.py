@@ -11,7 +11,7 @@ import httpx
 import pytest
 from itsdangerous import TimestampSigner
 
-from libs.catalogue.keys import PERMISSIONS, IssuedKey, issue_key, revoke_key
+from libs.catalogue.api_keys import PERMISSIONS, IssuedKey, issue_key, revoke_key
 from libs.storage.rings import SecretRing
 from libs.storage.store import open_store
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
-from libs.catalogue.closing import erased
+from libs.catalogue.contests.closing import erased
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS
-from libs.catalogue.table import Document
 from libs.storage.secrets import contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import SecretErased

@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from libs.catalogue.keys import PERMISSIONS
+from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts import topics
 from libs.kafka.settings import KafkaSettings
 from services.operations.keys import issue_key

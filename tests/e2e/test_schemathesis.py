@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from services.operations.stack.supervisor import Supervisor
 from tests.support.catalogue import open_catalogue
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from playwright.async_api import Page
 
-from libs.catalogue.keys import IssuedKey
+from libs.catalogue.api_keys import IssuedKey
 
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS: Final = (

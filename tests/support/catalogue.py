@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from libs.catalogue.engine import Engine
+from libs.catalogue.record_service import Engine
+from libs.catalogue.resource import Table
 from libs.catalogue.resources import RESOURCES
-from libs.catalogue.table import Table
-from libs.catalogue.writing import Request, Writer
+from libs.catalogue.writer import Request, Writer
 from libs.contracts.catalogue import Stored
 from libs.contracts.topics import Topic, catalogue_topic
 from libs.kafka.errors import AppendUnknown

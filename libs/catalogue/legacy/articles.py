@@ -7,9 +7,9 @@ from typing import Any, Final
 from libs.catalogue.legacy.fields import Field, JsonSchema, Translator
 from libs.catalogue.legacy.participants import Images, image_read
 from libs.catalogue.legacy.styles import STYLE, style_problems, styled
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Ref, Stored
 from libs.tally.errors import timestamp
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from libs.catalogue.contests.participant_order import listed
 from libs.catalogue.legacy.fields import Field, JsonSchema, Translator
 from libs.catalogue.legacy.participants import (
     PARTICIPANT_PARAMETERS,
@@ -16,11 +17,10 @@ from libs.catalogue.legacy.participants import (
     image_read,
     of_participant,
 )
-from libs.catalogue.ordering import listed
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem
 from libs.tally.contest import Phase

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from libs.catalogue.legacy.fields import Field, Translator
 from libs.catalogue.legacy.participants import Images, image_read
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.convention import Convention
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem
 from libs.tally.errors import timestamp

@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from libs.catalogue.feedpages import Page, Pages
+from libs.catalogue.feed_pages import Page, Pages
 from libs.catalogue.legacy.fields import Field, Translator
 from libs.catalogue.legacy.styles import STYLE, style_problems, styled
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.content import Feed
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import NotFound, timestamp
 

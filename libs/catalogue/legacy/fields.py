@@ -9,8 +9,8 @@ from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import Record, checked
-from libs.catalogue.table import Document
 from libs.contracts.problems import Problem, ValidationFailed
 
 JsonSchema = dict[str, Any]

@@ -4,9 +4,9 @@ from typing import Final
 
 from libs.catalogue.legacy.fields import Field, JsonSchema, Translator
 from libs.catalogue.legacy.participants import brand_of
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.media import Image
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from libs.catalogue.cross_account_refs import OwnerReader, find_usable
 from libs.catalogue.legacy.fields import Field, Translator
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.participant import Participant
-from libs.catalogue.sharing import OwnerReader, find_usable
 from libs.contracts.catalogue import Stored
 from libs.tally.counts import Figures
 from libs.tally.errors import timestamp

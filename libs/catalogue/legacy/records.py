@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from libs.catalogue.engine import Engine
 from libs.catalogue.errors import UnknownReferences
+from libs.catalogue.legacy.errors import Owners, not_there
 from libs.catalogue.legacy.fields import Translator
-from libs.catalogue.legacy.refusals import Owners, not_there
-from libs.catalogue.pages import ListRequest, Page
-from libs.catalogue.table import Document, Resource
-from libs.catalogue.writing import Request
+from libs.catalogue.pagination import ListRequest, Page
+from libs.catalogue.record_service import Engine
+from libs.catalogue.resource import Document, Resource
+from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import ValidationFailed
 from libs.tally.errors import NotFound

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from libs.catalogue.legacy.fields import JsonSchema, inlined
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.style import StyleObject
-from libs.catalogue.table import Document
 from libs.contracts.problems import Problem, ValidationFailed
 
 STYLE: Final[JsonSchema] = inlined(StyleObject.model_json_schema()) | {

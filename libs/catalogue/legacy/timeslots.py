@@ -6,8 +6,8 @@ from typing import Any, Final
 from libs.catalogue.legacy.conventions import SEARCH_HELP, missing
 from libs.catalogue.legacy.fields import Field, JsonSchema, Translator
 from libs.catalogue.legacy.participants import Images, image_read
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.convention import Timeslot
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
 

@@ -6,9 +6,9 @@ from typing import Final, get_args
 from libs.catalogue.legacy.articles import ARTICLE, article_written, is_listed
 from libs.catalogue.legacy.fields import JsonSchema
 from libs.catalogue.legacy.models import LegacyArticle, LegacyArticles
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import ARTICLES
 from libs.catalogue.schemas.content import ArticleType
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from services.catalogue.legacy.embedding import shown_articles

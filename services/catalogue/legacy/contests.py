@@ -4,13 +4,13 @@ import asyncio
 from functools import partial
 from typing import Any, Final
 
-from libs.catalogue.contests import contest_of
+from libs.catalogue.contests.mapper import contest_of
 from libs.catalogue.legacy.contests import CONTEST, ContestPage, contest_read, contest_written
 from libs.catalogue.legacy.models import LegacyContest
 from libs.catalogue.legacy.participants import PARTICIPANT, images_of
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
-from libs.catalogue.table import Document
-from libs.catalogue.writing import Request
+from libs.catalogue.writer import Request
 from libs.tally.errors import LogUnavailable, NotFound, TallyError, ViewsUnavailable
 from services.catalogue.legacy.routing import Call, LegacyRoutes, LegacyWorld
 

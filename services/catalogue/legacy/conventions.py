@@ -6,8 +6,8 @@ from functools import partial
 from libs.catalogue.legacy.conventions import CONVENTION, REQUIRED, convention_read, convention_written
 from libs.catalogue.legacy.models import LegacyConvention, LegacyConventions
 from libs.catalogue.legacy.participants import images_at
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONVENTIONS
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from libs.catalogue.legacy.articles import Embedded, article_read, named_by
 from libs.catalogue.legacy.participants import images_at, images_of, participant_read
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS, SURVEYS
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import NotFound
 from services.catalogue.legacy.contests import contest_shape

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from libs.catalogue.feedpages import Pages
+from libs.catalogue.feed_pages import Pages
 from libs.catalogue.legacy.articles import ARTICLE
 from libs.catalogue.legacy.feeds import FEED, article_keys, feed_read, feed_written, key_of, page_read, parted
 from libs.catalogue.legacy.fields import JsonSchema
 from libs.catalogue.legacy.models import LegacyFeed, LegacyFeedItem, LegacyFeedPage, LegacyFeeds
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import ARTICLES, FEEDS
 from libs.catalogue.schemas.base import MAX_LIMIT
 from libs.catalogue.schemas.content import Feed
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import NotFound

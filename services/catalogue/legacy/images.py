@@ -6,13 +6,13 @@ from typing import IO, Any, Final
 
 from starlette.datastructures import UploadFile
 
+from libs.catalogue.cross_account_refs import find_usable
+from libs.catalogue.legacy.errors import not_there
 from libs.catalogue.legacy.images import IMAGE, image_record_read
 from libs.catalogue.legacy.models import LegacyImageRecord
-from libs.catalogue.legacy.refusals import not_there
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
-from libs.catalogue.sharing import find_usable
-from libs.catalogue.table import Document
-from libs.catalogue.writing import Request
+from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem
 from services.catalogue.image_forms import open_form

@@ -10,11 +10,11 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from libs.catalogue.engine import Engine
 from libs.catalogue.legacy.fields import JsonSchema, Translator
 from libs.catalogue.legacy.records import LegacyRecords
-from libs.catalogue.pages import Page
-from libs.catalogue.table import Document, Resource
+from libs.catalogue.pagination import Page
+from libs.catalogue.record_service import Engine
+from libs.catalogue.resource import Document, Resource
 from libs.contracts.problems import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews

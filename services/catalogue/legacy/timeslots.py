@@ -15,8 +15,8 @@ from libs.catalogue.legacy.timeslots import (
     timeslot_read,
     timeslot_written,
 )
+from libs.catalogue.resource import Document
 from libs.catalogue.resources import TIMESLOTS
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed
 from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
 
-from libs.catalogue.contests import contest_of, sources_of
+from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.log import Position
 from libs.contracts.tokens import encode_positions

@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 
-from libs.catalogue.contests import contest_of, sources_of
+from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.topics import votes_topic
 from libs.results.counts import Counts
 from libs.results.record import vote_count

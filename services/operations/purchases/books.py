@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from libs.catalogue.keys import list_keys
+from libs.catalogue.api_keys import list_keys
 from libs.contracts.topics import purchases_topic
 from libs.purchases.register import Register
 from libs.purchases.vault import Vaults

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import typer
 
-from libs.catalogue.closing import closing_of, reopened_of, seal_of
-from libs.catalogue.engine import Engine
+from libs.catalogue.contests.closing import closing_of, reopened_of, seal_of
+from libs.catalogue.record_service import Engine
 from libs.catalogue.resources import CONTESTS, RESOURCES
 from libs.certificates.certificate import Certificate
 from libs.certificates.service import Sealer

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from libs.catalogue.closing import Seal, seal_of
+from libs.catalogue.contests.closing import Seal, seal_of
 from libs.catalogue.errors import NotSealed
 from libs.certificates.builder import Sealing
 from libs.certificates.certificate import Certificate

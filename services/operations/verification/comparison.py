@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 
-from libs.catalogue.contests import sources_of
+from libs.catalogue.contests.mapper import sources_of
 from libs.contracts.log import Position
 from libs.contracts.topics import votes_topic
 from libs.kafka.log import LogReader

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from libs.catalogue.sources import Reason, Reported, SourceConfig, mapped, split
+from libs.catalogue.contests.vote_sources import Reason, Reported, SourceConfig, mapped, split
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import Standing, VoteStatus

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from libs.catalogue.closing import is_sealed
-from libs.catalogue.contests import contest_of, sources_of
+from libs.catalogue.contests.closing import is_sealed
+from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.tokens import encode_positions
 from libs.kafka.log import LogReader

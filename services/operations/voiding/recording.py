@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from libs.catalogue.contests import sources_of
+from libs.catalogue.contests.mapper import sources_of
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
 from libs.kafka.log import LogReader

@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.catalogue.closing import closed
-from libs.catalogue.contests import contest_of, sources_of
+from libs.catalogue.contests.closing import closed
+from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import Appended

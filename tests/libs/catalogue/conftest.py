@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from pydantic import Field
 
+from libs.catalogue.resource import Offer, Reference, Resource, Table
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.catalogue.schemas.base import FreeForm, Record
-from libs.catalogue.table import Offer, Reference, Resource, Table
 from services.operations.stack.servers import Servers
 from tests.support.catalogue import Catalogue, open_catalogue
 

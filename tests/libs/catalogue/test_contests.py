@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.catalogue.contests import load_contest
+from libs.catalogue.contests.mapper import load_contest
 from libs.contracts.catalogue import catalogue_codec
 from libs.contracts.log import LogRecord, Position
 from libs.projection.catalogue import CatalogueProjection

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from libs.catalogue.engine import Engine
 from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
-from libs.catalogue.writing import Request, Writer
+from libs.catalogue.record_service import Engine
+from libs.catalogue.writer import Request, Writer
 from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated, Stored
 from libs.contracts.log import Appended
 from libs.contracts.problems import ValidationFailed

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.catalogue.feedpages import MOST_ITEMS, PAGE, Item, Pages
+from libs.catalogue.feed_pages import MOST_ITEMS, PAGE, Item, Pages
 from libs.contracts.problems import ValidationFailed
 from libs.tally.errors import NotFound
 from tests.support.examples import examples

@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.catalogue.engine import Engine
+from libs.catalogue.record_service import Engine
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import ContestFinal
 from tests.libs.catalogue.conftest import TABLE

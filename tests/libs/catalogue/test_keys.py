@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Collection
 
 import pytest
 
+from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_keys import PERMISSIONS, issue_key, list_keys, revoke_key
 from libs.catalogue.errors import UnknownKey
-from libs.catalogue.keyring import KeyRing
-from libs.catalogue.keys import PERMISSIONS, issue_key, list_keys, revoke_key
 from libs.contracts.catalogue import KeyRow, KeyRows, KeyRules
 from libs.contracts.problems import ValidationFailed
 from libs.contracts.topics import CATALOGUE_PARTITIONS

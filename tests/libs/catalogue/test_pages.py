@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.catalogue.pages import ListRequest
+from libs.catalogue.pagination import ListRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import ValidationFailed
 from libs.tally.errors import NotFound

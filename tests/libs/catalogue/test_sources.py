@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.catalogue.sources import ExternalCounts, Held, SourceConfig, external_counts, split
+from libs.catalogue.contests.vote_sources import ExternalCounts, Held, SourceConfig, external_counts, split
 from libs.tally.counts import Figures
 from libs.tally.events import SourceReported
 from libs.tally.sources import SourceTally

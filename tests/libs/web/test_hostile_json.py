@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from libs.catalogue.drafts import validated
+from libs.catalogue.record_builder import validated
 from libs.catalogue.resources import CONTESTS
 from libs.catalogue.schemas.base import strays_in
 from libs.contracts.problems import MAX_FAULTS, MAX_PROBLEMS, ValidationFailed

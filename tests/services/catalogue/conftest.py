@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.topics import test_world as namespace_of_tests
 from libs.media.decoder_pool import Decoders
 from libs.media.gallery import Gallery

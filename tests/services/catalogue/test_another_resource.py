@@ -9,11 +9,11 @@ import httpx
 import pytest
 from pydantic import Field
 
-from libs.catalogue.keyring import KeyRing
-from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_keys import PERMISSIONS, issue_key
+from libs.catalogue.resource import Offer, Reference, Resource, Table
 from libs.catalogue.resources import RESOURCES
 from libs.catalogue.schemas.base import Linked, Picture, Record, Tags, Title
-from libs.catalogue.table import Offer, Reference, Resource, Table
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies

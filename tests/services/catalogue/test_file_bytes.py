@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.catalogue.keyring import KeyRing
+from libs.catalogue.api_key_cache import KeyRing
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
 from libs.storage.store import StorageUnavailable, Store, open_store, world_files

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.catalogue.drafts import validated
 from libs.catalogue.legacy.contests import CONTEST
 from libs.catalogue.legacy.images import IMAGE
+from libs.catalogue.record_builder import validated
 from libs.catalogue.resources import IMAGES
 from libs.web.asgi import Front
 from libs.web.errors import handle_errors

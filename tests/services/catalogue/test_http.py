@@ -10,7 +10,7 @@ import httpx
 import orjson
 import pytest
 
-from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.web.asgi import Front
 from libs.web.errors import TABLE
 from libs.web.service import build_app

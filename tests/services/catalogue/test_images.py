@@ -11,9 +11,9 @@ import httpx
 import orjson
 import pytest
 
-from libs.catalogue.engine import Engine
+from libs.catalogue.record_service import Engine
 from libs.catalogue.resources import IMAGES, RESOURCES
-from libs.catalogue.writing import Request, Writer
+from libs.catalogue.writer import Request, Writer
 from libs.kafka.errors import AppendUnknown
 from libs.media.decoder_pool import Decoders
 from libs.media.fetching import Fetcher

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.catalogue.engine import Engine
-from libs.catalogue.feedpages import PAGE, Pages
+from libs.catalogue.feed_pages import PAGE, Pages
+from libs.catalogue.record_service import Engine
 from libs.catalogue.resources import FEEDS
 from libs.contracts.catalogue import Stored
 from tests.services.catalogue.conftest import Place

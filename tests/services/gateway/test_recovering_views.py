@@ -13,7 +13,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from libs.catalogue.keys import PERMISSIONS
+from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, topics_of
 from libs.kafka.topics import create_topics
 from libs.tally.errors import ViewsUnavailable

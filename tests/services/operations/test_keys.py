@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from libs.catalogue.keyring import KeyRing
+from libs.catalogue.api_key_cache import KeyRing
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.contracts.topics import topics_of
 from libs.kafka.settings import KafkaSettings

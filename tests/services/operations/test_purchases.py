@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from libs.catalogue.keys import issue_key
+from libs.catalogue.api_keys import issue_key
 from libs.contracts.codec import vote_codec
 from libs.contracts.purchases import (
     PurchaseCast,

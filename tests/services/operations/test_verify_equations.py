@@ -12,7 +12,7 @@ from click.testing import Result
 from hypothesis import given
 from typer.testing import CliRunner
 
-from libs.catalogue.sources import SourceConfig
+from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log import LogRecord
 from libs.tally.counts import Figures

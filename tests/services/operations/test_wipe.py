@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from libs.catalogue.keys import issue_key, list_keys
+from libs.catalogue.api_keys import issue_key, list_keys
 from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated
 from libs.contracts.topics import test_world as world_of_tests
 from libs.contracts.topics import topics_of

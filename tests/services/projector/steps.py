@@ -5,11 +5,11 @@ from typing import Any
 
 import orjson
 
-from libs.catalogue.closing import closed
-from libs.catalogue.contests import sources_of
+from libs.catalogue.contests.closing import closed
+from libs.catalogue.contests.mapper import sources_of
+from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resources import VOTE_SOURCES
-from libs.catalogue.sources import source_key
-from libs.catalogue.writing import Request
+from libs.catalogue.writer import Request
 from libs.contracts.catalogue import ContestClosing
 from libs.tally.contest import Contest
 from libs.tally.events import Event

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from libs.catalogue.closing import closing_of
-from libs.catalogue.contests import sources_of
+from libs.catalogue.contests.closing import closing_of
+from libs.catalogue.contests.mapper import sources_of
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue import OutcomeKind, catalogue_codec
 from libs.contracts.problems import ValidationFailed

@@ -10,8 +10,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from libs.catalogue.contests import contest_of
-from libs.catalogue.reopening import Reopener
+from libs.catalogue.contests.mapper import contest_of
+from libs.catalogue.contests.reopening import Reopener
 from libs.contracts.catalogue import Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic

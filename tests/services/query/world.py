@@ -17,7 +17,7 @@ import httpx
 import orjson
 from fastapi import FastAPI
 
-from libs.catalogue.keys import PERMISSIONS
+from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts.catalogue import (
     NO_RULES,
     CatalogueEvent,

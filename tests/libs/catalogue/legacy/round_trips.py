@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from libs.catalogue.legacy.fields import Translator
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import Record
-from libs.catalogue.table import Document
 
 WORDS = st.text('abc é"\\', max_size=4)
 FREE = st.dictionaries(

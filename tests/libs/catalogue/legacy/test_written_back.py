@@ -11,17 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from libs.catalogue.feedpages import Pages
+from libs.catalogue.feed_pages import Pages
 from libs.catalogue.legacy.articles import Embedded, article_read, article_written, named_by
 from libs.catalogue.legacy.contests import ContestPage, contest_read, contest_written
 from libs.catalogue.legacy.conventions import convention_read, convention_written
 from libs.catalogue.legacy.feeds import feed_read, feed_written
 from libs.catalogue.legacy.timeslots import timeslot_read, timeslot_written
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import Record
 from libs.catalogue.schemas.content import Article, Feed
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.convention import Convention, Timeslot
-from libs.catalogue.table import Document
 from libs.contracts.catalogue import Stored
 from libs.tally.contest import Phase
 from tests.libs.catalogue.legacy.round_trips import documents, shown

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.catalogue.keys import PERMISSIONS, issue_key
+from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.topics import test_world as world_of_tests
 from libs.web.asgi import Front
 from libs.web.service import build_app

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.catalogue.keys import list_keys
+from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
 from libs.kafka.topics import find_topics
 from libs.storage.identity import find_store_id

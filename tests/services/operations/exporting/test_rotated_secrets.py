@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from libs.catalogue.keyring import ApiKey
+from libs.catalogue.api_key_cache import ApiKey
 from libs.contracts.catalogue import Stored
 from libs.contracts.pseudonyms import receipt
 from libs.storage.rings import AHEAD_S, SecretRing, rotate

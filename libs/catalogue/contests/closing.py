@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.errors import NotClosed, NotSealed
+from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.catalogue.sources import SourceConfig
-from libs.catalogue.table import Document
 from libs.tally.contest import Contest, finish
 from libs.tally.errors import ContestFinal, timestamp
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from libs.catalogue.table import Resource
+from libs.catalogue.resource import Resource
 from libs.tally.errors import NotFound, TallyError
 
 

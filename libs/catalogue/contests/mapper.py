@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from libs.catalogue.closing import Closing, closing_of, is_erased, reopened_of
+from libs.catalogue.contests.closing import Closing, closing_of, is_erased, reopened_of
+from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
 from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Ordering, Rating, RenewFreeVote
-from libs.catalogue.sources import SourceConfig, source_name, source_of
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, RatingScale, Renewal
 

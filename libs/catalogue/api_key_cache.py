@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, Protocol
 
-from libs.catalogue.keys import KeyReader
+from libs.catalogue.api_keys import KeyReader
 from libs.contracts.catalogue import KeyRow, KeyRows
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable

@@ -1,7 +1,7 @@
 """What a write is answered that did not take effect."""
 
 from libs.catalogue.errors import InUse, UnknownReferences, VersionConflict
-from libs.catalogue.table import Resource
+from libs.catalogue.resource import Resource
 from libs.contracts.catalogue import Outcome, OutcomeKind, Ref
 from libs.contracts.problems import Problem
 from libs.tally.errors import NotFound, TallyError

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from libs.catalogue.inner import Arrange
+from libs.catalogue.nested_items import Arrange
 from libs.catalogue.schemas.base import Record
 from libs.contracts.catalogue import Ref, Stored
 from libs.tally.errors import timestamp

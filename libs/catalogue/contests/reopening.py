@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from libs.catalogue.closing import reopened, reopened_of
-from libs.catalogue.engine import Engine
+from libs.catalogue.contests.closing import reopened, reopened_of
+from libs.catalogue.record_service import Engine
 from libs.catalogue.resources import CONTESTS
 from libs.contracts.catalogue import Stored
 from libs.contracts.problems import Problem, ValidationFailed

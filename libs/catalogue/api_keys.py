@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from libs.catalogue.errors import UnknownKey
-from libs.catalogue.writing import Request, Writer
+from libs.catalogue.writer import Request, Writer
 from libs.contracts.catalogue import (
     ACCOUNT_PATTERN,
     NO_RULES,

@@ -12,15 +12,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
-from libs.catalogue.drafts import Change, Draft, Drafts, contest_of, refs_of, validated
+from libs.catalogue.cross_account_refs import OwnerReader, without_shared
 from libs.catalogue.errors import VersionConflict
-from libs.catalogue.merge import keep_in_items, merge_patch
-from libs.catalogue.pages import ListReader, ListRequest, Page, read_page
-from libs.catalogue.refusals import Refs, has_changed, no_such, refusal
+from libs.catalogue.merge_patch import keep_in_items, merge_patch
+from libs.catalogue.outcome_errors import Refs, has_changed, no_such, refusal
+from libs.catalogue.pagination import ListReader, ListRequest, Page, read_page
+from libs.catalogue.record_builder import Change, Draft, Drafts, contest_of, refs_of, validated
+from libs.catalogue.resource import Document, Resource, Table
 from libs.catalogue.schemas.base import NO_MEMBER, checked, strays_in
-from libs.catalogue.sharing import OwnerReader, without_shared
-from libs.catalogue.table import Document, Resource, Table
-from libs.catalogue.writing import FOLD_DEADLINE_S, Request, Writer
+from libs.catalogue.writer import FOLD_DEADLINE_S, Request, Writer
 from libs.contracts.catalogue import (
     OWN_KEY_PATTERN,
     Outcome,

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from libs.catalogue.refusals import Refs
+from libs.catalogue.outcome_errors import Refs
+from libs.catalogue.resource import Document, Resource, Table
 from libs.catalogue.schemas.base import checked
-from libs.catalogue.table import Document, Resource, Table
 from libs.contracts.catalogue import REF_KEY_PATTERN, Stored
 from libs.contracts.problems import Problem, ValidationFailed
 

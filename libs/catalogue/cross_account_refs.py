@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import Protocol
 
-from libs.catalogue.refusals import Refs
-from libs.catalogue.table import Resource, Table
+from libs.catalogue.outcome_errors import Refs
+from libs.catalogue.resource import Resource, Table
 from libs.contracts.catalogue import Ref, Stored
 
 
