@@ -21,8 +21,8 @@ from libs.contracts.catalogue import (
     KeyRules,
     OutcomeKind,
 )
-from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.topics import CATALOGUE_PARTITIONS
+from libs.contracts.validation import Problem, ValidationFailed
 
 PERMISSIONS: Final = (
     "content:read",

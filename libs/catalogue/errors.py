@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from libs.contracts.catalogue import Ref
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import TallyError
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from libs.catalogue.schemas.base import Members
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import timestamp
 
 Document = dict[str, Any]

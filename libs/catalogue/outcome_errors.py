@@ -3,7 +3,7 @@
 from libs.catalogue.errors import InUse, UnknownReferences, VersionConflict
 from libs.catalogue.resource import Resource
 from libs.contracts.catalogue import Outcome, OutcomeKind, Ref
-from libs.contracts.problems import Problem
+from libs.contracts.validation import Problem
 from libs.tally.errors import NotFound, TallyError
 
 Refs = dict[str, Ref]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 
 Order = Literal["created", "updated"]
 

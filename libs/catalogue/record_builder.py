@@ -11,7 +11,7 @@ from libs.catalogue.outcome_errors import Refs
 from libs.catalogue.resource import Document, Resource, Table
 from libs.catalogue.schemas.base import checked
 from libs.contracts.catalogue import REF_KEY_PATTERN, Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 
 Change = Callable[[Document | None], Any]
 """What a record is to be, made of what it was (None: there was none); raises to refuse."""

@@ -32,7 +32,7 @@ from libs.contracts.catalogue import (
     Stored,
     Write,
 )
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import IdempotencyKeyReused, NotFound, ViewsUnavailable
 
 Fits = Callable[[Stored], bool]

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue import CatalogueCommand, Outcome, catalogue_codec
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.contracts.topics import Topic
 from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 

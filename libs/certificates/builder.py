@@ -19,7 +19,7 @@ from libs.certificates.closing_lookup import Decided, find_decision
 from libs.certificates.merkle import root_of
 from libs.certificates.partition_leaves import Leaf, PartitionFold
 from libs.certificates.result import certified
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import source_log_key, votes_topic
 from libs.results.counts import Counts, counts_of
 from libs.results.results import results_of

@@ -10,7 +10,7 @@ from libs.catalogue.errors import NotClosed
 from libs.certificates.certificate import Decision
 from libs.contracts.catalogue import ContestClosing, catalogue_codec, contests_of
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.tally.events import LogCreated
 
 

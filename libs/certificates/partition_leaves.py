@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from libs.certificates.merkle import leaf_hash
 from libs.contracts.codec import Undecodable, vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol, Self
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic, catalogue_topic, topics_of, votes_topic
 from libs.deployment.identity import examine_deployment
 from libs.deployment.settings import DeploymentSettings

@@ -9,7 +9,7 @@ from typing import Final
 
 from libs.contracts.topics import Topic, catalogue_topic, topics_of, votes_topic
 from libs.kafka.errors import WrongTopic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, append_first, begin_logs, create_missing, examine_topics
 from libs.storage.identity import find_store_id, make_store_id

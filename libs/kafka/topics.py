@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_co
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
 from libs.kafka.errors import NO_ANSWER, LogChanged, ReplicasAway, WrongTopic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable, TallyError

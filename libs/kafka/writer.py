@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.kafka.errors import NO_ANSWER, AppendUnknown, NotAppended
 from libs.kafka.guard import LogGuard
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers

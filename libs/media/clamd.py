@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import TallyError
 from libs.web.errors import PayloadTooLarge
 

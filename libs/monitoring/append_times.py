@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from contextlib import aclosing
 from typing import NamedTuple
 
-from libs.kafka.log import FIRST_RECORD_BYTES, Extent, LogReader
+from libs.kafka.reader import FIRST_RECORD_BYTES, Extent, LogReader
 
 
 class At(NamedTuple):

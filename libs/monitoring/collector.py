@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from libs.certificates.index import Sealed, sealed_contests
 from libs.contracts.topics import purchases_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.monitoring.append_times import AppendTimes, At
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.quarantine import count_among, count_of, dropped

@@ -10,7 +10,7 @@ from typing import Final
 
 import orjson
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.storage.store import Store
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from libs.contracts.catalogue import CatalogueEvent, catalogue_codec, contests_of
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.projection.projection import FreshViews
 

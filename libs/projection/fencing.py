@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.contracts.topics import Topic
 from libs.metrics.table import FENCES, GATE_SHUT_SECONDS
 from libs.tally.errors import LogUnavailable, ViewsUnavailable

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.projection.partition import PartitionFold
 from libs.projection.projection import FreshViews
 from libs.tally.errors import LogUnavailable, ViewsUnavailable

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic
 from libs.kafka.errors import LogChanged
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import LogUnavailable
 
 

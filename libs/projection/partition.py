@@ -9,9 +9,9 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Protocol
 
-from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.kafka.errors import LogChanged
-from libs.kafka.log import check_whole
+from libs.kafka.reader import check_whole
 from libs.metrics.table import FOLD_FAILURES, FOLD_SECONDS, FOLDED_RECORDS
 from libs.projection.projection import Projection
 from libs.projection.tracing import FoldTraces

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.views.freshness import Freshness
 

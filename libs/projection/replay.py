@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from libs.contracts.log import Behind, LogRecord, Position
-from libs.kafka.log import Extent, LogReader
+from libs.contracts.log_records import Behind, LogRecord, Position
+from libs.kafka.reader import Extent, LogReader
 from libs.projection.origin import Origin, start_of
 from libs.projection.projection import Projection
 from libs.tally.errors import LogUnavailable, ViewsUnavailable

@@ -16,9 +16,9 @@ from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 from faststream.kafka.message import FAKE_CONSUMER
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.kafka.errors import LogChanged
-from libs.kafka.log import LogReader, as_record
+from libs.kafka.reader import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.broker_security import broker_security
 from libs.projection.freshness import FreshnessKeeper

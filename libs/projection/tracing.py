@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from aiokafka import ConsumerRecord
 
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.telemetry.tracing import TRACEPARENT, Tracing
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.tally.events import ContestReopened, VoteCast, VoteRemoved, address_votes
 from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore

@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 
 from libs.contracts.topics import Topic
 from libs.kafka.calls import call
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.projection.origin import Origins, start_of
 from libs.projection.partition import PartitionFold
 from libs.projection.settings import ProjectorSettings

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from libs.catalogue.schemas.base import Members, Timestamp, checked, microseconds
-from libs.contracts.identity import Identity
+from libs.contracts.person_ids import Identity
 from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded, Subscription
 from libs.purchases.vault import Buyer, Vault
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from libs.contracts.actors import CURRENT
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.contracts.purchases import (
     Purchase,
     PurchaseEvent,

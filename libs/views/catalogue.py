@@ -28,7 +28,7 @@ from libs.contracts.catalogue import (
     Write,
 )
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.events import LogCreated
 from libs.views.client import Valkey

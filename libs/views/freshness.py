@@ -7,7 +7,7 @@ fresh once its server, in this run, has folded the log as far as the log went th
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
 from libs.views.generations import Prefix

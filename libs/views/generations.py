@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple, Self
 
-from libs.contracts.log import Behind, Position
+from libs.contracts.log_records import Behind, Position
 from libs.contracts.topics import Topic
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey

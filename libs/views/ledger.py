@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.voter_ledger import FoldedVote
 from libs.views.client import Valkey
 from libs.views.packing import SOURCES, digest, glob_escaped, raw, text, unlimited, unpack

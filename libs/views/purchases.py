@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, assert_never
 import msgpack
 
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchases import (
     Place,
     Purchase,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.counts import Figures, RatingSums
 from libs.tally.events import Choices, Event, Source
 from libs.tally.reservations import Known, Stale

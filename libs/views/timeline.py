@@ -7,7 +7,7 @@ back, minutes do not. So what is behind a change in a later minute stays as it i
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.counts import RatingSums
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.contest import Contest
 from libs.tally.counts import Figures, RatingSums

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown, NotAppended

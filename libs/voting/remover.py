@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from libs.contracts.actors import CURRENT
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.tally.commands import CastVote, RemoveVote

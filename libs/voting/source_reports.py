@@ -13,10 +13,10 @@ from libs.catalogue.writer import MAX_RECORD_BYTES, RecordTooLarge
 from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import Appended
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.log_records import Appended
 from libs.contracts.pseudonyms import content_hash
 from libs.contracts.topics import Topic, source_log_key
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.kafka.errors import AppendUnknown
 from libs.tally.errors import ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from libs.catalogue.contests.mapper import load_contest
 from libs.contracts.topics import votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.storage.rings import SecretRing
 from libs.storage.secrets import contest_secret

@@ -10,7 +10,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.web.auth import Headers, header, headers_of
 from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
 

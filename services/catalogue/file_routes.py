@@ -11,7 +11,7 @@ from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, fits_type, kept_bytes, upload_id
 from libs.catalogue.writer import Request as WriteRequest
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.storage.store import StorageUnavailable
 from libs.tally.errors import NotFound
 from libs.views.catalogue import CatalogueViews

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.media import Image
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.web.auth import headers_of
 from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
 from libs.web.requests import MAX_DEPTH, MAX_JSON_BYTES, declared_length, parse_json, require_utf8

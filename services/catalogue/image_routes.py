@@ -12,7 +12,7 @@ from libs.catalogue.record_service import Written
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.writer import Request as WriteRequest
-from libs.contracts.problems import Problem
+from libs.contracts.validation import Problem
 from libs.web.auth import Authenticator, require
 from libs.web.conditions import etag
 from libs.web.errors import MethodNotAllowed, allow

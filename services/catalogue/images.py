@@ -17,7 +17,7 @@ from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Scanner
 from libs.media.fetching import Fetcher, NotFetched
 from libs.media.gallery import Gallery, Kept

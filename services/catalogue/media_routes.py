@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from libs.catalogue.resources import IMAGES
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.gallery import SIZES, Gallery, Kept
 from libs.media.pictures import FORMATS
 from libs.tally.errors import NotFound

@@ -16,7 +16,7 @@ from libs.catalogue.resource import Document, Resource
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.writer import Request as WriteRequest
 from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.conditions import etag, not_modified, precondition_fails

@@ -6,7 +6,7 @@ from libs.catalogue.record_service import Engine, Fits
 from libs.catalogue.resources import VOTE_SOURCES
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, VoteSource
 from libs.contracts.catalogue import ContestConfig, Stored
-from libs.contracts.problems import Problem, ValidationFailed, pointer
+from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound
 
 

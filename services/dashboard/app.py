@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from libs.catalogue.api_key_cache import KeyRing
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.monitoring.collector import Lookout
 from libs.storage.rings import SecretRing
 from libs.storage.store import open_store

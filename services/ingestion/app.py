@@ -8,7 +8,7 @@ from functools import partial
 from libs.catalogue.api_key_cache import KeyRing
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.deployment.guard import ServiceGuard, open_guard
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.gauges import open_gauges
 from libs.purchases.register import Register

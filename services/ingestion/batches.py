@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from libs.contracts.problems import Problem, ValidationFailed, pointer
+from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import TallyError
 from libs.web.errors import MalformedJson, PayloadTooLarge
 from libs.web.requests import check_size, load_json

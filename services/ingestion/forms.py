@@ -17,8 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, from_json
 
-from libs.contracts.identity import Identity
-from libs.contracts.problems import Problem, ValidationFailed, faults, pointer
+from libs.contracts.person_ids import Identity
+from libs.contracts.validation import Problem, ValidationFailed, faults, pointer
 from libs.tally.errors import TallyError
 from libs.tally.events import Platform, Source
 from libs.web.errors import MalformedJson

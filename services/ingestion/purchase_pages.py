@@ -9,8 +9,8 @@ from typing import Final
 from fastapi import Request
 from pydantic import BaseModel, Field
 
-from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.purchases import Place, Purchase
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.shown import PurchaseShown
 from libs.views.purchases import Listed, Unreadable
 from libs.web.requests import integer_parameter

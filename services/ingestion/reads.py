@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from libs.catalogue.contests.mapper import status_of
-from libs.contracts.tokens import encode_positions
+from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import LedgerCatchingUp, NotFound, timestamp

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from libs.contracts.tokens import encode_positions
+from libs.contracts.position_token import encode_positions
 from libs.tally.commands import RemoveVote
 from libs.voting.remover import Remover
 from libs.web.auth import ApiKey, Authenticator, require

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from libs.contracts.tokens import encode_positions
+from libs.contracts.position_token import encode_positions
 from libs.voting.source_reports import Reporter
 from libs.web.auth import Authenticator, require
 from libs.web.idempotency import RequestKeys, came_before

@@ -2,8 +2,8 @@
 
 from uuid_utils import uuid7
 
-from libs.contracts.problems import Problem, ValidationFailed
 from libs.contracts.pseudonyms import network_of, pseudonym
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.commands import CastVote
 from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError

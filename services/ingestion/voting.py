@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from libs.contracts.problems import Problem, ValidationFailed
-from libs.contracts.tokens import encode_positions, merge_positions
+from libs.contracts.position_token import encode_positions, merge_positions
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError, timestamp

@@ -15,7 +15,7 @@ from libs.contracts.catalogue import (
     catalogue_codec,
 )
 from libs.contracts.topics import Topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from services.operations.progress import Progress

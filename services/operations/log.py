@@ -10,7 +10,7 @@ from rich.console import Console
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import NotFound
 from services.operations.connect import DATA_DIR, Stack, find_stack
 from services.operations.history.audit import AuditFilter, read_audit

@@ -12,8 +12,8 @@ from libs.catalogue.record_service import Engine
 from libs.catalogue.resources import RESOURCES
 from libs.catalogue.writer import Writer
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import ValidationFailed
 from libs.contracts.topics import catalogue_topic
+from libs.contracts.validation import ValidationFailed
 from libs.kafka.errors import AppendUnknown
 from libs.tally.errors import timestamp
 from libs.views.catalogue import CatalogueViews

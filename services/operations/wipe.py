@@ -8,7 +8,7 @@ import typer
 from libs.catalogue.api_keys import list_keys, revoke_key
 from libs.contracts.catalogue import KeyRow
 from libs.contracts.topics import catalogue_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.storage.store import open_store, world_files
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.deployment import check_stack

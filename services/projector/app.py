@@ -11,7 +11,7 @@ from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_
 from libs.deployment.guard import DeploymentGuard
 from libs.deployment.identity import check_deployment
 from libs.kafka.errors import AppendUnknown
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.projection_names import folds_of
 from libs.projection.catalogue import CatalogueProjection, no_votes

@@ -30,7 +30,7 @@ from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.catalogue.writer import RecordTooLarge, Request, Writer
 from libs.contracts.catalogue import ContestClosing, ContestConfig
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.contracts.topics import Topic, source_log_key
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable, ViewsUnavailable

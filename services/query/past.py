@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.views.freshness import RECOVERING
 from libs.views.states import ContestCounts, SourceCounts

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 
 POLL_S = 0.005

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import MILLION, Phase
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.conditions import not_modified

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from operator import add, sub
 from typing import Final, Protocol
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.counts import Figures
 from libs.tally.errors import ViewsUnavailable
 from libs.views.freshness import RECOVERING

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs
 from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
-from libs.contracts.problems import Problem, ValidationFailed
-from libs.contracts.tokens import decode_positions, encode_positions, merge_positions
+from libs.contracts.position_token import decode_positions, encode_positions, merge_positions
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.conditions import not_modified

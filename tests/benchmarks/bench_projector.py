@@ -15,10 +15,10 @@ from redis.asyncio import Redis
 from uuid_utils import uuid7
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.pseudonyms import pseudonym, receipt
 from libs.contracts.topics import Topic, votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter

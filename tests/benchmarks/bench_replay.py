@@ -18,7 +18,7 @@ import orjson
 import typer
 
 from libs.contracts.topics import votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.projection.votes import VotesProjection
 from libs.views.addresses import AddressCounters

@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from pydantic import ValidationError
 from redis.exceptions import RedisError
 
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable

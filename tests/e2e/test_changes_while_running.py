@@ -12,7 +12,7 @@ import pytest
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.tally.events import VoteCast
 from services.operations.stack.ports import free_ports

@@ -11,7 +11,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from libs.contracts.tokens import decode_positions
+from libs.contracts.position_token import decode_positions
 from services.operations.__main__ import app
 from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually

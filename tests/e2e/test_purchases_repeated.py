@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.contracts.purchases import (
     Purchase,
     PurchaseCast,
@@ -19,7 +19,7 @@ from libs.contracts.purchases import (
     purchases_codec,
 )
 from libs.contracts.topics import Topic, purchases_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.purchases.vault import Vaults

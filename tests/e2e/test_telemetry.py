@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from libs.contracts.tokens import decode_positions, encode_positions
+from libs.contracts.position_token import decode_positions, encode_positions
 from libs.contracts.topics import topics_of, votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from services.operations import prepare
 from services.operations.stack.part import PARTS

@@ -11,9 +11,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic, topics_of, votes_topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.kafka.security import connection
 from libs.kafka.topics import create_topics
 from libs.projection.votes import VotesProjection

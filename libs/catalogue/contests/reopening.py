@@ -8,7 +8,7 @@ from libs.catalogue.contests.closing import reopened, reopened_of
 from libs.catalogue.record_service import Engine
 from libs.catalogue.resources import CONTESTS
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 
 DEADLINE_S: Final = 5.0

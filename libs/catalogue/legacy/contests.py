@@ -22,7 +22,7 @@ from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem
+from libs.contracts.validation import Problem
 from libs.tally.contest import Phase
 from libs.tally.errors import timestamp
 

@@ -8,7 +8,7 @@ from libs.catalogue.legacy.participants import Images, image_read
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.convention import Convention
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem
+from libs.contracts.validation import Problem
 from libs.tally.errors import timestamp
 
 DAY: Final = (

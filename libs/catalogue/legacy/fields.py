@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import Record, checked
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 
 JsonSchema = dict[str, Any]
 

@@ -13,7 +13,7 @@ from libs.catalogue.record_service import Engine
 from libs.catalogue.resource import Document, Resource
 from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
 
 PAGE: Final = 20

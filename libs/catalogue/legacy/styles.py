@@ -7,7 +7,7 @@ from libs.catalogue.legacy.fields import JsonSchema, inlined
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.style import StyleObject
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 
 STYLE: Final[JsonSchema] = inlined(StyleObject.model_json_schema()) | {
     "description": "How it is drawn. Other members may only stay what they are.",

@@ -24,7 +24,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
-from libs.contracts.problems import Problem, ValidationFailed, faults, pointer, wide_integers
+from libs.contracts.validation import Problem, ValidationFailed, faults, pointer, wide_integers
 from libs.tally.errors import timestamp
 
 M = TypeVar("M", bound=BaseModel)

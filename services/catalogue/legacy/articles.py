@@ -10,7 +10,7 @@ from libs.catalogue.resource import Document
 from libs.catalogue.resources import ARTICLES
 from libs.catalogue.schemas.content import ArticleType
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from services.catalogue.legacy.embedding import shown_articles
 from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
 

@@ -15,7 +15,7 @@ from libs.catalogue.resources import ARTICLES, FEEDS
 from libs.catalogue.schemas.base import MAX_LIMIT
 from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import NotFound
 from services.catalogue.legacy.embedding import shown_articles
 from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of

@@ -14,7 +14,7 @@ from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem
+from libs.contracts.validation import Problem
 from services.catalogue.image_forms import open_form
 from services.catalogue.images import Part
 from services.catalogue.legacy.forms import FORMS, from_form

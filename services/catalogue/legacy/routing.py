@@ -15,7 +15,7 @@ from libs.catalogue.legacy.records import LegacyRecords
 from libs.catalogue.pagination import Page
 from libs.catalogue.record_service import Engine
 from libs.catalogue.resource import Document, Resource
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator, require

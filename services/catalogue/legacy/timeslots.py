@@ -18,7 +18,7 @@ from libs.catalogue.legacy.timeslots import (
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import TIMESLOTS
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
 
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import httpx
 
-from libs.contracts.tokens import encode_positions
+from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.states import PartitionState

@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 from rich.console import Console
 
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.views.functions import open_valkey
 from services.operations import prepare
 from services.operations.connect import Stack

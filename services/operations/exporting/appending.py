@@ -8,7 +8,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.security import connection

@@ -18,7 +18,7 @@ from libs.contracts.catalogue import (
     Write,
 )
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.contracts.purchases import (
     PurchaseCast,
     PurchaseRecorded,
@@ -28,7 +28,7 @@ from libs.contracts.purchases import (
     PurchaseTakenBack,
 )
 from libs.contracts.topics import Topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,

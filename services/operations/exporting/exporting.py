@@ -6,9 +6,9 @@ from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Protocol
 
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.storage.store import open_store
 from libs.tally.errors import timestamp
 from services.operations.connect import Stack

@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from libs.contracts.topics import Topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.topics import create_unbegun, find_topics, take_append_times
 from libs.storage.store import open_store
 from libs.views.functions import load_functions, open_valkey

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 
 _EVENT = b',"event":'
 """No other member can hold this: quotes inside of a string are escaped."""

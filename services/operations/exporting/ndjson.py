@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from services.operations.exporting.files import flush, open_own
 from services.operations.exporting.lines import from_line, to_line
 from services.operations.exporting.manifest import Part

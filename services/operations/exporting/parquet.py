@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from services.operations.exporting.errors import ExportRefused
 from services.operations.exporting.files import flush, open_own, sha256_of
 from services.operations.exporting.lines import is_one_line_of_json

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.contracts.topics import Topic, test_world
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.kafka.topics import find_topics
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey

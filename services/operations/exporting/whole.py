@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from services.operations.exporting.errors import ImportRefused
 from services.operations.exporting.files import sha256_of
 from services.operations.exporting.lines import from_line

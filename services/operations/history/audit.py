@@ -21,7 +21,7 @@ from libs.contracts.catalogue import (
 from libs.contracts.codec import Codec, E, Undecodable, vote_codec
 from libs.contracts.purchases import PurchaseRecorded, PurchaseRefunded, PurchasesEvent, purchases_codec
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import timestamp
 from libs.tally.events import Actor, SourceReported, VoteRemoved
 from libs.tally.events import Event as VotesEvent

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig
-from libs.contracts.log import Position
-from libs.contracts.tokens import encode_positions
+from libs.contracts.log_records import Position
+from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import votes_topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.results.counts import counts_of
 from libs.results.record import vote_count
 from libs.results.results import results_of

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from libs.contracts.codec import Codec, Undecodable, vote_codec
-from libs.contracts.log import LogRecord
-from libs.kafka.log import Extent, LogReader
+from libs.contracts.log_records import LogRecord
+from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Event
 
 FETCH_BYTES: Final = 256 << 10

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.form import PurchaseForm, parse_purchase
 from libs.purchases.register import Recorded, Register
 from libs.tally.errors import IdempotencyKeyReused, TallyError

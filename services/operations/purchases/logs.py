@@ -7,7 +7,7 @@ from typing import NamedTuple
 from libs.contracts.codec import Undecodable
 from libs.contracts.purchases import Purchase, purchases_codec
 from libs.contracts.topics import Topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.purchases.fold import PurchaseFold
 from libs.tally.events import Choices, LogCreated
 from libs.tally.fold import PartitionTally

@@ -12,7 +12,7 @@ from libs.contracts.purchases import (
     PurchaseStatus,
 )
 from libs.contracts.topics import purchases_topic, votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.purchases.vault import Vaults
 from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret

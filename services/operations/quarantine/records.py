@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from aiokafka import ConsumerRecord
 
-from libs.contracts.log import Position
-from libs.kafka.log import LogReader
+from libs.contracts.log_records import Position
+from libs.kafka.reader import LogReader
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.quarantine import Drop, dropped, reasons_of
 from libs.storage.store import Store, open_store

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from libs.contracts.tokens import decode_positions
+from libs.contracts.position_token import decode_positions
 from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.replay.desk import (

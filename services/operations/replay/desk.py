@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
 from services.operations.connect import Stack

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.projection.replay import Replay
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey

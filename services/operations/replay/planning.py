@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.views.client import Valkey
 from services.operations.connect import Stack
 from services.operations.replay.targets import Target, unfinished

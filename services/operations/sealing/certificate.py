@@ -11,7 +11,7 @@ from libs.certificates.builder import Log, Sealing
 from libs.certificates.certificate import Certificate, differences
 from libs.certificates.merkle import root_of
 from libs.certificates.proof import Proof, problems, proof_of
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.progress import Progress, ProgressBar

@@ -13,7 +13,7 @@ from libs.certificates.certificate import Certificate
 from libs.certificates.service import Sealer
 from libs.certificates.store import kept
 from libs.contracts.catalogue import Stored
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.storage.store import Store, open_store
 from libs.tally.errors import NotFound
 from libs.views.functions import open_valkey

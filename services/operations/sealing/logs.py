@@ -6,7 +6,7 @@ from pathlib import Path
 
 from libs.certificates.builder import Batches
 from libs.contracts.topics import Topic, catalogue_topic, votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
 from services.operations.connect import Stack
 from services.operations.exporting.lines import from_line

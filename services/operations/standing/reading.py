@@ -7,7 +7,7 @@ from typing import Any
 
 import psutil
 
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.monitoring.collector import Lookout
 from libs.monitoring.projectors import failing_tasks
 from libs.monitoring.status import Part, Status

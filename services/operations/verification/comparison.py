@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Collection
 
 from libs.catalogue.contests.mapper import sources_of
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey

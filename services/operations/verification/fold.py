@@ -6,9 +6,9 @@ from contextlib import aclosing, contextmanager
 from itertools import islice
 
 from libs.contracts.codec import Undecodable, vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Event, SourceReported, VoteCast
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.events import VoteCast
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally

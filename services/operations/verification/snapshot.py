@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.views.ledger import HashPage, LedgerPages, VotersPage
 from libs.views.votes import VoteViews
 from services.operations.verification.difference import Difference

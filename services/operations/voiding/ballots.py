@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 from libs.catalogue.contests.closing import is_sealed
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig
-from libs.contracts.tokens import encode_positions
-from libs.kafka.log import LogReader
+from libs.contracts.position_token import encode_positions
+from libs.kafka.reader import LogReader
 from libs.results.counts import counts_of
 from libs.results.record import vote_count
 from libs.results.results import results_of

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.tally.errors import timestamp
 from libs.tally.events import VoteVoided
 from libs.tally.fold import ContestTally

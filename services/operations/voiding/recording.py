@@ -7,7 +7,7 @@ from typing import Any
 from libs.catalogue.contests.mapper import sources_of
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.results.counts import Counts
 from libs.results.record import vote_count

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import Mark
 from libs.views.client import NO_ANSWER

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count, islice, takewhile
 from typing import Any
 
-from libs.contracts.problems import MAX_PROBLEMS
+from libs.contracts.validation import MAX_PROBLEMS
 from tests.e2e.current_api.kinds import ITEMS, PART, Kind
 from tests.e2e.current_api.records import Document, Records, leaves, values_of
 from tests.e2e.current_api.specification import FIELDS

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.contracts.topics import votes_topic
 from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp

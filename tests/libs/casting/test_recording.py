@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.contracts.topics import votes_topic
 from libs.kafka.errors import AppendUnknown
 from libs.tally.commands import CastVote

@@ -14,7 +14,7 @@ from libs.catalogue.contests.closing import closed
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.contracts.topics import source_log_key, votes_topic
 from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.tally.counts import Figures

@@ -8,7 +8,7 @@ import pytest
 
 from libs.catalogue.contests.mapper import load_contest
 from libs.contracts.catalogue import catalogue_codec
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.projection.catalogue import CatalogueProjection
 from libs.tally.contest import UNLIMITED, Limits
 from libs.tally.errors import ViewsUnavailable

@@ -8,8 +8,8 @@ from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
 from libs.catalogue.record_service import Engine
 from libs.catalogue.writer import Request, Writer
 from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated, Stored
-from libs.contracts.log import Appended
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.log_records import Appended
+from libs.contracts.validation import ValidationFailed
 from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.tally.errors import (
     IdempotencyKeyReused,

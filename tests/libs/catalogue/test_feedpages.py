@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.catalogue.feed_pages import MOST_ITEMS, PAGE, Item, Pages
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
 from tests.support.examples import examples
 

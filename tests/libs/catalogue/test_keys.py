@@ -10,8 +10,8 @@ from libs.catalogue.api_key_cache import KeyRing
 from libs.catalogue.api_keys import PERMISSIONS, issue_key, list_keys, revoke_key
 from libs.catalogue.errors import UnknownKey
 from libs.contracts.catalogue import KeyRow, KeyRows, KeyRules
-from libs.contracts.problems import ValidationFailed
 from libs.contracts.topics import CATALOGUE_PARTITIONS
+from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually

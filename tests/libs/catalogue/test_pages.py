@@ -4,7 +4,7 @@ import pytest
 
 from libs.catalogue.pagination import ListRequest
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
 from tests.libs.catalogue.conftest import TABLE
 from tests.support.catalogue import Catalogue

@@ -11,7 +11,7 @@ from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.media import Access
 from libs.catalogue.schemas.participant import Participant
 from libs.catalogue.schemas.shop import Package
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.validation import ValidationFailed
 
 
 def pointers(schema: Any, body: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from libs.catalogue.errors import UnknownReferences
 from libs.catalogue.resource import Document
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
 from tests.libs.catalogue.conftest import CRATES, TABLE, TAGS
 from tests.support.catalogue import Catalogue

@@ -8,8 +8,8 @@ import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
 
+from libs.contracts.position_token import decode_positions, encode_positions
 from libs.contracts.pseudonyms import is_receipt_of, receipt
-from libs.contracts.tokens import decode_positions, encode_positions
 from tests.support.hostile import mutated, mutated_text
 
 KEY = b"k" * 32

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.contracts.tokens import MAX_OFFSET, MAX_PARTITION, decode_positions, encode_positions, merge_positions
+from libs.contracts.position_token import (
+    MAX_OFFSET,
+    MAX_PARTITION,
+    decode_positions,
+    encode_positions,
+    merge_positions,
+)
 
 positions = st.dictionaries(st.integers(0, MAX_PARTITION), st.integers(0, MAX_OFFSET), max_size=70)
 

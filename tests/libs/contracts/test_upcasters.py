@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.contracts.upcasters import LIFTS
 from libs.projection.votes import VotesProjection

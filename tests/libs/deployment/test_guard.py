@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.kafka.errors import AppendUnknown, LogChanged, NotAppended, WrongTopic
 from libs.kafka.guard import LogGuard
 from libs.kafka.writer import LogWriter

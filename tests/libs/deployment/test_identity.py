@@ -10,7 +10,7 @@ import pytest
 from libs.contracts.topics import catalogue_topic
 from libs.deployment.identity import WrongStore
 from libs.kafka.errors import WrongTopic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.storage.identity import NAME, find_store_id
 from libs.storage.store import open_store
 from libs.tally.errors import TallyError

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.contracts.topics import Topic, votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 

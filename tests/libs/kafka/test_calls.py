@@ -11,10 +11,10 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaConnectionError, KafkaError
 from aiokafka.protocol.fetch import FetchRequest
 
-import libs.kafka.log
+import libs.kafka.reader
 from libs.contracts.topics import votes_topic
 from libs.kafka.calls import call
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.tally.errors import LogUnavailable
@@ -57,7 +57,7 @@ async def test_a_failed_fetch_that_pauses_does_not_cancel_who_reads(
         return await send(self, node, request, *rest, **more)
 
     monkeypatch.setattr(AIOKafkaClient, "send", failing)
-    monkeypatch.setattr(libs.kafka.log, "SILENCE_S", 0.5)
+    monkeypatch.setattr(libs.kafka.reader, "SILENCE_S", 0.5)
     async with LogReader(settings) as reader, aclosing(reader.records(topic.name, {0: Extent(0, 1)})) as batches:
         with pytest.raises(LogUnavailable):
             await anext(batches)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from libs.contracts.topics import Topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import LogUnavailable

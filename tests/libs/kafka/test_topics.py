@@ -9,10 +9,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic, topics_of, votes_topic
 from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import check_topics, create_topics, examine_topics, required_settings
 from libs.kafka.writer import LogWriter

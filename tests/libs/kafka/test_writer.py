@@ -12,10 +12,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from libs.contracts.log import Appended
+from libs.contracts.log_records import Appended
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
 from libs.kafka.errors import AppendUnknown, NotAppended
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from services.operations.stack.servers import Servers

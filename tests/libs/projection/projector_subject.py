@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
-from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.tally.errors import ViewsUnavailable
 

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from libs.contracts.log import Appended, Position
+from libs.contracts.log_records import Appended, Position
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.projection import fencing
 from libs.projection.fencing import CATALOGUE_WAIT_S, CLOCK_TOLERANCE_S, Fencer

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.errors import LogChanged
 from libs.kafka.settings import KafkaSettings

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.kafka.errors import LogChanged
 from libs.projection.partition import HOLES_BELIEVED, PartitionFold

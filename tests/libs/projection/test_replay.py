@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.kafka.errors import LogChanged
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.projection.replay import Replay
 from libs.projection.votes import VotesProjection
 from libs.tally.errors import ViewsUnavailable

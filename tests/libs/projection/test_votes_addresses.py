@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast

@@ -4,9 +4,9 @@ from collections.abc import Collection
 
 import pytest
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic, votes_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.projection import watch

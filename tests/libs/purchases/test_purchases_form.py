@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.problems import ValidationFailed
 from libs.contracts.purchases import Purchase, PurchaseStatus, Subscription, purchases_codec
+from libs.contracts.validation import ValidationFailed
 from libs.purchases.form import parse_purchase
 from libs.purchases.shown import mask, show
 from libs.purchases.vault import SecretLost, Vault

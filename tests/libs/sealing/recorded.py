@@ -12,7 +12,7 @@ from libs.certificates.builder import Batches, Sealing
 from libs.certificates.certificate import Certificate
 from libs.contracts.catalogue import CatalogueEvent, ContestClosing, RecordChanged, RecordCreated, catalogue_codec
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 
 ACCOUNT = "account"

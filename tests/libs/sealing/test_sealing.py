@@ -16,7 +16,7 @@ from libs.certificates.certificate import Certificate, differences
 from libs.certificates.partition_leaves import PartitionFold
 from libs.contracts.catalogue import CatalogueEvent
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteVoided
 from libs.tally.voter_ledger import VoteStatus

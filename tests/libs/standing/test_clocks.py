@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.monitoring.collector import ledger_of
 from libs.monitoring.problems import problems_of
 from libs.monitoring.projection_names import Fold

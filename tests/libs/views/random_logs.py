@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from libs.contracts.codec import Undecodable, vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,

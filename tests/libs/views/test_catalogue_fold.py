@@ -27,7 +27,7 @@ from libs.contracts.catalogue import (
     Write,
 )
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.events import Actor, LogCreated
 from libs.views.catalogue import CatalogueViews

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import votes_topic
 from libs.tally.events import Event
 from libs.tally.reservations import Shut, cast_of

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libs.contracts.codec import Undecodable
-from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.purchases import (
     Place,
     PurchaseCast,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import Behind, LogRecord, Position
+from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
 from libs.tally.fold import PartitionTally

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libs.contracts.codec import Undecodable, vote_codec
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
 from libs.tally.counts import Figures

@@ -8,7 +8,7 @@ import pytest
 from libs.catalogue.record_builder import validated
 from libs.catalogue.resources import CONTESTS
 from libs.catalogue.schemas.base import strays_in
-from libs.contracts.problems import MAX_FAULTS, MAX_PROBLEMS, ValidationFailed
+from libs.contracts.validation import MAX_FAULTS, MAX_PROBLEMS, ValidationFailed
 from libs.web.errors import MalformedJson, PayloadTooLarge
 from libs.web.requests import MAX_DEPTH, MAX_VALUES, parse_json
 

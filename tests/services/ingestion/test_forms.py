@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.validation import ValidationFailed
 from services.ingestion.batches import NDJSON, parse_batch
 from services.ingestion.forms import check_vote, parse_vote
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.problems import MAX_PROBLEMS
+from libs.contracts.validation import MAX_PROBLEMS
 from libs.tally.errors import TallyError
 from libs.web.errors import PayloadTooLarge
 from services.ingestion import voting

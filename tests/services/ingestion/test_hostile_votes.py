@@ -9,8 +9,8 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from libs.contracts.problems import ValidationFailed
 from libs.contracts.purchases import Place
+from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import TallyError
 from libs.web.errors import is_for_the_caller, problem_response
 from services.ingestion.batches import NDJSON, parse_batch

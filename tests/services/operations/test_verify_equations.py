@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
 from libs.tally.fold import ContestTally

@@ -8,7 +8,7 @@ from libs.catalogue.contests.closing import closing_of
 from libs.catalogue.contests.mapper import sources_of
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue import OutcomeKind, catalogue_codec
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.validation import ValidationFailed
 from libs.projection import fencing
 from libs.tally.contest import Phase
 from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable, timestamp

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from libs.catalogue.errors import NotClosed
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.validation import ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Answer, Shut

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic, purchases_topic, topics_of, votes_topic
 from libs.contracts.topics import test_world as environment_of_tests
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter

@@ -15,7 +15,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.contracts.catalogue import Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.kafka.topics import create_topics
 from libs.storage.store import open_store
 from libs.tally.contest import Contest

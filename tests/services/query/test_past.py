@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.tally.errors import timestamp
 from libs.tally.events import Rating

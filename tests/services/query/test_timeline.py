@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from libs.contracts.log import LogRecord, Position
-from libs.contracts.problems import ValidationFailed
-from libs.contracts.tokens import decode_positions
+from libs.contracts.log_records import LogRecord, Position
+from libs.contracts.position_token import decode_positions
 from libs.contracts.topics import catalogue_topic, votes_topic
+from libs.contracts.validation import ValidationFailed
 from libs.projection.votes import VotesProjection
 from libs.tally.errors import timestamp
 from libs.views.catalogue import CatalogueViews

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.tokens import decode_positions, encode_positions
+from libs.contracts.position_token import decode_positions, encode_positions
 from libs.tally.events import LogCreated
 from tests.services.query.world import World, closed_contest, contest
 from tests.support.builders import a_removal

@@ -28,8 +28,8 @@ from libs.contracts.catalogue import (
     RecordCreated,
     RecordDeleted,
 )
-from libs.contracts.log import LogRecord, Position
-from libs.contracts.tokens import encode_positions
+from libs.contracts.log_records import LogRecord, Position
+from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import catalogue_topic, source_log_key, test_world, votes_topic
 from libs.kafka.writer import LogWriter
 from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, VoteCast, VoteRemoved

@@ -11,7 +11,7 @@ from libs.catalogue.legacy.contests import CONTEST, FIELDS, ContestPage, contest
 from libs.catalogue.legacy.participants import participant_read
 from libs.catalogue.schemas.contest import Contest
 from libs.contracts.catalogue import Stored
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.validation import ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.counts import Figures
 from libs.tally.errors import timestamp

@@ -8,7 +8,7 @@ from pydantic import Field as Member
 from libs.catalogue.legacy import articles, contests, conventions, feeds, images, participants, timeslots
 from libs.catalogue.legacy.fields import Field, Translator
 from libs.catalogue.schemas.base import FreeForm, Linked, Members, Record
-from libs.contracts.problems import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed
 
 
 class Hall(Members):

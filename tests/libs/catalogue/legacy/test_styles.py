@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from libs.catalogue.legacy.feeds import feed_written
-from libs.contracts.problems import ValidationFailed
+from libs.contracts.validation import ValidationFailed
 
 
 def style(given: Any, held: dict[str, Any] | None = None) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.events import Event, LogCreated
 from libs.views.states import VoteState
 from tests.libs.views.simulation.ledger import Ledger

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from libs.contracts.log import Behind, Position
+from libs.contracts.log_records import Behind, Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved

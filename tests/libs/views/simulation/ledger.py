@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import DAY_US, Contest
 from libs.tally.events import Event, Fence

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from redis import Redis
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest

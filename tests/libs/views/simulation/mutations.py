@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved, VoteRestored, VoteVoided

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.counts import Figures

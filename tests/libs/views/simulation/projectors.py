@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from libs.contracts.log import Behind, Position
+from libs.contracts.log_records import Behind, Position
 from libs.tally.contest import Contest
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.views.states import ClosingState

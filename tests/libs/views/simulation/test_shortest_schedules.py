@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest, Limits, Renewal
 from libs.tally.errors import LimitScope

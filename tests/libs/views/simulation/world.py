@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from libs.contracts.log import Position
+from libs.contracts.log_records import Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated

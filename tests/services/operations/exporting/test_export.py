@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.tally.errors import timestamp
 from services.operations.exporting.files import own_directory
 from services.operations.exporting.lines import from_line, to_line

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from libs.contracts.catalogue import CatalogueEvent, KeyIssued, RecordCreated, catalogue_codec
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.contracts.purchases import PurchaseEvent, PurchaseRefunded, purchases_codec
 from libs.contracts.topics import catalogue_topic
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.storage.secrets import account_secret, contest_secret, server_secret
 from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, Fence

@@ -7,8 +7,8 @@ from itertools import accumulate
 import pytest
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord
-from libs.kafka.log import LogReader
+from libs.contracts.log_records import LogRecord
+from libs.kafka.reader import LogReader
 from libs.tally.events import ContestClosed, ContestReopened, Fence, LogCreated
 from libs.tally.fold import ContestTally
 from services.operations.history.counting import EVER, fold_until

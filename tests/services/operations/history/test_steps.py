@@ -10,7 +10,7 @@ from itertools import accumulate
 from hypothesis import given
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log import LogRecord
+from libs.contracts.log_records import LogRecord
 from libs.results.counts import counts_of
 from libs.tally.events import ContestClosed, ContestReopened, Event, SourceReported, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally

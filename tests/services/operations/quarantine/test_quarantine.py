@@ -15,9 +15,9 @@ from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner, Result
 
 from libs.contracts.codec import Undecodable, vote_codec
-from libs.contracts.log import LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchases import purchases_codec
-from libs.kafka.log import Extent, LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.monitoring.problems import problems_of
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.quarantine import Drop, keep

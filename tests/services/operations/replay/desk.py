@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgpack
 from typer.testing import CliRunner, Result
 
-from libs.kafka.log import LogReader
+from libs.kafka.reader import LogReader
 from libs.projection.replay import Replay
 from libs.views.client import Coalescer
 from libs.views.functions import open_valkey
