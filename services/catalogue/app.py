@@ -15,11 +15,11 @@ from libs.contracts.topics import catalogue_topic, test_world
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.writer import LogWriter
-from libs.media.addresses import parse_allowed
 from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
-from libs.media.fetching import open_fetcher
-from libs.media.gallery import Gallery
+from libs.media.fetcher import open_fetcher
+from libs.media.image_store import Gallery
+from libs.media.ssrf_guard import parse_allowed
 from libs.storage.rings import SecretRing
 from libs.storage.secrets import check_secrets
 from libs.storage.store import StorageUnavailable, open_store

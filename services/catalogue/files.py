@@ -18,7 +18,7 @@ from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
 from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
 from libs.media.clamd import Scanner
-from libs.media.scanning import TypeCheck
+from libs.media.content_sniffing import TypeCheck
 from libs.storage.store import StorageUnavailable, Store, world_files
 from libs.tally.errors import NotFound
 

@@ -19,8 +19,8 @@ from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Scanner
-from libs.media.fetching import Fetcher, NotFetched
-from libs.media.gallery import Gallery, Kept
+from libs.media.fetcher import Fetcher, NotFetched
+from libs.media.image_store import Gallery, Kept
 from libs.media.pictures import FORMATS, NotAPicture
 from libs.storage.store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable

@@ -8,8 +8,8 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from libs.media.content_sniffing import TypeCheck
 from libs.media.pictures import FORMATS, NotAPicture, shrunk, take_in
-from libs.media.scanning import TypeCheck
 from tests.support.examples import examples
 from tests.support.hostile import mutated, mutated_text
 from tests.support.pictures import encoded, halves, opened

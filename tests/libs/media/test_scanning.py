@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from libs.media.scanning import TypeCheck
+from libs.media.content_sniffing import TypeCheck
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
 WAV = b"RIFF\x24\0\0\0WAVEfmt " + bytes(100)

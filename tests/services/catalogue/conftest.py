@@ -14,7 +14,7 @@ import pytest
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.topics import test_world as namespace_of_tests
 from libs.media.decoder_pool import Decoders
-from libs.media.gallery import Gallery
+from libs.media.image_store import Gallery
 from libs.storage.store import Store, open_store, world_files
 from libs.web.asgi import Front
 from libs.web.service import build_app

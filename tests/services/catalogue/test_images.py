@@ -16,8 +16,8 @@ from libs.catalogue.resources import IMAGES, RESOURCES
 from libs.catalogue.writer import Request, Writer
 from libs.kafka.errors import AppendUnknown
 from libs.media.decoder_pool import Decoders
-from libs.media.fetching import Fetcher
-from libs.media.gallery import Kept
+from libs.media.fetcher import Fetcher
+from libs.media.image_store import Kept
 from libs.storage.store import world_files
 from libs.tally.errors import ViewsUnavailable
 from services.catalogue.images import Images

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.media.gallery import Gallery, Kept
+from libs.media.image_store import Gallery, Kept
 from tests.services.catalogue.conftest import MAX_BYTES, Place
 from tests.support.pictures import opened, picture
 from tests.support.voting import code

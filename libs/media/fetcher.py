@@ -15,7 +15,7 @@ from typing import IO, Final
 
 import httpx
 
-from libs.media.addresses import Allowed, plain_address
+from libs.media.ssrf_guard import Allowed, plain_address
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """The addresses of a host, for a port. Raises OSError."""
