@@ -8,9 +8,9 @@ from collections.abc import Collection
 from aiokafka.errors import KafkaError
 
 from libs.kafka.settings import KafkaSettings
-from libs.projection.partition import PartitionFold
+from libs.projection.consumer import Hook, Membership, Session
+from libs.projection.partition_worker import PartitionFold
 from libs.projection.projection import Projection
-from libs.projection.session import Hook, Membership, Session
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing

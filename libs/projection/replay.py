@@ -9,7 +9,7 @@ from typing import Final
 
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.kafka.reader import Extent, LogReader
-from libs.projection.origin import Origin, start_of
+from libs.projection.log_identity import Origin, start_of
 from libs.projection.projection import Projection
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.generations import Generations, State

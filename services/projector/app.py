@@ -16,7 +16,7 @@ from libs.kafka.writer import LogWriter
 from libs.monitoring.projection_names import folds_of
 from libs.projection.catalogue import CatalogueProjection, no_votes
 from libs.projection.fencing import Fencer
-from libs.projection.kept import KeptGenerations
+from libs.projection.kept_generations import KeptGenerations
 from libs.projection.projection import Projection
 from libs.projection.projector import Projector
 from libs.projection.purchases import PurchasesProjection

@@ -8,7 +8,7 @@ import pytest
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.kafka.errors import LogChanged
-from libs.projection.partition import HOLES_BELIEVED, PartitionFold
+from libs.projection.partition_worker import HOLES_BELIEVED, PartitionFold
 from tests.libs.projection.projector_subject import MemoryProjection, Views
 from tests.support.eventually import eventually
 

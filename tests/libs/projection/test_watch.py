@@ -9,11 +9,11 @@ from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
-from libs.projection import watch
-from libs.projection.origin import Origins
-from libs.projection.partition import PartitionFold
+from libs.projection import consumer_health as watch
+from libs.projection.consumer_health import Watch
+from libs.projection.log_identity import Origins
+from libs.projection.partition_worker import PartitionFold
 from libs.projection.settings import ProjectorSettings
-from libs.projection.watch import Watch
 from tests.libs.projection.projector_subject import MemoryProjection, Views
 from tests.libs.projection.test_projector_partition import Steering
 

@@ -10,8 +10,8 @@ from aiokafka.errors import KafkaError
 from libs.contracts.topics import Topic
 from libs.kafka.calls import call
 from libs.kafka.reader import LogReader
-from libs.projection.origin import Origins, start_of
-from libs.projection.partition import PartitionFold
+from libs.projection.log_identity import Origins, start_of
+from libs.projection.partition_worker import PartitionFold
 from libs.projection.settings import ProjectorSettings
 from libs.tally.errors import LogUnavailable
 

@@ -21,13 +21,13 @@ from libs.kafka.errors import LogChanged
 from libs.kafka.reader import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.broker_security import broker_security
+from libs.projection.consumer_health import Watch
 from libs.projection.freshness import FreshnessKeeper
-from libs.projection.origin import Origins, start_of
-from libs.projection.partition import PartitionFold
+from libs.projection.log_identity import Origins, start_of
+from libs.projection.partition_worker import PartitionFold
 from libs.projection.projection import Projection
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.projection.tracing import FoldTraces
-from libs.projection.watch import Watch
 from libs.telemetry.tracing import Tracing
 
 JOIN_S = 60.0
