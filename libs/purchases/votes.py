@@ -2,7 +2,7 @@
 
 from libs.contracts.pseudonyms import pseudonym
 from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded
-from libs.purchases.vault import Vault
+from libs.purchases.encryption import Vault
 from libs.tally.commands import CastVote
 from libs.voting.content_hash import content_of
 

@@ -6,7 +6,7 @@ from libs.catalogue.contests.mapper import load_contest
 from libs.contracts.topics import votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
-from libs.storage.rings import SecretRing
+from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import contest_secret
 from libs.storage.store import Store
 from libs.tally.contest import Contest

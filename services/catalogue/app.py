@@ -20,7 +20,7 @@ from libs.media.decoder_pool import Decoders
 from libs.media.fetcher import open_fetcher
 from libs.media.image_store import Gallery
 from libs.media.ssrf_guard import parse_allowed
-from libs.storage.rings import SecretRing
+from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import check_secrets
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import ViewsUnavailable

@@ -8,7 +8,7 @@ from typing import Any
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import upload_id
 from libs.contracts.catalogue import Stored
-from libs.storage.rings import SecretRing
+from libs.storage.secret_rings import SecretRing
 from libs.storage.store import Store
 from libs.views.catalogue import CatalogueViews
 from libs.web.auth import ApiKey

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from libs.catalogue.api_key_cache import KeyRing
 from libs.kafka.reader import LogReader
 from libs.monitoring.collector import Lookout
-from libs.storage.rings import SecretRing
+from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey

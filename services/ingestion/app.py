@@ -11,9 +11,9 @@ from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.gauges import open_gauges
-from libs.purchases.register import Register
-from libs.purchases.vault import Vaults
-from libs.storage.rings import SecretRing
+from libs.purchases.encryption import Vaults
+from libs.purchases.service import Register
+from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import account_secret, check_secrets
 from libs.storage.store import open_store
 from libs.tally.errors import LedgerCatchingUp

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from libs.contracts.purchases import Place, Purchase
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.purchases.shown import PurchaseShown
+from libs.purchases.responses import PurchaseShown
 from libs.views.purchases import Listed, Unreadable
 from libs.web.requests import integer_parameter
 

@@ -9,11 +9,11 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from libs.contracts.purchases import Purchase
-from libs.purchases.form import PurchaseForm, RefundForm, parse_purchase, parse_refund
-from libs.purchases.register import Register
-from libs.purchases.shown import PurchaseShown, RefundShown, show, show_all
+from libs.purchases.encryption import SecretLost
+from libs.purchases.requests import PurchaseForm, RefundForm, parse_purchase, parse_refund
+from libs.purchases.responses import PurchaseShown, RefundShown, show, show_all
+from libs.purchases.service import Register
 from libs.purchases.unreadable import PurchaseUnreadable, report
-from libs.purchases.vault import SecretLost
 from libs.tally.errors import NotFound
 from libs.views.purchases import Unreadable
 from libs.web.auth import ApiKey, Authenticator, require

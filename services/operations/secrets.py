@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from libs.storage.rings import AHEAD_S, FRESH_S, RingSecret, read_ring, retired, rotate
+from libs.storage.secret_rings import AHEAD_S, FRESH_S, RingSecret, read_ring, retired, rotate
 from libs.storage.store import open_store
 from libs.tally.errors import timestamp
 from services.operations.acting import record_action

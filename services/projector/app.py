@@ -22,7 +22,7 @@ from libs.projection.projector import Projector
 from libs.projection.purchases import PurchasesProjection
 from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes import VotesProjection
-from libs.purchases.vault import Vaults
+from libs.purchases.encryption import Vaults
 from libs.storage.secrets import account_secret
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import LogUnavailable, ViewsUnavailable

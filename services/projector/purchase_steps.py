@@ -13,7 +13,7 @@ from libs.contracts.purchases import (
     PurchaseStatus,
     PurchaseTakenBack,
 )
-from libs.purchases.vault import Vaults
+from libs.purchases.encryption import Vaults
 from libs.purchases.votes import paid_vote
 from libs.tally.commands import CastVote
 from libs.tally.errors import NotFound, SecretErased, TallyError, ViewsUnavailable

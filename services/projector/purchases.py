@@ -13,7 +13,7 @@ from libs.contracts.purchases import Purchase, PurchaseEvent, PurchaseStatus, pu
 from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
 from libs.metrics.table import PURCHASES_SET_ASIDE
-from libs.purchases.vault import SecretLost
+from libs.purchases.encryption import SecretLost
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.purchases import PurchaseViews, Unreadable
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from libs.catalogue.api_key_cache import KeyRing
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.deployment.guard import ServiceGuard, open_guard
-from libs.storage.rings import SecretRing
+from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey

@@ -1,7 +1,7 @@
 """Telling voters by what they were given for their vote."""
 
 from libs.contracts.pseudonyms import is_receipt_of
-from libs.storage.rings import SecretRing
+from libs.storage.secret_rings import SecretRing
 from libs.storage.store import Store
 
 

@@ -12,7 +12,7 @@ import pytest
 from itsdangerous import TimestampSigner
 
 from libs.catalogue.api_keys import PERMISSIONS, IssuedKey, issue_key, revoke_key
-from libs.storage.rings import SecretRing
+from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
 from services.operations.stack.supervisor import Supervisor

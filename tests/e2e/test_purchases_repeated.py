@@ -22,7 +22,7 @@ from libs.contracts.topics import Topic, purchases_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
-from libs.purchases.vault import Vaults
+from libs.purchases.encryption import Vaults
 from libs.storage.secrets import account_secret
 from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.storage.rings import read_ring
+from libs.storage.secret_rings import read_ring
 from libs.storage.store import open_store
 from services.operations.stack.supervisor import Supervisor
 from tests.e2e.test_audit import audit, run

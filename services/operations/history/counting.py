@@ -12,8 +12,8 @@ from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import votes_topic
 from libs.kafka.reader import Extent, LogReader
 from libs.results.counts import counts_of
-from libs.results.record import vote_count
 from libs.results.results import results_of
+from libs.results.vote_count import vote_count
 from libs.tally.errors import NotFound, timestamp
 from libs.tally.fold import ContestTally
 from libs.views.catalogue import CatalogueViews

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.topics import votes_topic
 from libs.results.counts import Counts
-from libs.results.record import vote_count
 from libs.results.results import results_of
+from libs.results.vote_count import vote_count
 from libs.tally.counts import Figures, RatingSums
 from libs.tally.errors import NotFound
 from libs.views.functions import open_valkey

@@ -9,8 +9,8 @@ import typer
 
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.topics import purchases_topic
-from libs.purchases.register import Register
-from libs.purchases.vault import Vaults
+from libs.purchases.encryption import Vaults
+from libs.purchases.service import Register
 from libs.storage.secrets import account_secret
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews

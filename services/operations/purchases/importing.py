@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.purchases.form import PurchaseForm, parse_purchase
-from libs.purchases.register import Recorded, Register
+from libs.purchases.requests import PurchaseForm, parse_purchase
+from libs.purchases.service import Recorded, Register
 from libs.tally.errors import IdempotencyKeyReused, TallyError
 from libs.web.errors import MalformedJson
 from libs.web.requests import parse_object

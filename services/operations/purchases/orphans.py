@@ -13,7 +13,7 @@ from libs.contracts.purchases import (
 )
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.kafka.reader import LogReader
-from libs.purchases.vault import Vaults
+from libs.purchases.encryption import Vaults
 from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret
 from libs.storage.store import Store, open_store

@@ -6,8 +6,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from libs.purchases.register import Register
-from libs.purchases.shown import PurchaseShown, show_all
+from libs.purchases.responses import PurchaseShown, show_all
+from libs.purchases.service import Register
 from libs.views.purchases import Listed, Unreadable
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.purchases.books import Account, find_account, open_register

@@ -11,8 +11,8 @@ from libs.contracts.catalogue import ContestConfig
 from libs.contracts.position_token import encode_positions
 from libs.kafka.reader import LogReader
 from libs.results.counts import counts_of
-from libs.results.record import vote_count
 from libs.results.results import results_of
+from libs.results.vote_count import vote_count
 from libs.tally.contest import Contest, Phase
 from libs.tally.errors import ContestFinal, NotFound
 from libs.tally.events import ContestReopened, VoteRestored, VoteVoided

@@ -10,8 +10,8 @@ from libs.contracts.topics import votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.results.counts import Counts
-from libs.results.record import vote_count
 from libs.results.results import results_of
+from libs.results.vote_count import vote_count
 from libs.tally.counts import Figures, RatingSums
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.functions import open_valkey

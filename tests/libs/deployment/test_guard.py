@@ -8,7 +8,7 @@ from libs.contracts.log_records import Position
 from libs.kafka.errors import AppendUnknown, LogChanged, NotAppended, WrongTopic
 from libs.kafka.guard import LogGuard
 from libs.kafka.writer import LogWriter
-from libs.storage.identity import NAME, find_store_id
+from libs.storage.store_id import NAME, find_store_id
 from libs.tally.errors import LogUnavailable
 from libs.views.votes import VoteViews
 from tests.libs.deployment.conftest import Place

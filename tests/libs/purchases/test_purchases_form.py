@@ -6,9 +6,9 @@ import pytest
 
 from libs.contracts.purchases import Purchase, PurchaseStatus, Subscription, purchases_codec
 from libs.contracts.validation import ValidationFailed
-from libs.purchases.form import parse_purchase
-from libs.purchases.shown import mask, show
-from libs.purchases.vault import SecretLost, Vault
+from libs.purchases.encryption import SecretLost, Vault
+from libs.purchases.requests import parse_purchase
+from libs.purchases.responses import mask, show
 
 SECRET = b"s" * 32
 VAULT = Vault("a1", SECRET)

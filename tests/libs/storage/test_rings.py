@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.storage import rings
-from libs.storage.rings import AHEAD_S, SecretRing, SecretWaits, read_ring, retired, rotate
+from libs.storage import secret_rings as rings
+from libs.storage.secret_rings import AHEAD_S, SecretRing, SecretWaits, read_ring, retired, rotate
 from libs.storage.store import StorageUnavailable, Store, open_store
 
 AHEAD_US = AHEAD_S * 1_000_000

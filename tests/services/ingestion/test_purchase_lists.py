@@ -10,9 +10,9 @@ from fastapi import FastAPI
 
 from libs.contracts.purchases import PurchaseRefused
 from libs.metrics.table import REGISTRY
-from libs.purchases.form import parse_purchase
-from libs.purchases.register import Register
-from libs.purchases.vault import Buyer, Vault, Vaults
+from libs.purchases.encryption import Buyer, Vault, Vaults
+from libs.purchases.requests import parse_purchase
+from libs.purchases.service import Register
 from libs.web.errors import handle_errors
 from services.ingestion.purchases import purchase_router
 from tests.support.eventually import eventually

@@ -24,8 +24,8 @@ from libs.contracts.purchases import (
 )
 from libs.contracts.topics import Topic, topics_of, votes_topic
 from libs.kafka.topics import create_topics
-from libs.purchases.form import parse_purchase
-from libs.purchases.vault import Vault
+from libs.purchases.encryption import Vault
+from libs.purchases.requests import parse_purchase
 from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret
 from libs.storage.store import Store, open_store

@@ -15,7 +15,7 @@ from libs.contracts.purchases import (
     PurchaseStatus,
     PurchaseTakenBack,
 )
-from libs.purchases.vault import Buyer, Vaults
+from libs.purchases.encryption import Buyer, Vaults
 from libs.storage.store import StorageUnavailable
 from libs.tally.commands import CastVote
 from libs.tally.contest import Contest

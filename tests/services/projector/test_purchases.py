@@ -20,7 +20,7 @@ from libs.contracts.purchases import (
     PurchaseTakenBack,
 )
 from libs.metrics.table import REGISTRY
-from libs.purchases.vault import SecretLost
+from libs.purchases.encryption import SecretLost
 from libs.tally.errors import LogUnavailable
 from libs.views.purchases import Unreadable
 from services.projector.purchases import AT_ONCE, PurchaseManager

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.results.record import rating
+from libs.results.vote_count import rating
 from libs.tally.counts import RatingSums
 from libs.tally.events import Rating
 from tests.services.query.world import PUBLISHED, World, contest

@@ -11,8 +11,8 @@ import pytest
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
 from libs.kafka.topics import find_topics
-from libs.storage.identity import find_store_id
 from libs.storage.secrets import contest_secret
+from libs.storage.store_id import find_store_id
 from libs.tally.events import ContestClosed, Event, Fence
 from libs.tally.voter_ledger import VoteStatus
 from services.operations.exporting.importing import import_logs

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.catalogue import KeyRules
-from libs.storage.rings import SecretRing
+from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
 from libs.web import auth
 from libs.web.sessions import COOKIE, Sessions

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.purchases import Purchase, PurchaseStatus
+from libs.purchases.encryption import Vault
 from libs.purchases.unreadable import report
-from libs.purchases.vault import Vault
 from libs.tally.errors import timestamp
 from libs.views.purchases import Unreadable
 

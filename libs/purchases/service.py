@@ -17,9 +17,9 @@ from libs.contracts.purchases import (
 )
 from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown
-from libs.purchases.form import PurchaseForm
+from libs.purchases.encryption import Vaults
+from libs.purchases.requests import PurchaseForm
 from libs.purchases.unreadable import PurchaseUnreadable, report
-from libs.purchases.vault import Vaults
 from libs.tally.errors import IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.views.purchases import PurchaseViews, Unreadable
 

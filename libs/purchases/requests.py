@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from libs.catalogue.schemas.base import Members, Timestamp, checked, microseconds
 from libs.contracts.person_ids import Identity
 from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded, Subscription
-from libs.purchases.vault import Buyer, Vault
+from libs.purchases.encryption import Buyer, Vault
 
 MAX_VOTES = 1_000_000
 MAX_PRICE = 2**53 - 1
