@@ -10,7 +10,7 @@ from libs.contracts.log_records import LogRecord
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
-from libs.views.packing import POISON, fold_item
+from libs.views.serialization import POISON, fold_item
 
 NO_VOTE: Final = "-"
 

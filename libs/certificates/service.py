@@ -12,7 +12,7 @@ from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import ViewsUnavailable, timestamp
-from libs.views.states import ClosingState
+from libs.views.replies import ClosingState
 from libs.views.votes import VoteViews
 
 DEADLINE_S: Final = 30.0

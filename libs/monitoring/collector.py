@@ -20,7 +20,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.generations import Generations, PartitionGenerations
 from libs.views.purchases import PurchaseViews, Todo, Unreadable
-from libs.views.states import PartitionState
+from libs.views.replies import PartitionState
 from libs.views.votes import VoteViews
 
 STALLED_MS: Final = 10_000

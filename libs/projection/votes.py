@@ -10,8 +10,8 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.tally.events import ContestReopened, VoteCast, VoteRemoved, address_votes
-from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
-from libs.views.states import FoldInput
+from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
+from libs.views.replies import FoldInput
 from libs.views.votes import APPLY_BYTES, APPLY_ITEMS, VoteViews
 
 FRESH_S = 0.5

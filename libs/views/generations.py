@@ -10,7 +10,7 @@ from libs.contracts.log_records import Behind, Position
 from libs.contracts.topics import Topic
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
-from libs.views.packing import glob_escaped, pack, unpack
+from libs.views.serialization import glob_escaped, pack, unpack
 
 Prefix = Literal["votes", "catalogue", "purchases"]
 """Of the names of one library's functions."""

@@ -11,8 +11,8 @@ from libs.contracts.log_records import Position
 from libs.tally.counts import RatingSums
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
-from libs.views.packing import unpack
-from libs.views.states import ContestCounts, SourceCounts, SourceFigures, SourceRow
+from libs.views.replies import ContestCounts, SourceCounts, SourceFigures, SourceRow
+from libs.views.serialization import unpack
 from libs.views.votes import contest_counts, joined, rating_sums, source_figures, source_row
 
 MINUTE_MS: Final = 60_000

@@ -15,21 +15,7 @@ from libs.tally.reservations import Answer, RemovalAnswer, Request, Stale
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import Valkey
 from libs.views.generations import apply
-from libs.views.packing import (
-    SOURCES,
-    answer,
-    digest,
-    fold_item,
-    limited,
-    pack,
-    raw,
-    removal_answer,
-    request_item,
-    span,
-    text,
-    unpack,
-)
-from libs.views.states import (
+from libs.views.replies import (
     ClosingState,
     ContestCounts,
     FoldInput,
@@ -45,6 +31,20 @@ from libs.views.states import (
     VoteName,
     VoterAllowance,
     VoteState,
+)
+from libs.views.serialization import (
+    SOURCES,
+    answer,
+    digest,
+    fold_item,
+    limited,
+    pack,
+    raw,
+    removal_answer,
+    request_item,
+    span,
+    text,
+    unpack,
 )
 
 APPLY_ITEMS = 128

@@ -32,8 +32,8 @@ from libs.tally.reservations import (
 )
 from libs.tally.rules import Selection, judge
 from libs.telemetry.tracing import Tracing, step
-from libs.views.addresses import ADDRESS_LIFE_S, AddressCounters, Taken
-from libs.views.states import Progress
+from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Taken
+from libs.views.replies import Progress
 from libs.views.votes import VoteViews
 from libs.voting.batching import Reserver
 from libs.voting.contest_cache import Contests, refresh

@@ -16,8 +16,8 @@ from libs.tally.errors import IdempotencyKeyReused, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
 from libs.tally.reservations import Granted, cast_of
 from libs.telemetry.tracing import Tracing, appending, step
-from libs.views.addresses import AddressCounters
-from libs.views.states import VoteName, VoteState
+from libs.views.address_counters import AddressCounters
+from libs.views.replies import VoteName, VoteState
 from libs.views.votes import VoteViews
 from libs.voting.batching import Confirmer
 from libs.voting.partition_watch import PartitionWatch, Undecided

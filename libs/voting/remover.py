@@ -36,8 +36,8 @@ from libs.tally.reservations import (
     Unknown,
 )
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.addresses import AddressCounters, give_back
-from libs.views.states import Progress, Refund, VoteName, VoteState
+from libs.views.address_counters import AddressCounters, give_back
+from libs.views.replies import Progress, Refund, VoteName, VoteState
 from libs.views.votes import VoteViews
 from libs.voting.batching import Confirmer
 from libs.voting.contest_cache import Contests, refresh

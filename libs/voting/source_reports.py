@@ -20,7 +20,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.kafka.errors import AppendUnknown
 from libs.tally.errors import ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported
-from libs.views.states import ReportState
+from libs.views.replies import ReportState
 from libs.views.votes import VoteViews
 from libs.voting.timeouts import POLL_S
 

@@ -11,7 +11,7 @@ from libs.storage.secrets import contest_secret
 from libs.storage.store import Store
 from libs.tally.contest import Contest
 from libs.telemetry.tracing import Tracing
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.votes import VoteViews

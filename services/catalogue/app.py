@@ -28,9 +28,9 @@ from libs.telemetry.tracing import Tracing
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
+from libs.views.idempotency_keys import RequestKeys
 from libs.views.key_uses import KeyUses
-from libs.views.rates import RateCounters
-from libs.views.requests import RequestKeys
+from libs.views.request_counters import RateCounters
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies

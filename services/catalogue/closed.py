@@ -7,7 +7,7 @@ from libs.contracts.catalogue import Stored
 from libs.tally.counts import Figures
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
-from libs.views.states import ContestCounts
+from libs.views.replies import ContestCounts
 from libs.views.votes import VoteViews
 
 

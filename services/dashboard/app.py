@@ -11,9 +11,9 @@ from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
+from libs.views.idempotency_keys import RequestKeys
 from libs.views.key_uses import KeyUses
-from libs.views.rates import RateCounters
-from libs.views.requests import RequestKeys
+from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
 from libs.web.health import Check
 from libs.web.service import Surface

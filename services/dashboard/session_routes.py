@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response
 
 from libs.catalogue.schemas.base import checked
-from libs.views.requests import RequestKeys
+from libs.views.idempotency_keys import RequestKeys
 from libs.web.auth import ApiKey, Authenticator, KeyFinder, from_own_origin, header, headers_of
 from libs.web.errors import Forbidden, Unauthorized
 from libs.web.openapi import BAD_BODY, answers, needs, problems, takes

@@ -20,10 +20,10 @@ from libs.tally.errors import LedgerCatchingUp
 from libs.telemetry.tracing import Tracing
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
+from libs.views.idempotency_keys import RequestKeys
 from libs.views.key_uses import KeyUses
 from libs.views.purchases import PurchaseViews
-from libs.views.rates import RateCounters
-from libs.views.requests import RequestKeys
+from libs.views.request_counters import RateCounters
 from libs.views.votes import VoteViews
 from libs.voting.source_reports import Reporter
 from libs.voting.wiring import SINGLE_RECORD_BYTES, assemble

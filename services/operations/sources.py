@@ -18,7 +18,7 @@ from libs.tally.counts import Figures
 from libs.tally.errors import timestamp
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
-from libs.views.states import SourceCounts
+from libs.views.replies import SourceCounts
 from libs.views.votes import VoteViews
 from libs.voting.source_reports import Report, Reporter
 from services.operations.acting import record_action

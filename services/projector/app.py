@@ -27,7 +27,7 @@ from libs.storage.secrets import account_secret
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchases import PurchaseViews

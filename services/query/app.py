@@ -11,7 +11,7 @@ from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from libs.views.key_uses import KeyUses
-from libs.views.rates import RateCounters
+from libs.views.request_counters import RateCounters
 from libs.views.timeline import Timeline
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator

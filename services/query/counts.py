@@ -6,7 +6,7 @@ from typing import Protocol
 
 from libs.results.counts import NO_RATINGS, NOTHING, Counts
 from libs.tally.counts import Figures, RatingSums
-from libs.views.states import ContestCounts
+from libs.views.replies import ContestCounts
 
 
 class CountViews(Protocol):

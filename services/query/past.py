@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.views.freshness import RECOVERING
-from libs.views.states import ContestCounts, SourceCounts
+from libs.views.replies import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS
 from services.query.counts import sum_of
 from services.query.past_reads import PARTITION_ROWS, PastReads

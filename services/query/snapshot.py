@@ -11,7 +11,7 @@ from libs.results.counts import Counts
 from libs.results.results import Results, results_of
 from libs.tally.contest import Contest, Phase
 from libs.tally.counts import Figures
-from libs.views.states import ContestCounts
+from libs.views.replies import ContestCounts
 from services.query.answers import Answer
 
 Render = Callable[["Snapshot"], Answer]

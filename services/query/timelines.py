@@ -11,7 +11,7 @@ from libs.contracts.log_records import Position
 from libs.tally.counts import Figures
 from libs.tally.errors import ViewsUnavailable
 from libs.views.freshness import RECOVERING
-from libs.views.states import ContestCounts, SourceCounts
+from libs.views.replies import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, Change, ChangesPage, PastRow
 from services.query.past import participants_of, rows_of
 from services.query.past_reads import PastReads

@@ -27,7 +27,7 @@ from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Fence, VoteCast
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
 from tests.benchmarks.stack import own_servers

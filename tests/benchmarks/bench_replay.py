@@ -21,7 +21,7 @@ from libs.contracts.topics import votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.projection.votes import VotesProjection
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
 from services.operations.connect import find_stack

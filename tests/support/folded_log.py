@@ -18,7 +18,7 @@ from libs.kafka.security import connection
 from libs.kafka.topics import create_topics
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Event, LogCreated
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey

@@ -12,7 +12,7 @@ from libs.contracts.topics import votes_topic
 from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
-from libs.views.states import PartitionState
+from libs.views.replies import PartitionState
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 

@@ -14,7 +14,7 @@ from libs.tally.counts import Figures, RatingSums
 from libs.tally.errors import NotFound
 from libs.views.functions import open_valkey
 from libs.views.generations import TIMELINE, Generations
-from libs.views.states import ContestCounts
+from libs.views.replies import ContestCounts
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 from services.operations.history.counting import Counted, read_contest

@@ -9,7 +9,7 @@ from libs.contracts.catalogue import catalogue_codec
 from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchases import purchases_codec
 from libs.monitoring.projection_names import Fold
-from libs.views.packing import POISON, fold_item
+from libs.views.serialization import POISON, fold_item
 from services.operations.connect import Stack
 from services.operations.quarantine.records import Quarantined
 from services.operations.replay.desk import open_desk

@@ -8,7 +8,7 @@ from typing import Any, Final
 from libs.tally.counts import Figures
 from libs.views.client import Valkey
 from libs.views.generations import Differing, Generations, Moving
-from libs.views.ledger import LedgerPages
+from libs.views.ledger_scan import LedgerPages
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 from services.operations.progress import Progress

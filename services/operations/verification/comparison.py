@@ -12,7 +12,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
-from libs.views.ledger import LedgerPages
+from libs.views.ledger_scan import LedgerPages
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 from services.operations.progress import Progress

@@ -6,9 +6,9 @@ from libs.tally.counts import Figures, RatingSums
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
 from libs.tally.voter_ledger import Standing, VoteStatus
-from libs.views.ledger import INLINE, SumKey, VoterRow, VotersPage, read_record, record_of
-from libs.views.packing import SOURCES, digest
-from libs.views.states import ContestCounts, PartitionState, SourceCounts
+from libs.views.ledger_scan import INLINE, SumKey, VoterRow, VotersPage, read_record, record_of
+from libs.views.replies import ContestCounts, PartitionState, SourceCounts
+from libs.views.serialization import SOURCES, digest
 from services.operations.verification.difference import Difference
 from services.operations.verification.fold import LogFold
 from services.operations.verification.hashes import index_of

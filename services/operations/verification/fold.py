@@ -12,7 +12,7 @@ from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Event, SourceReported, VoteCast
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote
-from libs.views.packing import POISON, digest, fold_item
+from libs.views.serialization import POISON, digest, fold_item
 from services.operations.verification.equations import VoteIds
 from services.operations.verification.minutes import Minutes
 

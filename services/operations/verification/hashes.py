@@ -8,8 +8,8 @@ from libs.tally.errors import timestamp
 from libs.tally.events import VoteRestored
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import FoldedVote
-from libs.views.ledger import DIGEST_SIZE, INLINE, HashPage, has_details, read_record, record_of
-from libs.views.packing import FORMS, SOURCES, digest, raw, text, unpack
+from libs.views.ledger_scan import DIGEST_SIZE, INLINE, HashPage, has_details, read_record, record_of
+from libs.views.serialization import FORMS, SOURCES, digest, raw, text, unpack
 from libs.views.timeline import Moment, field_of, moment_of, past_of
 from libs.views.votes import source_figures, source_row
 from services.operations.verification.difference import Difference

@@ -8,8 +8,8 @@ from libs.tally.counts import Figures, RatingSums
 from libs.tally.events import ContestClosed, Event, SourceReported
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.packing import SOURCES
-from libs.views.states import SourceFigures, SourceRow
+from libs.views.replies import SourceFigures, SourceRow
+from libs.views.serialization import SOURCES
 from libs.views.timeline import MINUTE_MS, PastRow
 
 Subject = int | str | tuple[str, str]

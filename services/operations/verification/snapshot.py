@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from libs.contracts.log_records import Position
-from libs.views.ledger import HashPage, LedgerPages, VotersPage
+from libs.views.ledger_scan import HashPage, LedgerPages, VotersPage
 from libs.views.votes import VoteViews
 from services.operations.verification.difference import Difference
 from services.operations.verification.differences import (

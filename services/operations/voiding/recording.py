@@ -15,7 +15,7 @@ from libs.results.vote_count import vote_count
 from libs.tally.counts import Figures, RatingSums
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.functions import open_valkey
-from libs.views.states import ContestCounts
+from libs.views.replies import ContestCounts
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 from services.operations.deployment import open_log

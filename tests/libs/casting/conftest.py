@@ -8,7 +8,7 @@ import pytest
 
 from libs.views.client import Coalescer, Valkey, connect
 from libs.views.functions import load_functions
-from libs.views.packing import unpack
+from libs.views.serialization import unpack
 from libs.views.settings import ValkeySettings
 from libs.views.votes import VoteViews
 from tests.libs.views.simulation.partition import Partition

@@ -7,7 +7,7 @@ import pytest
 
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.states import Progress, VoteName, VoteState
+from libs.views.replies import Progress, VoteName, VoteState
 from libs.views.votes import VoteViews
 from libs.voting.partition_watch import LOOKUPS, PartitionWatch, Undecided
 from libs.voting.timeouts import POLL_S

@@ -12,7 +12,7 @@ from libs.kafka.errors import AppendUnknown
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused
 from libs.tally.reservations import Granted, cast_of
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.voting.batching import Confirmer
 from libs.voting.partition_watch import PartitionWatch
 from libs.voting.recorder import Recorder

@@ -13,7 +13,7 @@ from libs.tally.commands import RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp, LogUnavailable
 from libs.tally.events import VoteCast, VoteRemoved
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.voting.batching import Confirmer
 from libs.voting.contest_cache import Contests
 from libs.voting.partition_watch import PartitionWatch

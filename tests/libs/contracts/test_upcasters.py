@@ -15,7 +15,7 @@ from libs.contracts.upcasters import LIFTS
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Fence
 from libs.tally.fold import PartitionTally
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
 from tests.libs.views.simulation.comparison import described, described_view

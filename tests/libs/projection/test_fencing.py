@@ -18,8 +18,8 @@ from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import Granted, Stale
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
+from libs.views.replies import PartitionState
 from libs.views.settings import ValkeySettings
-from libs.views.states import PartitionState
 from libs.views.votes import VoteViews
 from tests.libs.views.simulation.lua import request_of
 from tests.libs.views.simulation.partition import Partition

@@ -14,7 +14,7 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast
-from libs.views.addresses import AddressCounters, Taken
+from libs.views.address_counters import AddressCounters, Taken
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings

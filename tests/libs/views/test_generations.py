@@ -27,8 +27,8 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import ANOTHER_IS_KEPT, GenerationGone, Generations, Moving, State, Swap
-from libs.views.packing import pack
 from libs.views.purchases import PurchaseViews
+from libs.views.serialization import pack
 from libs.views.votes import VoteViews
 from tests.libs.views import test_catalogue_fold, test_purchases_fold
 from tests.libs.views.catalogue_model import Model

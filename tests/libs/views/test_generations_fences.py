@@ -12,7 +12,7 @@ from libs.tally.events import Event
 from libs.tally.reservations import Shut, cast_of
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import FENCES_DIFFER, Generations, Swap
-from libs.views.states import FoldInput
+from libs.views.replies import FoldInput
 from libs.views.votes import VoteViews
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_vote

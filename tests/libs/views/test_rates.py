@@ -1,7 +1,7 @@
 """The counters that all processes share."""
 
 from libs.views.functions import open_valkey
-from libs.views.rates import RateCounters
+from libs.views.request_counters import RateCounters
 
 
 async def test_a_counter_expires_and_names_no_address(valkey_address: str, namespace: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.views.addresses import AddressAnswer, AddressCounters, Taken
+from libs.views.address_counters import AddressAnswer, AddressCounters, Taken
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings

@@ -12,7 +12,7 @@ from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Granted, Known, NotRunning, Shut
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.states import ContestCounts
+from libs.views.replies import ContestCounts
 from tests.libs.views.simulation.errands import Removing
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_cast, a_contest, a_report, a_vote, content_hash, pseudonym

@@ -19,12 +19,12 @@ from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import Standing, VoteStatus
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
-from libs.views.packing import digest, text
+from libs.views.replies import FoldInput
+from libs.views.serialization import digest, text
 from libs.views.settings import ValkeySettings
-from libs.views.states import FoldInput
 from libs.views.votes import VoteViews
 from tests.libs.views.random_logs import folded, is_poison, logs
 from tests.libs.views.simulation.comparison import described, described_view, differing

@@ -9,8 +9,8 @@ import pytest
 
 from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened, Event
-from libs.views.packing import unpack
-from libs.views.states import ContestCounts, SourceCounts, SourceSize
+from libs.views.replies import ContestCounts, SourceCounts, SourceSize
+from libs.views.serialization import unpack
 from libs.views.votes import source_row
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_cast, a_report

@@ -21,13 +21,13 @@ from libs.tally.counts import Figures
 from libs.tally.events import Event
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.generations import TIMELINE, Generations
-from libs.views.ledger import LedgerPages
+from libs.views.ledger_scan import LedgerPages
+from libs.views.replies import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.settings import ValkeySettings
-from libs.views.states import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of, past_of
 from libs.views.votes import VoteViews
 from tests.libs.views.random_logs import is_poison, logs

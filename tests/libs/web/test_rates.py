@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.functions import open_valkey
-from libs.views.rates import RateCounters
+from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
 from libs.web.client_address import Network, Proxies
 from libs.web.errors import RateLimited

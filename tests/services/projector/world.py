@@ -22,7 +22,7 @@ from libs.tally.contest import Contest
 from libs.tally.errors import timestamp
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.states import ClosingState
+from libs.views.replies import ClosingState
 from libs.views.votes import VoteViews
 from libs.voting.caster import Caster
 from libs.voting.vote_attempt import Accepted, Outcome

@@ -15,7 +15,7 @@ from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.tally.errors import timestamp
 from libs.tally.events import Rating
 from libs.views.generations import Generations
-from libs.views.states import ContestCounts, FoldInput
+from libs.views.replies import ContestCounts, FoldInput
 from libs.views.timeline import MINUTE_MS, Timeline
 from libs.views.votes import VoteViews
 from libs.web.errors import RateLimited

@@ -18,7 +18,7 @@ from libs.results.counts import Counts
 from libs.results.results import results_of
 from libs.tally.contest import Contest
 from libs.tally.counts import Figures
-from libs.views.states import SourceCounts
+from libs.views.replies import SourceCounts
 from services.query.public_record import hidden
 from services.query.record import record, vote_count
 from services.query.snapshot import Snapshot

@@ -24,8 +24,8 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.generations import Generations
+from libs.views.replies import FoldInput
 from libs.views.settings import ValkeySettings
-from libs.views.states import FoldInput
 from libs.views.timeline import MINUTE_MS, ChangesPage, Timeline
 from libs.views.votes import VoteViews
 from services.query.past import PastCounts

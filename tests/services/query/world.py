@@ -36,7 +36,7 @@ from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, 
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
-from libs.views.states import FoldInput
+from libs.views.replies import FoldInput
 from libs.views.votes import VoteViews
 from libs.web.asgi import Front
 from libs.web.client_address import Proxies

@@ -10,8 +10,8 @@ from libs.tally.contest import Renewal
 from libs.tally.events import replaces, slot, weight
 from libs.tally.reservations import Granted
 from libs.tally.voter_ledger import Standing
-from libs.views.ledger import INLINE
-from libs.views.states import UsedVotes
+from libs.views.ledger_scan import INLINE
+from libs.views.replies import UsedVotes
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from libs.tally.counts import Figures
 from libs.tally.events import VoteRestored
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
-from libs.views.ledger import _voter_row, read_record
-from libs.views.packing import digest, raw, text, unpack
+from libs.views.ledger_scan import _voter_row, read_record
+from libs.views.serialization import digest, raw, text, unpack
 from libs.views.votes import VoteViews
 
 Table = dict[tuple[Any, ...], Any]

@@ -18,7 +18,7 @@ from libs.tally.reservations import (
     cast_of,
 )
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.states import VoteState
+from libs.views.replies import VoteState
 from libs.voting.remover import is_removed
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.world import Removed, Success, Violation, World

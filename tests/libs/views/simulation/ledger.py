@@ -11,7 +11,7 @@ from libs.tally.contest import DAY_US, Contest
 from libs.tally.events import Event, Fence
 from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer
-from libs.views.states import ClosingState, PartitionState, VoterAllowance, VoteState
+from libs.views.replies import ClosingState, PartitionState, VoterAllowance, VoteState
 
 BEGIN_MS: Final = 47_500 * DAY_US // 1000 - 200
 """Where the simulated clock begins, by the simulation's clock a millisecond a turn: shortly before a midnight that

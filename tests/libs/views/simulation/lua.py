@@ -18,7 +18,7 @@ from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.rules import Selection, judge
 from libs.views.functions import libraries
-from libs.views.states import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance, VoteState
+from libs.views.replies import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance, VoteState
 from libs.views.votes import VoteViews
 from tests.libs.views.simulation.comparison import described, described_view, differing
 from tests.libs.views.simulation.gate import APPEND_MS

@@ -29,7 +29,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.rules import Selection, decide, judge, not_running, remaining
 from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
-from libs.views.states import ClosingState, PartitionState, Progress, VoterAllowance, VoteState
+from libs.views.replies import ClosingState, PartitionState, Progress, VoterAllowance, VoteState
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.comparison import described, differing
 from tests.libs.views.simulation.gate import Key, ModelGate, Removal, key_of

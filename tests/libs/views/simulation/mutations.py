@@ -13,7 +13,7 @@ from libs.tally.events import Event, Fence, VoteCast, VoteRemoved, VoteRestored,
 from libs.tally.fold import ContestTally
 from libs.tally.reservations import Answer, Granted, NotCounted, RemovalAnswer
 from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
-from libs.views.states import ClosingState
+from libs.views.replies import ClosingState
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.model import ModelLedger
 from tests.libs.views.simulation.projectors import may_close

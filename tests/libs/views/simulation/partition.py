@@ -9,7 +9,7 @@ from libs.tally.counts import Figures
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.states import FoldInput, Refund
+from libs.views.replies import FoldInput, Refund
 from libs.views.votes import VoteViews
 from tests.libs.views.simulation.errands import Removing
 from tests.libs.views.simulation.lua import request_of

@@ -7,7 +7,7 @@ from typing import Final
 from libs.contracts.log_records import Behind, Position
 from libs.tally.contest import Contest
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.views.states import ClosingState
+from libs.views.replies import ClosingState
 from tests.libs.views.simulation.world import LOG_ID, SEND_DEADLINE, Steps, World
 
 CLOCK_TOLERANCE_US: Final = 20_000

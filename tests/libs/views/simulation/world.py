@@ -11,7 +11,7 @@ from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated
 from libs.tally.reservations import Answer
-from libs.views.states import ClosingState
+from libs.views.replies import ClosingState
 from tests.libs.views.simulation.ledger import BEGIN_MS, Ledger
 
 Steps = Generator[int, None, None]

@@ -26,10 +26,10 @@ from libs.projection.projection import Projection
 from libs.projection.purchases import PurchasesProjection
 from libs.projection.votes import VotesProjection
 from libs.storage.store import open_store
-from libs.views.addresses import AddressCounters
+from libs.views.address_counters import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.purchases import PurchaseViews
-from libs.views.states import FoldInput
+from libs.views.replies import FoldInput
 from services.operations.__main__ import app
 from services.operations.standing.reading import read_status
 from tests.support.builders import a_cast

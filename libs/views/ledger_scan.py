@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from libs.contracts.log_records import Position
 from libs.tally.voter_ledger import FoldedVote
 from libs.views.client import Valkey
-from libs.views.packing import SOURCES, digest, glob_escaped, raw, text, unlimited, unpack
+from libs.views.serialization import SOURCES, digest, glob_escaped, raw, text, unlimited, unpack
 
 INLINE: Final = 8
 """A voter's latest records stay with the voter; older ones are spilled."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from libs.tally.events import VoteRemoved
 from libs.views.client import Valkey
-from libs.views.packing import digest
+from libs.views.serialization import digest
 
 ADDRESS_LIFE_S = 30 * 86_400
 """How long a counter lives where the contest's end does not say."""
