@@ -8,10 +8,10 @@ from starlette.requests import ClientDisconnect
 
 from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
+from libs.web.asgi_routes import HotRoute
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
-from libs.web.hot import HotRoute
 from libs.web.metrics import RequestTimes
-from libs.web.rates import RateLimits
+from libs.web.rate_limits import RateLimits
 from libs.web.request_ids import HEADER, request_id
 
 Receive = Callable[[], Awaitable[Any]]

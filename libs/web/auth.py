@@ -9,7 +9,7 @@ from libs.tally.errors import TallyError
 from libs.tally.events import Actor
 from libs.web.client_address import Network, Proxies
 from libs.web.errors import Forbidden, Scope, Unauthorized
-from libs.web.rates import limits_of
+from libs.web.rate_limits import limits_of
 from libs.web.sessions import COOKIE, Sessions
 
 Headers = Iterable[tuple[bytes, bytes]]

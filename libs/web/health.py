@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.telemetry.redaction import redacted
-from libs.web.recent import OncePerSecond
+from libs.web.cached_value import OncePerSecond
 
 Check = Callable[[], Awaitable[None]]
 """Returns when the dependency answers; raises, with a message for the operator, when it does not."""

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.metrics.table import HTTP_REQUEST_SECONDS, REGISTRY
+from libs.web.cached_value import OncePerSecond
 from libs.web.errors import METHODS, Scope
-from libs.web.recent import OncePerSecond
 
 Look = Callable[[], Awaitable[None]]
 """Brings up to date what is not counted as it happens. It raises nothing, and takes two seconds at most."""

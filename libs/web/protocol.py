@@ -12,7 +12,7 @@ from uvicorn.server import ServerState
 
 from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.errors import Overloaded, TallyError
-from libs.web.door import Door
+from libs.web.connection_limits import Door
 from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem_response
 
 LINGER_S: Final = 10.0

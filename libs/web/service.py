@@ -19,18 +19,18 @@ from starlette.types import ASGIApp
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
 from libs.web.asgi import Front, Refusal, nothing
+from libs.web.asgi_routes import HotRoute, StreamRoute
 from libs.web.auth import ApiKey
-from libs.web.beside import served_beside
-from libs.web.document import DocumentedApp
-from libs.web.door import Door
+from libs.web.connection_limits import Door
+from libs.web.docs_pages import page_routes
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_router
-from libs.web.hot import HotRoute, StreamRoute
 from libs.web.metrics import Look, metrics_router
-from libs.web.pages import page_routes
+from libs.web.openapi_document import DocumentedApp
 from libs.web.protocol import BoundedConfig
-from libs.web.rates import RateLimits, SharedCounts
+from libs.web.rate_limits import RateLimits, SharedCounts
 from libs.web.settings import HttpSettings
+from libs.web.side_server import served_beside
 from libs.web.tracing import Traced
 
 STUCK_S = 30

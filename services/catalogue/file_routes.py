@@ -16,9 +16,9 @@ from libs.storage.store import StorageUnavailable
 from libs.tally.errors import NotFound
 from libs.views.catalogue import CatalogueViews
 from libs.web.auth import Authenticator, headers_of, require
-from libs.web.conditions import etag, matches, not_modified
-from libs.web.content import SAFE, Span, asked_range, attachment
+from libs.web.byte_ranges import SAFE, Span, asked_range, attachment
 from libs.web.errors import Unauthorized, UnsupportedMediaType
+from libs.web.etags import etag, matches, not_modified
 from libs.web.openapi import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, parameter
 from libs.web.requests import idempotency_key, stream_body
 from services.catalogue.files import Files

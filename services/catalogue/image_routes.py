@@ -14,8 +14,8 @@ from libs.catalogue.schemas.media import Image
 from libs.catalogue.writer import Request as WriteRequest
 from libs.contracts.validation import Problem
 from libs.web.auth import Authenticator, require
-from libs.web.conditions import etag
 from libs.web.errors import MethodNotAllowed, allow
+from libs.web.etags import etag
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, IF_MATCH, Schema, answers, named, needs
 from libs.web.requests import idempotency_key, read_object
 from services.catalogue.form_schemas import as_fields

@@ -14,8 +14,8 @@ from libs.media.pictures import FORMATS
 from libs.tally.errors import NotFound
 from libs.views.catalogue import CatalogueViews
 from libs.web.auth import Authenticator, header, headers_of, require
-from libs.web.conditions import etag, not_modified
-from libs.web.content import SAFE
+from libs.web.byte_ranges import SAFE
+from libs.web.etags import etag, not_modified
 from libs.web.openapi import IF_NONE_MATCH, UNCHANGED, answers, parameter
 from services.catalogue.openapi import BEARER
 

@@ -9,7 +9,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.resources import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp, checked, microseconds
 from libs.web.auth import Authenticator, require
-from libs.web.conditions import etag
+from libs.web.etags import etag
 from libs.web.idempotency import RequestKeys, came_before
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, answers, needs, takes
 from libs.web.requests import read_object

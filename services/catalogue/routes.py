@@ -19,7 +19,7 @@ from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.web.auth import ApiKey, Authenticator, require
-from libs.web.conditions import etag, not_modified, precondition_fails
+from libs.web.etags import etag, not_modified, precondition_fails
 from libs.web.openapi import (
     BAD_BODY,
     IDEMPOTENCY_KEY,

@@ -14,7 +14,7 @@ from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import timestamp
 from libs.web.auth import Authenticator, require
-from libs.web.conditions import etag, not_modified, precondition_fails
+from libs.web.etags import etag, not_modified, precondition_fails
 from libs.web.openapi import BAD_BODY, ETAG, IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, takes
 from libs.web.requests import read_object
 from services.catalogue.openapi import BEARER

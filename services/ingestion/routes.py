@@ -8,8 +8,8 @@ from starlette.responses import Response
 from libs.contracts.position_token import encode_positions
 from libs.tally.commands import RemoveVote
 from libs.voting.remover import Remover
+from libs.web.asgi_routes import HotRoute
 from libs.web.auth import ApiKey, Authenticator, require
-from libs.web.hot import HotRoute
 from libs.web.openapi import (
     BAD_BODY,
     IDEMPOTENCY_KEY,

@@ -8,9 +8,9 @@ from starlette.applications import Starlette
 from libs.monitoring.gauges import open_gauges
 from libs.storage.store import Store
 from libs.views.client import Valkey
-from libs.web.beside import served_beside
 from libs.web.health import Check, health_routes
 from libs.web.metrics import metrics_route
+from libs.web.side_server import served_beside
 from services.projector.settings import Settings
 
 

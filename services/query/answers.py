@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from libs.web.conditions import etag
+from libs.web.etags import etag
 
 Header = tuple[bytes, bytes]
 

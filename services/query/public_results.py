@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 from libs.tally.contest import MILLION, Contest, Phase
 from libs.tally.errors import NotFound
 from libs.web.auth import header
-from libs.web.conditions import not_modified
+from libs.web.etags import not_modified
 from services.query.answers import Answer
 from services.query.public_record import hidden, shown
 from services.query.snapshot import Snapshot

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from libs.catalogue.legacy.models import LegacyContest, LegacyContests, LegacyParticipant, LegacyParticipants
+from libs.web.asgi_routes import HotRoute
 from libs.web.auth import ApiKey, require
-from libs.web.hot import HotRoute
 from libs.web.openapi import IF_NONE_MATCH, LEGACY_ANSWERS, UNCHANGED, Schema, answers, needs, problems
 from services.query.legacy import LegacyReads
 from services.query.models import PublicResultsRecord, TimelineRecord, VoteCount

@@ -13,7 +13,7 @@ from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import MILLION, Phase
 from libs.web.auth import ApiKey, Authenticator, header, require
-from libs.web.conditions import not_modified
+from libs.web.etags import not_modified
 from services.query.answers import Answer
 from services.query.errors import ResultsHidden
 from services.query.snapshot import Snapshot

@@ -12,7 +12,7 @@ from libs.contracts.position_token import decode_positions, encode_positions, me
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, header, require
-from libs.web.conditions import not_modified
+from libs.web.etags import not_modified
 from services.query.errors import ResultsHidden
 from services.query.past import PastCounts
 from services.query.record import vote_count, vote_count_by_source

@@ -5,7 +5,7 @@ from typing import Final
 
 from fastapi.sse import EventSourceResponse
 
-from libs.web.hot import StreamRoute
+from libs.web.asgi_routes import StreamRoute
 from libs.web.openapi import COMPONENT, Schema, answers, needs, parameter, problems
 from services.query.routes import ReceiptOfVote, SourcesFlag
 from services.query.streams.endpoints import CountStream, PublicStream

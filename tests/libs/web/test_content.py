@@ -4,7 +4,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from libs.web.content import Span, asked_range, attachment
+from libs.web.byte_ranges import Span, asked_range, attachment
 from libs.web.errors import RangeNotSatisfiable
 
 

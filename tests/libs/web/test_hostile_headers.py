@@ -17,10 +17,10 @@ from starlette.routing import Route
 from libs.telemetry.tracing import Tracing
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
+from libs.web.byte_ranges import Span, asked_range, attachment
 from libs.web.client_address import Proxies, parse_hop
-from libs.web.conditions import matches, not_modified, precondition_fails
-from libs.web.content import Span, asked_range, attachment
 from libs.web.errors import RangeNotSatisfiable, UnsupportedMediaType, handle_errors
+from libs.web.etags import matches, not_modified, precondition_fails
 from libs.web.request_ids import request_id
 from libs.web.requests import (
     declared_size,

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from libs.web.beside import served_beside
 from libs.web.metrics import metrics_route
 from libs.web.settings import HostSettings
+from libs.web.side_server import served_beside
 
 
 def free_port() -> int:

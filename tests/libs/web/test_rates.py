@@ -16,7 +16,7 @@ from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
 from libs.web.client_address import Network, Proxies
 from libs.web.errors import RateLimited
-from libs.web.rates import WINDOW_S, RateLimits
+from libs.web.rate_limits import WINDOW_S, RateLimits
 from libs.web.service import Surface, build_app
 from libs.web.settings import HostSettings
 from tests.support.eventually import eventually

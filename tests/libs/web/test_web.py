@@ -17,8 +17,8 @@ from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError, Vi
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator, require
 from libs.web.client_address import Proxies
-from libs.web.conditions import matches, not_modified, precondition_fails
 from libs.web.errors import TABLE, Forbidden, Unauthorized, handle_errors, problem_response
+from libs.web.etags import matches, not_modified, precondition_fails
 from libs.web.health import health_routes
 from libs.web.requests import read_body
 from libs.web.tracing import Traced

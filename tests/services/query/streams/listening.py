@@ -12,7 +12,7 @@ import httpx
 import orjson
 
 from libs.web.asgi import Front
-from libs.web.hot import HotRoute
+from libs.web.asgi_routes import HotRoute
 from libs.web.service import Server
 from libs.web.settings import HttpSettings
 from tests.services.query.world import World

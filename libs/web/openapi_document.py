@@ -6,7 +6,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 
 from libs.web.openapi import COMPONENT, PERMISSION, Schema, limit_answers
-from libs.web.rates import NEVER_LIMITED
+from libs.web.rate_limits import NEVER_LIMITED
 
 LEGACY_TAG: Final = "legacy"
 KEY_SCHEMES: Final[Schema] = {

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from libs.web.door import Door
+from libs.web.connection_limits import Door
 from libs.web.protocol import BoundedConfig
 from libs.web.settings import HostSettings
 
