@@ -36,7 +36,7 @@ from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
 from libs.web.service import Complete, Surface
 from libs.web.sessions import Sessions
-from services.catalogue.closed import ClosedContests
+from services.catalogue.closed_contest_guard import ClosedContests
 from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
 from services.catalogue.image_routes import image_router

@@ -21,8 +21,8 @@ from libs.web.sessions import Sessions
 from services.dashboard.pages import page_routes
 from services.dashboard.session_routes import session_router
 from services.dashboard.settings import Settings
-from services.dashboard.standing import Standing
-from services.dashboard.standing_routes import standing_router
+from services.dashboard.status import Standing
+from services.dashboard.status_routes import standing_router
 
 
 @asynccontextmanager

@@ -33,9 +33,9 @@ from libs.views.functions import load_functions, open_valkey
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
 from libs.voting.wiring import assemble
-from services.projector.beside import served
 from services.projector.closing import ClosingManager
-from services.projector.purchase_steps import Steps
+from services.projector.http import served
+from services.projector.purchase_saga import Steps
 from services.projector.purchases import PurchaseManager
 from services.projector.settings import Settings
 from services.projector.supervision import Run, Supervisor

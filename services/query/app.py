@@ -17,23 +17,23 @@ from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import Surface
 from libs.web.sessions import Sessions
-from services.query.legacy import LegacyReads
+from services.query.historical_counts import PastCounts
+from services.query.historical_read_limits import PastReads
+from services.query.legacy_reads import LegacyReads
 from services.query.participants import ParticipantCounts
-from services.query.past import PastCounts
-from services.query.past_reads import PastReads
-from services.query.positions import PositionWatch
+from services.query.position_wait import PositionWatch
 from services.query.public_results import PublicResults
 from services.query.receipts import Receipts
 from services.query.routes import count_route, legacy_router, public_route, timeline_route
 from services.query.settings import Settings
-from services.query.snapshots import Snapshots
-from services.query.streams.changes import Changes
+from services.query.snapshot_cache import Snapshots
+from services.query.streams.change_detector import Changes
 from services.query.streams.endpoints import CountStream, PublicStream
+from services.query.streams.hub import Streams
+from services.query.streams.keyless_quota import Seats
 from services.query.streams.routes import count_stream_route, public_stream_route
-from services.query.streams.seats import Seats
-from services.query.streams.streams import Streams
-from services.query.timeline import ContestTimeline
-from services.query.timelines import Timelines
+from services.query.timeline_cache import Timelines
+from services.query.timeline_endpoint import ContestTimeline
 from services.query.vote_updates import VoteUpdates
 
 NO_VOTES = 0

@@ -5,7 +5,7 @@ from typing import Any
 from libs.tally.counts import Figures
 from libs.tally.errors import NotFound
 from libs.web.auth import ApiKey
-from services.query.snapshots import Snapshots, now
+from services.query.snapshot_cache import Snapshots, now
 
 
 class ParticipantCounts:

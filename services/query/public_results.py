@@ -9,10 +9,10 @@ from libs.tally.contest import MILLION, Contest, Phase
 from libs.tally.errors import NotFound
 from libs.web.auth import header
 from libs.web.etags import not_modified
-from services.query.answers import Answer
-from services.query.public_record import hidden, shown
+from services.query.public_results_record import hidden, shown
+from services.query.responses import Answer
 from services.query.snapshot import Snapshot
-from services.query.snapshots import Snapshots, now
+from services.query.snapshot_cache import Snapshots, now
 
 MOST_OWNERS: Final = 10_000
 SHARED_S: Final = 2

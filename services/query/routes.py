@@ -10,10 +10,10 @@ from libs.catalogue.legacy.models import LegacyContest, LegacyContests, LegacyPa
 from libs.web.asgi_routes import HotRoute
 from libs.web.auth import ApiKey, require
 from libs.web.openapi import IF_NONE_MATCH, LEGACY_ANSWERS, UNCHANGED, Schema, answers, needs, problems
-from services.query.legacy import LegacyReads
+from services.query.legacy_reads import LegacyReads
 from services.query.models import PublicResultsRecord, TimelineRecord, VoteCount
 from services.query.public_results import PublicResults
-from services.query.timeline import ContestTimeline
+from services.query.timeline_endpoint import ContestTimeline
 from services.query.vote_updates import VoteUpdates
 
 NextToken = Annotated[str | None, Query(alias="next", description="The `next` of the page before.")]

@@ -12,7 +12,7 @@ from libs.results.results import Results, results_of
 from libs.tally.contest import Contest, Phase
 from libs.tally.counts import Figures
 from libs.views.replies import ContestCounts
-from services.query.answers import Answer
+from services.query.responses import Answer
 
 Render = Callable[["Snapshot"], Answer]
 

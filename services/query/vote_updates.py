@@ -14,10 +14,10 @@ from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.etags import not_modified
 from services.query.errors import ResultsHidden
-from services.query.past import PastCounts
-from services.query.record import vote_count, vote_count_by_source
+from services.query.historical_counts import PastCounts
 from services.query.snapshot import Snapshot
-from services.query.snapshots import NO_POSITIONS, Snapshots, covers, now
+from services.query.snapshot_cache import NO_POSITIONS, Snapshots, covers, now
+from services.query.vote_count_record import vote_count, vote_count_by_source
 
 LASTING: Final = b"private, max-age=60"
 """`Cache-Control` of a minute that is complete: participants and mappings may still change."""

@@ -33,7 +33,7 @@ from services.operations.connect import find_stack
 from services.operations.progress import Progress
 from services.operations.purchases.orphans import reconcile_logs
 from services.operations.stack.supervisor import Supervisor
-from services.projector.purchase_steps import Steps
+from services.projector.purchase_saga import Steps
 from services.projector.purchases import PurchaseManager
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, come_to, paid, purchase, refund, send

@@ -9,10 +9,10 @@ from libs.metrics.table import STREAM_MESSAGES
 from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, ViewsUnavailable
 from services.query.snapshot import Snapshot
-from services.query.snapshots import Snapshots, now
-from services.query.streams.listener import Listener
-from services.query.streams.told import ENDED, GONE, NOTHING, STALE, stale
-from services.query.streams.views import View
+from services.query.snapshot_cache import Snapshots, now
+from services.query.streams.renderers import View
+from services.query.streams.subscriber import Listener
+from services.query.streams.updates import ENDED, GONE, NOTHING, STALE, stale
 
 logger = logging.getLogger(__name__)
 

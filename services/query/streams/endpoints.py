@@ -4,10 +4,10 @@ from starlette.types import Receive, Scope, Send
 
 from libs.web.auth import Authenticator, require
 from services.query.public_results import PublicResults, receipt_of
-from services.query.snapshots import Snapshots
-from services.query.streams.seats import Seats
-from services.query.streams.streams import Streams
-from services.query.streams.views import KeyView, PublicView
+from services.query.snapshot_cache import Snapshots
+from services.query.streams.hub import Streams
+from services.query.streams.keyless_quota import Seats
+from services.query.streams.renderers import KeyView, PublicView
 from services.query.vote_updates import by_source
 
 

@@ -18,10 +18,10 @@ from libs.monitoring.projection_names import Fold, folds_of
 from libs.storage.store import open_store
 from libs.web.asgi import Front
 from libs.web.service import build_app
-from services.dashboard import standing
+from services.dashboard import status as standing
 from services.dashboard.app import open_surface
 from services.dashboard.settings import Settings
-from services.dashboard.standing_models import OperationsStatus
+from services.dashboard.status_models import OperationsStatus
 from services.operations.standing.reading import read_status
 from tests.services.query.world import PUBLISHED, Catalogue
 from tests.support.builders import a_cast

@@ -14,7 +14,7 @@ from libs.tally.contest import Phase
 from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable, timestamp
 from libs.tally.events import ContestClosed
 from libs.voting.vote_attempt import Accepted
-from services.catalogue.closed import ClosedContests
+from services.catalogue.closed_contest_guard import ClosedContests
 from tests.services.projector.steps import (
     admit,
     decide,

@@ -22,7 +22,7 @@ from libs.tally.contest import Contest
 from libs.tally.errors import IdempotencyKeyReused, NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.voting import contest_cache as contests
 from libs.voting.contest_cache import Contests
-from services.projector.purchase_steps import Steps
+from services.projector.purchase_saga import Steps
 from tests.support.builders import a_contest
 from tests.support.purchases import a_purchase
 

@@ -19,10 +19,10 @@ from libs.views.replies import ContestCounts, FoldInput
 from libs.views.timeline import MINUTE_MS, Timeline
 from libs.views.votes import VoteViews
 from libs.web.errors import RateLimited
-from services.query.past import PastCounts, rows_of
-from services.query.past_reads import PastReads
-from services.query.positions import PositionWatch
-from services.query.snapshots import Snapshots
+from services.query.historical_counts import PastCounts, rows_of
+from services.query.historical_read_limits import PastReads
+from services.query.position_wait import PositionWatch
+from services.query.snapshot_cache import Snapshots
 from tests.services.query.world import PARTITIONS, START_MS, World, closed_contest, contest
 from tests.support.builders import a_removal
 

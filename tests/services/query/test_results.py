@@ -19,9 +19,9 @@ from libs.results.results import results_of
 from libs.tally.contest import Contest
 from libs.tally.counts import Figures
 from libs.views.replies import SourceCounts
-from services.query.public_record import hidden
-from services.query.record import record, vote_count
+from services.query.public_results_record import hidden
 from services.query.snapshot import Snapshot
+from services.query.vote_count_record import record, vote_count
 from tests.support.builders import NOW, a_contest
 
 STATUSES = {"a": "approved", "b": "approved", "c": "rejected", "d": "pending"}

@@ -28,14 +28,14 @@ from libs.views.replies import FoldInput
 from libs.views.settings import ValkeySettings
 from libs.views.timeline import MINUTE_MS, ChangesPage, Timeline
 from libs.views.votes import VoteViews
-from services.query.past import PastCounts
-from services.query.past_reads import PastReads
-from services.query.positions import PositionWatch
-from services.query.record import record as vote_count
-from services.query.snapshots import Snapshots
-from services.query.timeline import parse
-from services.query.timeline_record import Page, Span
-from services.query.timelines import Timelines
+from services.query.historical_counts import PastCounts
+from services.query.historical_read_limits import PastReads
+from services.query.position_wait import PositionWatch
+from services.query.snapshot_cache import Snapshots
+from services.query.timeline_cache import Timelines
+from services.query.timeline_endpoint import parse
+from services.query.timeline_schema import Page, Span
+from services.query.vote_count_record import record as vote_count
 from tests.libs.views.random_logs import logs
 from tests.libs.views.test_votes_timeline import stretched
 from tests.services.query.world import PARTITIONS, START_MS, Catalogue, World, contest
@@ -58,7 +58,7 @@ async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
 @pytest.fixture(autouse=True)
 def nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Votes show in the next answer."""
-    monkeypatch.setattr("services.query.timeline.MOST_HELD_S", 0.0)
+    monkeypatch.setattr("services.query.timeline_endpoint.MOST_HELD_S", 0.0)
 
 
 def minute(number: int) -> str:
@@ -396,7 +396,7 @@ async def test_as_many_intervals_as_allowed_are_answered_and_begin_at_their_mult
 async def test_an_answer_is_no_larger_than_fits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     key = await song(world)
     await voted(world, 0, 400)
-    monkeypatch.setattr("services.query.timeline.MOST_NUMBERS", 24 * 100)
+    monkeypatch.setattr("services.query.timeline_endpoint.MOST_NUMBERS", 24 * 100)
     assert (await read(world, key, to=minute(401)))["interval"] == 300
     refused = await world.get(f"{PATH}?interval=60&to={minute(401)}", key)
     assert "401 intervals, of which an answer has 100 at most" in refused.json()["detail"]
@@ -427,7 +427,7 @@ async def test_who_takes_part_and_what_ids_mean_is_as_of_now(world: World) -> No
 
 
 async def test_an_unchanged_timeline_is_not_sent_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.query.timeline.MOST_HELD_S", 1.0)
+    monkeypatch.setattr("services.query.timeline_endpoint.MOST_HELD_S", 1.0)
     key = await song(world)
     await voted(world, 0)
     await read(world, key)

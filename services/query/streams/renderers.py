@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from libs.catalogue.contests.closing import is_sealed
 from libs.tally.contest import Phase
-from services.query.answers import Answer
 from services.query.public_results import public_answer
-from services.query.record import vote_count, vote_count_by_source
+from services.query.responses import Answer
 from services.query.snapshot import Snapshot
 from services.query.streams import events
 from services.query.streams.events import Standing
-from services.query.streams.told import GONE, Heard, Told
+from services.query.streams.updates import GONE, Heard, Told
+from services.query.vote_count_record import vote_count, vote_count_by_source
 
 View = Callable[[Snapshot, int], Told]
 """What is told of a snapshot at a time (microseconds since 1970). Equal views tell the same."""

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 from libs.results.results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION
 from libs.tally.errors import timestamp
-from services.query.answers import Answer
-from services.query.record import answer_of, updated
+from services.query.responses import Answer
 from services.query.snapshot import Snapshot
-from services.query.timelines import ANONYMOUS, BOTH_UNIQUE, COUNT, PAID, UNIQUE, Cells, Series, Subject
+from services.query.timeline_cache import ANONYMOUS, BOTH_UNIQUE, COUNT, PAID, UNIQUE, Cells, Series, Subject
+from services.query.vote_count_record import answer_of, updated
 
 INTERNAL: Final = dict(zip(INTERNAL_SOURCES, (COUNT, PAID), strict=True))
 """The first of a row's cells for each internal source."""

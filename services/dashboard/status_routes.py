@@ -6,8 +6,8 @@ from starlette.responses import Response
 
 from libs.web.auth import Authenticator, require
 from libs.web.openapi import answers, needs
-from services.dashboard.standing import Standing
-from services.dashboard.standing_models import OperationsStatus
+from services.dashboard.status import Standing
+from services.dashboard.status_models import OperationsStatus
 
 
 def standing_router(auth: Authenticator, standing: Standing) -> APIRouter:

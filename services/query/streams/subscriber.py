@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from starlette.types import Send
 
-from services.query.streams.told import PING, Heard, Message, Told
+from services.query.streams.updates import PING, Heard, Message, Told
 
 
 class Credentials(NamedTuple):

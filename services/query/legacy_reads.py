@@ -15,7 +15,7 @@ from libs.contracts.catalogue import Stored
 from libs.tally.errors import NotFound
 from libs.web.auth import ApiKey, Authenticator
 from services.query.snapshot import Snapshot
-from services.query.snapshots import Snapshots, now
+from services.query.snapshot_cache import Snapshots, now
 
 
 class CatalogueReads(ListReader, Owners, Protocol):

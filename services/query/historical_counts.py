@@ -13,7 +13,7 @@ from libs.views.freshness import RECOVERING
 from libs.views.replies import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS
 from services.query.counts import sum_of
-from services.query.past_reads import PARTITION_ROWS, PastReads
+from services.query.historical_read_limits import PARTITION_ROWS, PastReads
 from services.query.snapshot import Snapshot
 
 MOST_FIGURES: Final = 200_000

@@ -15,7 +15,7 @@ from libs.contracts.topics import Topic
 from libs.tally.errors import NotFound
 from libs.views.catalogue import Mark
 from services.query.counts import ContestSums, CountViews
-from services.query.positions import PositionWatch
+from services.query.position_wait import PositionWatch
 from services.query.snapshot import Snapshot
 
 MOST_CONTESTS: Final = 1_000

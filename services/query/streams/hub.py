@@ -19,16 +19,16 @@ from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.web.auth import AddressRefused, Authenticator, header
 from libs.web.errors import Unauthorized
-from services.query.answers import Header
 from services.query.public_results import ANY_ORIGIN
+from services.query.responses import Header
 from services.query.snapshot import Snapshot
-from services.query.snapshots import Snapshots, now
+from services.query.snapshot_cache import Snapshots, now
 from services.query.streams import events
-from services.query.streams.changes import Changes
+from services.query.streams.change_detector import Changes
 from services.query.streams.channel import Channel
-from services.query.streams.listener import Credentials, Listener
-from services.query.streams.told import ENDED, Heard
-from services.query.streams.views import View
+from services.query.streams.renderers import View
+from services.query.streams.subscriber import Credentials, Listener
+from services.query.streams.updates import ENDED, Heard
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.freshness import RECOVERING
 from libs.views.replies import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, Change, ChangesPage, PastRow
-from services.query.past import participants_of, rows_of
-from services.query.past_reads import PastReads
+from services.query.historical_counts import participants_of, rows_of
+from services.query.historical_read_limits import PastReads
 from services.query.snapshot import Snapshot
 
 MOST_CHANGES: Final = 1_000_000

@@ -7,9 +7,9 @@ from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.results.results import places
 from libs.tally.errors import timestamp
-from services.query.answers import Answer, encoded
-from services.query.record import updated
+from services.query.responses import Answer, encoded
 from services.query.snapshot import Snapshot
+from services.query.vote_count_record import updated
 
 
 def shown(snapshot: Snapshot) -> Answer:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from libs.contracts.position_token import encode_positions
 from libs.results import vote_count as made
-from services.query.answers import Answer, encoded
+from services.query.responses import Answer, encoded
 from services.query.snapshot import Snapshot
 
 FINALITY: Final = {False: "provisional", True: "final"}
