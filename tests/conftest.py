@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings as hypothesis
 
-from services.operations.stack.report import Report
-from services.operations.stack.servers import Servers
-from services.operations.stack.settings import StackSettings
+from libs.local_stack.report import Report
+from libs.local_stack.servers import Servers
+from libs.local_stack.settings import StackSettings
 from tests.support.marks import add_marks, check_is_not_pure
 from tests.support.shared_servers import SharedServers, shared_servers, stop_servers
 from tests.support.workers import FileScheduling, number_of_workers, slow_files_first

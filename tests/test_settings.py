@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic_settings import BaseSettings
 
+from libs.local_stack.settings import StackSettings
 from services.gateway.settings import Settings as Gateway
-from services.operations.stack.settings import StackSettings
 from services.projector.settings import Settings as Projector
 
 README = Path(__file__).parents[1] / "README.md"

@@ -13,12 +13,12 @@ from pydantic_settings import BaseSettings
 from rich.console import Console
 from rich.table import Table
 
+from libs.local_stack import description
+from libs.local_stack.settings import StackSettings
 from libs.telemetry.redaction import redacted
 from services.gateway.settings import Settings as GatewaySettings
 from services.operations.connect import DATA_DIR
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
-from services.operations.stack import description
-from services.operations.stack.settings import StackSettings
 from services.projector.settings import Settings as ProjectorSettings
 
 app = typer.Typer(no_args_is_help=True, help="The settings.")

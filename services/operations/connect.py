@@ -8,9 +8,9 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from libs.kafka.settings import KafkaSettings
+from libs.local_stack import description
 from libs.telemetry.redaction import SecretUrl, revealed
 from libs.views.settings import ValkeyUrl
-from services.operations.stack import description
 
 DATA_DIR = Path(".tally")
 

@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from libs.local_stack.settings import StackSettings
 from services.operations.connect import DATA_DIR, NoStack, Stack, find_stack
 from services.operations.diagnosis.finding import Finding, fine
 from services.operations.diagnosis.machine import check_machine
 from services.operations.diagnosis.servers import check_servers
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
-from services.operations.stack.settings import StackSettings
 
 
 def doctor(

@@ -13,10 +13,10 @@ import uvloop
 from pydantic import ValidationError
 
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
+from libs.local_stack.errors import StackError
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from services.operations.connect import NoStack
-from services.operations.stack.errors import StackError
 
 DataDir = Annotated[
     Path, typer.Option("--data-dir", envvar="TALLY_DATA_DIR", help="Data directory of the running stack.")

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from libs.local_stack import description
 from libs.monitoring.problems import as_json as shown_as_json
 from libs.monitoring.problems import problems_of
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
-from services.operations.stack import description
 from services.operations.standing.reading import read_status
 from services.operations.standing.showing import plain_lines, rendered
 from services.operations.standing.watching import watch as watch_until_interrupted

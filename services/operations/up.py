@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
+from libs.local_stack import foreground
+from libs.local_stack.report import Report
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from services.operations import prepare
 from services.operations.dashboard import open_dashboard
-from services.operations.stack import foreground
-from services.operations.stack.report import Report
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
 
 
 def up(

@@ -18,7 +18,7 @@ from libs.contracts.catalogue import RecordCreated, catalogue_codec
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.benchmarks.stack import whole_service
 from tests.support.eventually import eventually
 from tests.support.purchasing import client_with

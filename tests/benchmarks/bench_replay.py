@@ -20,13 +20,13 @@ import typer
 from libs.contracts.topics import votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
+from libs.local_stack.supervisor import Supervisor
 from libs.projection.votes import VotesProjection
 from libs.views.address_counters import AddressCounters
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
 from services.operations.connect import find_stack
 from services.operations.replay.projections import PROJECTIONS, Name
-from services.operations.stack.supervisor import Supervisor
 from tests.benchmarks.bench_projector import fold
 from tests.benchmarks.stack import Load, median, whole_service, wrk
 from tests.support.voting import Contest, new_id, running

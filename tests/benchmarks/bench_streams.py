@@ -25,7 +25,7 @@ import httpx
 import psutil
 import uvloop
 
-from services.operations.stack.ports import free_ports
+from libs.local_stack.ports import free_ports
 from tests.benchmarks.stack import median, whole_service
 from tests.support.voting import Contest, running
 

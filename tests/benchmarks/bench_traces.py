@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import httpx
 import psutil
 
-from services.operations.stack.ports import free_ports
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.ports import free_ports
+from libs.local_stack.supervisor import Supervisor
 from tests.benchmarks.bench_votes import SCRIPT, SECONDS
 from tests.benchmarks.stack import median, whole_service, wrk
 from tests.support.collector import open_collector

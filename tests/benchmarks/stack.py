@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import psutil
 
+from libs.local_stack.report import Silence
+from libs.local_stack.servers import Addresses, Servers
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from services.operations import prepare
-from services.operations.stack.report import Silence
-from services.operations.stack.servers import Addresses, Servers
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
 from tests.support.voting import Api
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.async_api import expect
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.support.browsing import Issue, Visit
 from tests.support.voting import Api, running
 

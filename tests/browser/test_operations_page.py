@@ -11,9 +11,9 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
 from libs.contracts.topics import votes_topic
+from libs.local_stack.supervisor import Supervisor
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.views.functions import open_valkey
-from services.operations.stack.supervisor import Supervisor
 from tests.support.browsing import Issue, Visit
 
 PATH = "/dashboard/operations"

@@ -17,15 +17,15 @@ from redis.exceptions import RedisError
 from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
+from libs.local_stack.service_process import PARTS
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.client import Coalescer, NotPermitted, connect
 from libs.views.functions import load_functions, open_valkey
 from libs.views.settings import ValkeySettings
 from libs.views.votes import VoteViews
 from services.operations import prepare
-from services.operations.stack.part import PARTS
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
 from tests.support.secured import Secured, environment, secured_servers, terminator
 from tests.support.voting import Api
 

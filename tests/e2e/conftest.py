@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from libs.local_stack.servers import Servers
+from libs.local_stack.service_process import PARTS
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from services.operations import prepare
-from services.operations.stack.part import PARTS
-from services.operations.stack.servers import Servers
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
 from tests.support.voting import Api
 
 if TYPE_CHECKING:

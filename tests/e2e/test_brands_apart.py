@@ -22,7 +22,7 @@ from libs.catalogue.resources import CONTESTS, FEEDS, RESOURCES, VOTE_SOURCES
 from libs.catalogue.writer import Request
 from libs.contracts import topics
 from libs.contracts.catalogue import Stored
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.voting import new_id
 

@@ -14,9 +14,9 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
+from libs.local_stack.ports import free_ports
+from libs.local_stack.supervisor import Supervisor
 from libs.tally.events import VoteCast
-from services.operations.stack.ports import free_ports
-from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 
 
 async def dashboard(data_dir: Path, *options: str) -> tuple[int, str, str]:

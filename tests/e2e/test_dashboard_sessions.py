@@ -12,10 +12,10 @@ import pytest
 from itsdangerous import TimestampSigner
 
 from libs.catalogue.api_keys import PERMISSIONS, IssuedKey, issue_key, revoke_key
+from libs.local_stack.supervisor import Supervisor
 from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
-from services.operations.stack.supervisor import Supervisor
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
 from tests.support.voting import Api

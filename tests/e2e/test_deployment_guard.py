@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 
-from services.operations.stack.ports import free_ports
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.ports import free_ports
+from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.voting import Api
 

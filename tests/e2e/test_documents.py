@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.support.voting import Api
 
 ROOT = Path(__file__).parents[2]

@@ -14,13 +14,13 @@ from typer.testing import CliRunner, Result
 from libs.catalogue.contests.closing import erased
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS
+from libs.local_stack.supervisor import Supervisor
 from libs.storage.secrets import contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import SecretErased
 from services.operations.__main__ import app
 from services.operations.connect import find_stack
 from services.operations.erase_secret import open_desk
-from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now

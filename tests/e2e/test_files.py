@@ -12,8 +12,8 @@ import httpx
 import psutil
 import pytest
 
+from libs.local_stack.supervisor import Supervisor
 from libs.storage.store import world_files
-from services.operations.stack.supervisor import Supervisor
 from tests.e2e.test_refusals import key_with
 from tests.support.eventually import eventually
 from tests.support.voting import Api, code

@@ -12,8 +12,8 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from libs.contracts.position_token import decode_positions
+from libs.local_stack.supervisor import Supervisor
 from services.operations.__main__ import app
-from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.sources import Source
 from tests.support.voting import Api, Contest, hours_from_now

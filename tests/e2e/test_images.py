@@ -7,7 +7,7 @@ import time
 
 import httpx
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.support.pictures import encoded, halves, opened, picture
 from tests.support.voting import Api, code
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.pictures import picture
 from tests.support.purchasing import client_with

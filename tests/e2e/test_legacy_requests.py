@@ -12,8 +12,8 @@ import pytest
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts import topics
 from libs.kafka.settings import KafkaSettings
+from libs.local_stack.supervisor import Supervisor
 from services.operations.keys import issue_key
-from services.operations.stack.supervisor import Supervisor
 from tests.legacy_requests.recorded import Told, stories
 
 STORIES: Final = stories()

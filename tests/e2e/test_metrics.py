@@ -8,9 +8,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from libs.local_stack.supervisor import Supervisor
 from libs.metrics.table import REGISTRY
 from libs.web.errors import TABLE
-from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.metrics import OPENMETRICS, Scrape, scrape
 from tests.support.voting import Api, code, new_id, running

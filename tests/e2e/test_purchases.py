@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.support.purchasing import PURCHASES, becomes, client_with, come_to, paid, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id, running
 

@@ -22,6 +22,7 @@ from libs.contracts.topics import Topic, purchases_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
+from libs.local_stack.supervisor import Supervisor
 from libs.purchases.encryption import Vaults
 from libs.storage.secrets import account_secret
 from libs.storage.store import open_store
@@ -32,7 +33,6 @@ from libs.voting.wiring import assemble
 from services.operations.connect import find_stack
 from services.operations.progress import Progress
 from services.operations.purchases.orphans import reconcile_logs
-from services.operations.stack.supervisor import Supervisor
 from services.projector.purchase_saga import Steps
 from services.projector.purchases import PurchaseManager
 from tests.support.eventually import eventually

@@ -5,9 +5,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from libs.local_stack.supervisor import Supervisor
 from services.operations.connect import Stack, find_stack
 from services.operations.keys import issue_key
-from services.operations.stack.supervisor import Supervisor
 from tests.support.voting import Api, code
 
 JSON = {"content-type": "application/json"}

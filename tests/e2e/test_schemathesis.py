@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.support.catalogue import open_catalogue
 
 pytestmark = pytest.mark.slow

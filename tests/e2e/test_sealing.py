@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from libs.certificates.index import sealed_contests
+from libs.local_stack.supervisor import Supervisor
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
@@ -21,7 +22,6 @@ from services.operations.connect import find_stack
 from services.operations.exporting.exporting import export_logs
 from services.operations.exporting.manifest import Request
 from services.operations.progress import Progress
-from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, running

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from libs.local_stack.supervisor import Supervisor
 from libs.storage.secret_rings import read_ring
 from libs.storage.store import open_store
-from services.operations.stack.supervisor import Supervisor
 from tests.e2e.test_audit import audit, run
 from tests.support.voting import Api
 

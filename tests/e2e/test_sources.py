@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.purchasing import client_with
 from tests.support.sources import Source, a_source

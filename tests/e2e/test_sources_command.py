@@ -8,8 +8,8 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
+from libs.local_stack.supervisor import Supervisor
 from services.operations.__main__ import app
-from services.operations.stack.supervisor import Supervisor
 from tests.support.sources import Source, a_source
 from tests.support.voting import Api
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+from libs.local_stack.supervisor import Supervisor
 from services.operations.__main__ import app
-from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.voting import Api
 

@@ -15,11 +15,11 @@ from libs.contracts.position_token import decode_positions, encode_positions
 from libs.contracts.topics import topics_of, votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
+from libs.local_stack.servers import Servers
+from libs.local_stack.service_process import PARTS
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from services.operations import prepare
-from services.operations.stack.part import PARTS
-from services.operations.stack.servers import Servers
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
 from tests.support.collector import Collector, Span, open_collector
 from tests.support.eventually import eventually
 from tests.support.voting import Api

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import VoteRestored, VoteVoided
 from services.operations.__main__ import app
 from services.operations.connect import Stack, find_stack
 from services.operations.progress import Progress
-from services.operations.stack.supervisor import Supervisor
 from services.operations.voiding import operation
 from services.operations.voiding.ballots import VoidEvent, read_ballots
 from services.operations.voiding.recording import append, read_back

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.e2e.test_refusals import key_with
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, code

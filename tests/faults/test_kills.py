@@ -14,10 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from services.operations import prepare
 from services.operations.connect import find_stack
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
 from services.operations.verification.comparison import compare
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, new_id

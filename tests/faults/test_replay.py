@@ -17,14 +17,14 @@ import httpx
 import orjson
 import pytest
 
+from libs.local_stack.servers import Servers
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from libs.views.functions import open_valkey
 from libs.views.generations import State
 from services.operations import prepare
 from services.operations.connect import find_stack
 from services.operations.replay.projections import PROJECTIONS, Name
-from services.operations.stack.servers import Servers
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
 from services.operations.verification.comparison import compare
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from libs.local_stack.servers import Servers
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from services.operations import prepare
-from services.operations.stack.servers import Servers
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from services.operations.stack.ports import free_ports
+from libs.local_stack.ports import free_ports
 from tests.support.eventually import eventually
 
 MALWARE = b"X5T!TALLYKEEPER-TEST-SIGNATURE-NOT-A-VIRUS!X5T"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from services.operations.stack.part import Part
+from libs.local_stack.service_process import Part
 
 _GATEWAY = """
 import http.server, json, os, signal, sys

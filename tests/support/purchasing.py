@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 
 from libs.kafka.settings import KafkaSettings
+from libs.local_stack.supervisor import Supervisor
 from services.operations.keys import issue_key
-from services.operations.stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.voting import Contest, new_id
 

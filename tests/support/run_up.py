@@ -6,10 +6,10 @@ import asyncio
 import sys
 from pathlib import Path
 
-from services.operations.stack.foreground import run
-from services.operations.stack.report import Report
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.foreground import run
+from libs.local_stack.report import Report
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from tests.support.parts import GATEWAY, PROJECTOR, NothingToPrepare
 
 settings = StackSettings(data_dir=Path(sys.argv[1]), stack="native", kafka_bootstrap_servers=None, valkey_url=None)

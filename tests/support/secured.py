@@ -25,12 +25,12 @@ from confluent_kafka.admin import (
 )
 from cryptography.hazmat.primitives import serialization
 
-from services.operations.stack import ports
-from services.operations.stack.kafka import NativeKafka
-from services.operations.stack.part import Part
-from services.operations.stack.process import Reaper
-from services.operations.stack.report import Silence
-from services.operations.stack.valkey import NativeValkey
+from libs.local_stack import ports
+from libs.local_stack.child_process import Reaper
+from libs.local_stack.kafka import NativeKafka
+from libs.local_stack.report import Silence
+from libs.local_stack.service_process import Part
+from libs.local_stack.valkey import NativeValkey
 from tests.support.proxy import pump
 
 SECURITY = Path(__file__).parents[2] / "deploy" / "security"

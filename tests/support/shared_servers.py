@@ -21,10 +21,10 @@ from pathlib import Path
 import psutil
 from filelock import FileLock
 
-from services.operations.stack.reaper import start_time
-from services.operations.stack.report import Report
-from services.operations.stack.servers import Servers
-from services.operations.stack.settings import StackSettings
+from libs.local_stack.reaper import start_time
+from libs.local_stack.report import Report
+from libs.local_stack.servers import Servers
+from libs.local_stack.settings import StackSettings
 
 START_S, STOP_S, POLL_S = 180.0, 60.0, 0.1
 """Seconds; the first start on a machine downloads the jars."""

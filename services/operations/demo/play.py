@@ -10,6 +10,10 @@ import httpx
 from rich.console import Console
 
 from libs.kafka.reader import LogReader
+from libs.local_stack.report import Report
+from libs.local_stack.service_process import PARTS
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from libs.views.functions import open_valkey
 from services.operations import prepare
 from services.operations.connect import Stack
@@ -25,10 +29,6 @@ from services.operations.demo.showing import shown
 from services.operations.demo.verdict import Verdict, judge
 from services.operations.demo.words import conclude, introduce
 from services.operations.running import Ending, print_json
-from services.operations.stack.part import PARTS
-from services.operations.stack.report import Report
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
 
 SETTLE_S: Final = 60.0
 """How long voters wait for their answers, and then the check for the fold, once the voting is over."""

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from libs.local_stack import java, ports, valkey
+from libs.local_stack.errors import StackError
+from libs.local_stack.jar_pins import pins
+from libs.local_stack.settings import StackSettings
 from services.operations.diagnosis.finding import Finding, fine, problem
-from services.operations.stack import java, ports, valkey
-from services.operations.stack.errors import StackError
-from services.operations.stack.jar_pins import pins
-from services.operations.stack.settings import StackSettings
 
 OLDEST_PYTHON = (3, 11)
 

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from libs.contracts.topics import topics_of
+from libs.local_stack import kafka, valkey
 from libs.monitoring.problems import problems_of
 from libs.monitoring.status import Status
 from libs.tally.errors import TallyError
@@ -16,7 +17,6 @@ from services.operations.connect import Stack
 from services.operations.deployment import find_problems
 from services.operations.diagnosis.finding import Finding, fine, problem
 from services.operations.diagnosis.functions import outdated_libraries
-from services.operations.stack import kafka, valkey
 from services.operations.standing.reading import parts_of, read_status
 
 MOST_SKEW_S = 1.0

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
 
 

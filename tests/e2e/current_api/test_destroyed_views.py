@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
 from tests.services.operations.replay.desk import Desk
 from tests.support.eventually import eventually

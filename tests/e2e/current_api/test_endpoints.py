@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.endpoints import ENDPOINTS
 from tests.e2e.current_api.records import Records
 from tests.e2e.current_api.specification import FIELDS, READ_ONLY

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.endpoints import ENDPOINTS
 from tests.support.purchasing import client_with
 from tests.support.voting import code

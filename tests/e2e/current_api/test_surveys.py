@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
 from tests.support.purchasing import client_with
 from tests.support.voting import code

@@ -11,7 +11,7 @@ from pydantic import Field
 from libs.catalogue.resource import Offer, Reference, Resource, Table
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.catalogue.schemas.base import FreeForm, Record
-from services.operations.stack.servers import Servers
+from libs.local_stack.servers import Servers
 from tests.support.catalogue import Catalogue, open_catalogue
 
 

@@ -18,7 +18,7 @@ from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
-from services.operations.stack.servers import Servers
+from libs.local_stack.servers import Servers
 from tests.support.eventually import eventually
 
 

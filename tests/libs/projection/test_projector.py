@@ -15,10 +15,10 @@ from libs.kafka.errors import LogChanged
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
+from libs.local_stack.servers import Servers
 from libs.projection.projector import Projector
 from libs.projection.settings import CATALOGUE, VOTES, ProjectorSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from services.operations.stack.servers import Servers
 from tests.libs.projection.projector_subject import MemoryProjection, Views
 from tests.support.eventually import eventually
 

@@ -11,13 +11,13 @@ import pytest
 from libs.contracts.log_records import LogRecord, Position
 from libs.kafka.errors import LogChanged
 from libs.kafka.reader import LogReader
+from libs.local_stack.servers import Servers
 from libs.projection.replay import Replay
 from libs.projection.votes import VotesProjection
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Event
 from libs.views.generations import GenerationGone, Generations, State
 from libs.views.votes import VoteViews
-from services.operations.stack.servers import Servers
 from tests.support.builders import a_cast
 from tests.support.folded_log import FoldedLog, folded_log
 

@@ -10,11 +10,11 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+from libs.local_stack.ports import free_ports
 from libs.web.cached_value import OncePerSecond
 from libs.web.service import Surface, build_app
 from libs.web.settings import HttpSettings
 from libs.web.side_server import served_beside
-from services.operations.stack.ports import free_ports
 from tests.support.serving import served
 
 HIDDEN = ("/metrics", "/metrics/", "/operations/status", "/operations/contests/c/reopen")

@@ -13,6 +13,7 @@ import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.topics import test_world as namespace_of_tests
+from libs.local_stack.servers import Addresses, Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import Gallery
 from libs.storage.store import Store, open_store, world_files
@@ -20,7 +21,6 @@ from libs.web.asgi import Front
 from libs.web.service import build_app
 from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
-from services.operations.stack.servers import Addresses, Servers
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.unguarded import Unguarded
 from tests.support.web_host import WebHost, open_host

@@ -14,12 +14,12 @@ from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.catalogue.resource import Offer, Reference, Resource, Table
 from libs.catalogue.resources import RESOURCES
 from libs.catalogue.schemas.base import Linked, Picture, Record, Tags, Title
+from libs.local_stack.servers import Servers
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
 from libs.web.service import Surface, build_app
 from services.catalogue.routes import build_router
-from services.operations.stack.servers import Servers
 from tests.support.catalogue import open_catalogue
 from tests.support.voting import code
 

@@ -15,13 +15,13 @@ from libs.catalogue.record_service import Engine
 from libs.catalogue.resources import IMAGES, RESOURCES
 from libs.catalogue.writer import Request, Writer
 from libs.kafka.errors import AppendUnknown
+from libs.local_stack.servers import Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.fetcher import Fetcher
 from libs.media.image_store import Kept
 from libs.storage.store import world_files
 from libs.tally.errors import ViewsUnavailable
 from services.catalogue.images import Images
-from services.operations.stack.servers import Servers
 from tests.services.catalogue.conftest import MAX_BYTES, Place
 from tests.support.catalogue import open_catalogue
 from tests.support.eventually import eventually

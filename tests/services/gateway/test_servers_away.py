@@ -14,10 +14,10 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from libs.local_stack.ports import free_ports
+from libs.local_stack.valkey import answers
+from libs.local_stack.valkey import find as find_valkey
 from services.operations.__main__ import app
-from services.operations.stack.ports import free_ports
-from services.operations.stack.valkey import answers
-from services.operations.stack.valkey import find as find_valkey
 from tests.support.eventually import eventually
 
 PASSWORD = "hunter2-f00d"

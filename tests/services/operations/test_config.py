@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from typer.testing import CliRunner, Result
 
+from libs.local_stack import description
 from services.operations import config
 from services.operations.__main__ import app
-from services.operations.stack import description
 
 README = Path(__file__).parents[3] / "README.md"
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.operations.stack.reaper import start_time
+from libs.local_stack.reaper import start_time
 from tests.support.eventually import eventually
 
 ROOT = Path(__file__).parents[3]

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from libs.local_stack import description
+from libs.local_stack.settings import StackSettings
 from libs.views.functions import libraries, load_functions
 from services.operations.__main__ import app
 from services.operations.diagnosis import machine
 from services.operations.diagnosis.finding import Finding
 from services.operations.diagnosis.servers import check_servers
-from services.operations.stack import description
-from services.operations.stack.settings import StackSettings
 from tests.support.folded_log import FoldedLog, folded_log
 
 

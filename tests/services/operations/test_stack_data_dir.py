@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services.operations.stack.data_dir import DataDir
-from services.operations.stack.errors import StackError
+from libs.local_stack.data_dir import DataDir
+from libs.local_stack.errors import StackError
 
 
 def test_fresh_deletes_what_tally_made_and_nothing_else(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from services.operations.stack import jars
-from services.operations.stack.errors import StackError
-from services.operations.stack.jars import JarStore, Pin
-from services.operations.stack.report import Silence
+from libs.local_stack import jars
+from libs.local_stack.errors import StackError
+from libs.local_stack.jars import JarStore, Pin
+from libs.local_stack.report import Silence
 
 JAR = b"the bytes of a jar"
 PIN = Pin(hashlib.sha256(JAR).hexdigest(), len(JAR), "org.example:thing:1.0")

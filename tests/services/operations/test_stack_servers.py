@@ -16,12 +16,13 @@ from psutil import Process
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError
 
-from services.operations.stack import choice, errors, java, valkey
-from services.operations.stack.errors import Exit, StackError
-from services.operations.stack.kafka import answers as kafka_answers
-from services.operations.stack.report import Silence
-from services.operations.stack.servers import Servers
-from services.operations.stack.settings import StackSettings
+from libs.local_stack import server_choice as choice
+from libs.local_stack.errors import Exit, StackError
+from libs.local_stack.kafka import answers as kafka_answers
+from libs.local_stack.report import Silence
+from libs.local_stack.servers import Servers
+from libs.local_stack.settings import StackSettings
+from services.operations.stack import errors, java, valkey
 
 pytestmark = pytest.mark.stack
 

@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from services.operations.stack.errors import Exit, StackError
-from services.operations.stack.ports import is_free
-from services.operations.stack.reaper import start_time
-from services.operations.stack.report import Silence
-from services.operations.stack.servers import Servers
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.supervisor import Supervisor
+from libs.local_stack.errors import Exit, StackError
+from libs.local_stack.ports import is_free
+from libs.local_stack.reaper import start_time
+from libs.local_stack.report import Silence
+from libs.local_stack.servers import Servers
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.parts import BROKEN, GATEWAY, PROJECTOR, STUBBORN, NothingToPrepare
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from services.operations.stack import kafka
-from services.operations.stack.reaper import start_time
+from libs.local_stack import kafka
+from libs.local_stack.reaper import start_time
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.stack

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.operations.stack.servers import Servers
+from libs.local_stack.servers import Servers
 from tests.services.projector.world import World, open_world
 
 

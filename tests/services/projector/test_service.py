@@ -17,12 +17,12 @@ from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
+from libs.local_stack.servers import Servers
 from libs.tally.events import Fence
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
-from services.operations.stack.servers import Servers
 from tests.support.eventually import eventually
 
 PARTITIONS = 2

@@ -12,11 +12,11 @@ import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.topics import test_world as world_of_tests
+from libs.local_stack.servers import Servers
 from libs.web.asgi import Front
 from libs.web.service import build_app
 from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
-from services.operations.stack.servers import Servers
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.unguarded import Unguarded
 

@@ -13,6 +13,7 @@ import msgpack
 from typer.testing import CliRunner, Result
 
 from libs.kafka.reader import LogReader
+from libs.local_stack.supervisor import Supervisor
 from libs.projection.replay import Replay
 from libs.views.client import Coalescer
 from libs.views.functions import open_valkey
@@ -21,7 +22,6 @@ from services.operations.__main__ import app
 from services.operations.connect import Stack, find_stack
 from services.operations.replay.projections import PROJECTIONS, Name
 from services.operations.replay.targets import next_number
-from services.operations.stack.supervisor import Supervisor
 from tests.support.voting import Contest
 
 

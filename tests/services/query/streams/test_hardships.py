@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from libs.contracts.topics import CATALOGUE_PARTITIONS
+from libs.local_stack.ports import free_ports
+from libs.local_stack.servers import Servers
 from libs.tally.errors import ViewsUnavailable
 from libs.web import service as web_service
-from services.operations.stack.ports import free_ports
-from services.operations.stack.servers import Servers
 from tests.services.query.streams.listening import EndOfStream, Service, Stream, served
 from tests.services.query.streams.test_streams import STREAM, song
 from tests.services.query.world import PARTITIONS, World

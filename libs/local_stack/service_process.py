@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.operations.stack.process import Process, Reaper
+from libs.local_stack.child_process import Process, Reaper
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from services.operations.stack import errors, ports
-from services.operations.stack.errors import StackError
-from services.operations.stack.process import POLL_S, Process
+from libs.local_stack import errors, ports
+from libs.local_stack.child_process import POLL_S, Process
+from libs.local_stack.errors import StackError
 
 
 class Server(Protocol):

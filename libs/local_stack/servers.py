@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from services.operations.stack import description
-from services.operations.stack.choice import choose
-from services.operations.stack.data_dir import DataDir
-from services.operations.stack.process import Reaper
-from services.operations.stack.report import Report
-from services.operations.stack.server import Server
-from services.operations.stack.settings import StackSettings
+from libs.local_stack import description
+from libs.local_stack.child_process import Reaper
+from libs.local_stack.data_dir import DataDir
+from libs.local_stack.report import Report
+from libs.local_stack.server import Server
+from libs.local_stack.server_choice import choose
+from libs.local_stack.settings import StackSettings
 
 
 @dataclass(frozen=True, slots=True)

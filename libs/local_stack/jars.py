@@ -15,9 +15,9 @@ from jgo.constants import MAVEN_CENTRAL_URL
 from jgo.maven import MavenContext, PythonResolver
 from platformdirs import user_cache_path
 
-from services.operations.stack import errors
-from services.operations.stack.jar_pins import Pin, pins
-from services.operations.stack.report import Report
+from libs.local_stack import errors
+from libs.local_stack.jar_pins import Pin, pins
+from libs.local_stack.report import Report
 
 PARALLEL = 4
 ATTEMPTS = 3

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from services.operations.stack.private_file import write_private
+from libs.local_stack.private_file import write_private
 
 FILE = "stack.json"
 UNSPECIFIED = ("0.0.0.0", "::", "")  # noqa: S104

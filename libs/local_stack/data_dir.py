@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from services.operations.stack import errors
+from libs.local_stack import errors
 
 LOCK = "tally.lock"
 MADE_BY_TALLY = (

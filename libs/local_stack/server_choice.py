@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from libs.kafka.settings import KafkaSettings
+from libs.local_stack import errors, java, kafka, ports, valkey
+from libs.local_stack.child_process import Reaper
+from libs.local_stack.kafka import NativeKafka
+from libs.local_stack.private_file import remembered_secret
+from libs.local_stack.report import Report
+from libs.local_stack.server import External, Server
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.valkey import NativeValkey
 from libs.telemetry.redaction import revealed
-from services.operations.stack import errors, java, kafka, ports, valkey
-from services.operations.stack.kafka import NativeKafka
-from services.operations.stack.private_file import remembered_secret
-from services.operations.stack.process import Reaper
-from services.operations.stack.report import Report
-from services.operations.stack.server import External, Server
-from services.operations.stack.settings import StackSettings
-from services.operations.stack.valkey import NativeValkey
 
 OF_THE_EXTRA: Final = ("jgo", "testcontainers")
 """Modules that the extra `local` brings on every platform; servers' images do without it."""
@@ -65,7 +65,7 @@ def choose(settings: StackSettings, data_dir: Path, reaper: Reaper, report: Repo
 
 def _can_run_natively(external: dict[str, Server]) -> bool:
     """False only where a container is the way out; else the error of what is missing here says more."""
-    from services.operations.stack.containers import docker_answers  # noqa: PLC0415 (Docker's client takes 0.2 s)
+    from libs.local_stack.containers import docker_answers  # noqa: PLC0415 (Docker's client takes 0.2 s)
 
     try:
         if "kafka" not in external:
@@ -78,7 +78,7 @@ def _can_run_natively(external: dict[str, Server]) -> bool:
 
 
 def _in_containers(settings: StackSettings, data_dir: Path, port: dict[str, int]) -> dict[str, Server]:
-    from services.operations.stack import containers  # noqa: PLC0415 (Docker's client takes 0.2 s)
+    from libs.local_stack import containers  # noqa: PLC0415 (Docker's client takes 0.2 s)
 
     if not containers.docker_answers():
         raise errors.no_docker()

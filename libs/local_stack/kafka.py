@@ -18,11 +18,11 @@ from aiokafka.errors import KafkaError
 
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
-from services.operations.stack import errors, java, ports
-from services.operations.stack.ports import LOOPBACK
-from services.operations.stack.process import Process, Reaper
-from services.operations.stack.report import Report
-from services.operations.stack.server import start_and_wait
+from libs.local_stack import errors, java, ports
+from libs.local_stack.child_process import Process, Reaper
+from libs.local_stack.ports import LOOPBACK
+from libs.local_stack.report import Report
+from libs.local_stack.server import start_and_wait
 
 LOGGING = Path(__file__).with_name("log4j2.xml")
 # Measured on two cores, acks=all, 300-byte records: without the optimising compiler the broker answers after 1.9 s
@@ -140,7 +140,7 @@ class NativeKafka:
 
     def _prepare(self, cancelled: Event) -> list[str]:
         """Everything before the broker itself; returns its command line."""
-        from services.operations.stack import jars  # noqa: PLC0415 (needs the extra `local`)
+        from libs.local_stack import jars  # noqa: PLC0415 (needs the extra `local`)
 
         class_path = jars.class_path(self._report, cancelled)
         run = [str(java.find()), "-cp", os.pathsep.join(map(str, class_path))]

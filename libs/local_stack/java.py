@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from services.operations.stack import errors
+from libs.local_stack import errors
 
 OLDEST = 17
 

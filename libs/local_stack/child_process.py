@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from services.operations.stack import reaper
+from libs.local_stack import reaper
 
 POLL_S = 0.02
 LOG_LIMIT_BYTES = 20 * 1024 * 1024

@@ -12,10 +12,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from libs.local_stack.errors import StackError
+from libs.local_stack.report import Report
+from libs.local_stack.supervisor import Supervisor
 from libs.telemetry.redaction import redacted
-from services.operations.stack.errors import StackError
-from services.operations.stack.report import Report
-from services.operations.stack.supervisor import Supervisor
 
 SHOWN = (
     ("API", "base_url"),

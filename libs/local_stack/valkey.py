@@ -9,13 +9,13 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
+from libs.local_stack import errors
+from libs.local_stack.child_process import Process, Reaper
+from libs.local_stack.ports import LOOPBACK
+from libs.local_stack.private_file import remembered_secret, write_private
+from libs.local_stack.server import start_and_wait
 from libs.views.client import connect
 from libs.views.settings import ValkeySettings
-from services.operations.stack import errors
-from services.operations.stack.ports import LOOPBACK
-from services.operations.stack.private_file import remembered_secret, write_private
-from services.operations.stack.process import Process, Reaper
-from services.operations.stack.server import start_and_wait
 
 CONFIG = "valkey.conf"
 SECRET_FILE = "password"  # noqa: S105 (a file's name)

@@ -11,13 +11,13 @@ from typing import Any, Protocol, Self
 
 import httpx
 
+from libs.local_stack import description, errors, ports
+from libs.local_stack.report import Report
+from libs.local_stack.servers import Addresses, Servers
+from libs.local_stack.service_process import PARTS, Part, RunningPart
+from libs.local_stack.settings import StackSettings
 from libs.telemetry.redaction import revealed
 from libs.web.settings import is_loopback
-from services.operations.stack import description, errors, ports
-from services.operations.stack.part import PARTS, Part, RunningPart
-from services.operations.stack.report import Report
-from services.operations.stack.servers import Addresses, Servers
-from services.operations.stack.settings import StackSettings
 
 WATCH_S = 0.05
 FIRST_DELAY_S, LONGEST_DELAY_S, STABLE_S = 0.2, 10.0, 30.0

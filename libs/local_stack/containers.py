@@ -17,8 +17,8 @@ import docker  # type: ignore[import-untyped]
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from testcontainers.core.container import DockerContainer
 
-from services.operations.stack import errors, kafka, valkey
-from services.operations.stack.ports import LOOPBACK
+from libs.local_stack import errors, kafka, valkey
+from libs.local_stack.ports import LOOPBACK
 
 KAFKA_IMAGE = "apache/kafka:4.3.0"
 VALKEY_IMAGE = "valkey/valkey:9"
