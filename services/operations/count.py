@@ -8,13 +8,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from libs.audit.generation_counts import count_in
+from libs.audit.historical_counts import Counted, count_at
+from libs.audit.log_fold import without_gc
 from libs.results.results import places
 from services.operations.connect import DATA_DIR, find_stack
-from services.operations.history.counting import Counted, count_at
-from services.operations.history.generation import count_in
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, moment, print_json, run
-from services.operations.verification.fold import without_gc
 
 
 def count(

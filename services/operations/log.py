@@ -8,21 +8,21 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from libs.audit.audit_log import AuditFilter, read_audit
+from libs.audit.audit_log import as_line as as_audit_line
+from libs.audit.contest_history import History, Step
+from libs.audit.historical_counts import read_contest
+from libs.audit.log_fold import without_gc
+from libs.audit.partition_merge import followed, merged
+from libs.audit.voter_lookup import find_voter
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import NotFound
 from services.operations.connect import DATA_DIR, Stack, find_stack
-from services.operations.history.audit import AuditFilter, read_audit
-from services.operations.history.audit import as_line as as_audit_line
-from services.operations.history.counting import read_contest
-from services.operations.history.merging import followed, merged
 from services.operations.history.showing import as_json, as_line
-from services.operations.history.steps import History, Step
-from services.operations.history.voters import find_voter
 from services.operations.office import Environment, World
 from services.operations.running import DataDir, Ending, moment, print_json, run
-from services.operations.verification.fold import without_gc
 
 AsNdjson = Annotated[bool, typer.Option("--json", help="Print a line of JSON an event.")]
 START: Final = 0

@@ -6,19 +6,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from libs.audit.comparison import compare
+from libs.audit.difference import Difference
+from libs.audit.difference_rows import name_of
+from libs.audit.equations import SourceRow, VotesRow
+from libs.audit.generation_counts import scope_of
+from libs.audit.log_fold import without_gc
+from libs.audit.report import Report
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from services.operations.connect import DATA_DIR, Stack, find_stack
-from services.operations.history.generation import scope_of
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
-from services.operations.verification.comparison import compare
-from services.operations.verification.difference import Difference
-from services.operations.verification.differences import name_of
-from services.operations.verification.equations import SourceRow, VotesRow
-from services.operations.verification.fold import without_gc
-from services.operations.verification.report import Report
 
 __all__ = ["Report", "compare", "verify"]
 

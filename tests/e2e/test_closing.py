@@ -14,10 +14,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from libs.audit.comparison import compare
 from libs.local_stack.supervisor import Supervisor
 from services.operations.__main__ import app
 from services.operations.connect import find_stack
-from services.operations.verification.comparison import compare
 from tests.support.eventually import eventually
 from tests.support.purchasing import client_with
 from tests.support.sources import a_source

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from libs.audit.purchase_orphans import reconcile_logs
 from libs.contracts.log_records import Appended
 from libs.contracts.purchases import (
     Purchase,
@@ -32,7 +33,6 @@ from libs.views.purchases import PurchaseViews
 from libs.voting.wiring import assemble
 from services.operations.connect import find_stack
 from services.operations.progress import Progress
-from services.operations.purchases.orphans import reconcile_logs
 from services.projector.purchase_saga import Steps
 from services.projector.purchases import PurchaseManager
 from tests.support.eventually import eventually

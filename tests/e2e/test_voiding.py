@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from libs.audit.ballots import VoidEvent, read_ballots
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import VoteRestored, VoteVoided
@@ -19,7 +20,6 @@ from services.operations.__main__ import app
 from services.operations.connect import Stack, find_stack
 from services.operations.progress import Progress
 from services.operations.voiding import operation
-from services.operations.voiding.ballots import VoidEvent, read_ballots
 from services.operations.voiding.recording import append, read_back
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, come_to, purchase, refund, send

@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from libs.audit.comparison import compare
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.operations import prepare
 from services.operations.connect import find_stack
-from services.operations.verification.comparison import compare
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, new_id
 

@@ -17,6 +17,7 @@ import httpx
 import orjson
 import pytest
 
+from libs.audit.comparison import compare
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
@@ -25,7 +26,6 @@ from libs.views.generations import State
 from services.operations import prepare
 from services.operations.connect import find_stack
 from services.operations.replay.projections import PROJECTIONS, Name
-from services.operations.verification.comparison import compare
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest
 

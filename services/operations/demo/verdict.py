@@ -4,13 +4,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from libs.audit.comparison import compare
+from libs.audit.log_fold import LogFold
+from libs.audit.report import Report, counted_casts
 from libs.tally.events import VoteCast
 from services.operations.connect import Stack
 from services.operations.demo.books import Books
 from services.operations.demo.sample import Sample
-from services.operations.verification.comparison import compare
-from services.operations.verification.fold import LogFold
-from services.operations.verification.report import Report, counted_casts
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from typing import Any
 
 from rich.text import Text
 
+from libs.audit.contest_history import Change, ContestEvent, Step
 from libs.tally.errors import timestamp
 from libs.tally.events import (
     ContestClosed,
@@ -14,7 +15,6 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
-from services.operations.history.steps import Change, ContestEvent, Step
 
 ALARMING = {"overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow"}
 SHORT = 6

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from libs.audit.purchase_logs import VoteOrphan
+from libs.audit.purchase_orphans import PurchaseOrphan, Reconciliation, reconcile_logs
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.progress import ProgressBar
-from services.operations.purchases.logs import VoteOrphan
-from services.operations.purchases.orphans import PurchaseOrphan, Reconciliation, reconcile_logs
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 
 MOST_SHOWN = 30

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from libs.audit.log_fold import without_gc
 from libs.contracts.catalogue import catalogue_codec
 from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchases import purchases_codec
@@ -16,7 +17,6 @@ from services.operations.replay.desk import open_desk
 from services.operations.replay.job import Job, Rebuilt
 from services.operations.replay.projections import Name
 from services.operations.replay.targets import Target
-from services.operations.verification.fold import without_gc
 
 CODECS: Final[dict[Fold, Codec[Any]]] = {
     Fold.PURCHASES: purchases_codec,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from libs.audit.log_fold import without_gc
 from libs.contracts.position_token import decode_positions
 from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, find_stack
@@ -25,7 +26,6 @@ from services.operations.replay.showing import show_plan, show_rebuilt
 from services.operations.replay.targets import Target
 from services.operations.running import AsJson, DataDir, Ending, moment, print_json
 from services.operations.running import run as run_to_its_end
-from services.operations.verification.fold import without_gc
 
 app = typer.Typer(no_args_is_help=True, help="Fold views anew from the log while voting and reading go on.")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from libs.audit.log_fold import without_gc
 from libs.kafka.reader import LogReader
 from libs.projection.replay import Replay
 from libs.tally.errors import ViewsUnavailable
@@ -23,7 +24,6 @@ from services.operations.progress import ProgressBar
 from services.operations.replay.bars import Bars
 from services.operations.replay.targets import Target, next_number, unfinished
 from services.operations.replay.verifying import Verdict, verify_generation
-from services.operations.verification.fold import without_gc
 
 SWAP_S: Final = 60.0
 """How long the live generation is waited for, to come as far as the other one."""

@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from libs.audit.comparison import compare
+from libs.audit.report import Report
 from libs.tally.counts import Figures
 from libs.views.client import Valkey
 from libs.views.generations import Differing, Generations, Moving
@@ -13,8 +15,6 @@ from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 from services.operations.progress import Progress
 from services.operations.replay.targets import Target
-from services.operations.verification.comparison import compare
-from services.operations.verification.report import Report
 
 ATTEMPTS: Final = 500
 AGAIN_S: Final = 0.02

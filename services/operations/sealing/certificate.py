@@ -6,6 +6,7 @@ from typing import Annotated, TypeVar
 import typer
 from pydantic import BaseModel, ValidationError
 
+from libs.audit.log_fold import without_gc
 from libs.catalogue.errors import NotClosed
 from libs.certificates.builder import Log, Sealing
 from libs.certificates.certificate import Certificate, differences
@@ -19,7 +20,6 @@ from services.operations.running import AsJson, DataDir, Ending, print_json, run
 from services.operations.sealing.desk import Desk, open_desk
 from services.operations.sealing.logs import ExportedLog, ServedLog
 from services.operations.sealing.showing import show as show_certificate
-from services.operations.verification.fold import without_gc
 
 M = TypeVar("M", bound=BaseModel)
 MOST_SHOWN = 30

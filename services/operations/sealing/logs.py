@@ -4,6 +4,7 @@ from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
 
+from libs.audit.log_fold import SLICE, slices
 from libs.certificates.builder import Batches
 from libs.contracts.topics import Topic, catalogue_topic, votes_topic
 from libs.kafka.reader import LogReader
@@ -11,7 +12,6 @@ from libs.tally.errors import TallyError
 from services.operations.connect import Stack
 from services.operations.exporting.lines import from_line
 from services.operations.exporting.manifest import Manifest, read_manifest
-from services.operations.verification.fold import SLICE, slices
 
 
 class ServedLog:

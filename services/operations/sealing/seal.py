@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from libs.audit.log_fold import without_gc
 from libs.catalogue.contests.closing import Seal, seal_of
 from libs.catalogue.errors import NotSealed
 from libs.certificates.builder import Sealing
@@ -15,7 +16,6 @@ from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 from services.operations.sealing.desk import Desk, open_desk
 from services.operations.sealing.showing import show
-from services.operations.verification.fold import without_gc
 
 ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
 Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]

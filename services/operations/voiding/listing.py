@@ -8,16 +8,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from libs.audit.historical_counts import EVER, fold_until, read_contest
+from libs.audit.log_fold import without_gc
 from libs.kafka.reader import LogReader
 from libs.tally.errors import timestamp
 from libs.tally.events import VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoteStatus
 from services.operations.connect import DATA_DIR, Stack, find_stack
-from services.operations.history.counting import EVER, fold_until, read_contest
 from services.operations.progress import Progress, ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
-from services.operations.verification.fold import without_gc
 
 
 @dataclass(slots=True)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from libs.audit.ballots import Ballots, VoidEvent
+from libs.audit.void_effects import effect
 from libs.tally.errors import TallyError
 from services.operations.acting import record_action
 from services.operations.connect import Stack
 from services.operations.progress import ProgressBar
 from services.operations.running import print_json
-from services.operations.voiding.ballots import Ballots, VoidEvent
-from services.operations.voiding.effects import effect
 from services.operations.voiding.recording import append, read_back
 from services.operations.voiding.showing import as_json, show
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from libs.audit.ballots import Ballots, VoidEvent
 from libs.catalogue.contests.mapper import sources_of
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
@@ -20,7 +21,6 @@ from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 from services.operations.deployment import open_log
 from services.operations.progress import Progress
-from services.operations.voiding.ballots import Ballots, VoidEvent
 
 AT_ONCE = 500
 ATTEMPTS = 5

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
+from libs.audit.ballots import Ballots, read_ballots
+from libs.audit.log_fold import without_gc
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteRestored
 from libs.tally.voter_ledger import VoteStatus
 from services.operations.connect import DATA_DIR, Stack, find_stack
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, run
-from services.operations.verification.fold import without_gc
-from services.operations.voiding.ballots import Ballots, read_ballots
 from services.operations.voiding.listing import read_voids
 from services.operations.voiding.operation import Operation
 

@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 from uuid_utils import uuid7
 
+from libs.audit.ballots import Ballots, read_ballots
+from libs.audit.log_fold import without_gc
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteVoided
 from libs.tally.voter_ledger import VoteStatus
 from services.operations.connect import DATA_DIR, find_stack
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, run
-from services.operations.verification.fold import without_gc
-from services.operations.voiding.ballots import Ballots, read_ballots
 from services.operations.voiding.operation import Operation
 from services.operations.voiding.selecting import Options, Selection, selection
 

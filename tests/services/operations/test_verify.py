@@ -12,10 +12,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from libs.audit.comparison import compare
+from libs.audit.report import Report
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
 from services.operations.__main__ import app
-from services.operations.verification.comparison import compare
-from services.operations.verification.report import Report
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 from tests.support.folded_log import FoldedLog, folded_log
 

@@ -12,6 +12,10 @@ from click.testing import Result
 from hypothesis import given
 from typer.testing import CliRunner
 
+from libs.audit.comparison import compare
+from libs.audit.equations import source_rows
+from libs.audit.log_fold import LogFold
+from libs.audit.report import Report
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
@@ -20,10 +24,6 @@ from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
 from services.operations.__main__ import app
-from services.operations.verification.comparison import compare
-from services.operations.verification.equations import source_rows
-from services.operations.verification.fold import LogFold
-from services.operations.verification.report import Report
 from tests.libs.views.random_logs import logs
 from tests.support.builders import a_cast, a_removal, a_report, a_restoring, a_void, pseudonym
 from tests.support.folded_log import FoldedLog, folded_log

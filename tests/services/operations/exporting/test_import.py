@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from libs.audit.comparison import compare
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
 from libs.kafka.topics import find_topics
@@ -18,7 +19,6 @@ from libs.tally.voter_ledger import VoteStatus
 from services.operations.exporting.importing import import_logs
 from services.operations.exporting.logs import topics_by_kind
 from services.operations.progress import Progress
-from services.operations.verification.comparison import compare
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.libs.views.simulation.comparison import Table, described_view
 from tests.services.operations.exporting.world import PARTITIONS, Deployment, complaint

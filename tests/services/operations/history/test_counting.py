@@ -6,12 +6,12 @@ from itertools import accumulate
 
 import pytest
 
+from libs.audit.historical_counts import EVER, fold_until
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.kafka.reader import LogReader
 from libs.tally.events import ContestClosed, ContestReopened, Fence, LogCreated
 from libs.tally.fold import ContestTally
-from services.operations.history.counting import EVER, fold_until
 from services.operations.progress import Progress
 from tests.libs.views.random_logs import a_log, folded
 from tests.support.builders import a_cast, a_removal, a_report

@@ -9,14 +9,14 @@ from itertools import accumulate
 
 from hypothesis import given
 
+from libs.audit.contest_history import Change, History, Step
+from libs.audit.partition_merge import Entry
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.results.counts import counts_of
 from libs.tally.events import ContestClosed, ContestReopened, Event, SourceReported, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoteStatus
-from services.operations.history.merging import Entry
-from services.operations.history.steps import Change, History, Step
 from tests.libs.views.random_logs import folded, is_poison, logs
 from tests.support.builders import a_cast, a_removal, a_report, a_restoring, a_void
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from libs.audit.ballots import is_being_closed
 from libs.tally.fold import ContestTally
-from services.operations.voiding.ballots import is_being_closed
 from tests.support.builders import NOW, a_contest
 
 

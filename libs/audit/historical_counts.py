@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
 
+from libs.audit.log_fold import LogFold
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.log_records import Position
@@ -20,7 +21,6 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from services.operations.connect import Stack
 from services.operations.progress import Progress
-from services.operations.verification.fold import LogFold
 
 EVER: Final = 2**63
 

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
+from libs.audit.partition_merge import Entry, extracts, in_order
 from libs.contracts.catalogue import (
     CatalogueCommand,
     CatalogueEvent,
@@ -26,7 +27,6 @@ from libs.tally.errors import timestamp
 from libs.tally.events import Actor, SourceReported, VoteRemoved
 from libs.tally.events import Event as VotesEvent
 from services.operations.connect import Stack
-from services.operations.history.merging import Entry, extracts, in_order
 
 Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | PurchaseRecorded | PurchaseRefunded
 ALL: Final = (b"",)

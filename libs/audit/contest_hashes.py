@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from libs.audit.difference import Difference
+from libs.audit.log_fold import LogFold
 from libs.tally.errors import timestamp
 from libs.tally.events import VoteRestored
 from libs.tally.fold import ContestTally
@@ -12,8 +14,6 @@ from libs.views.ledger_scan import DIGEST_SIZE, INLINE, HashPage, has_details, r
 from libs.views.serialization import FORMS, SOURCES, digest, raw, text, unpack
 from libs.views.timeline import Moment, field_of, moment_of, past_of
 from libs.views.votes import source_figures, source_row
-from services.operations.verification.difference import Difference
-from services.operations.verification.fold import LogFold
 
 VOID_MARK: Final = b"V"
 """Ends the field of a vote whose voidings and restorings wait."""

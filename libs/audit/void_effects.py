@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from libs.audit.ballots import Ballots, VoidEvent
 from libs.results.results import places
-from services.operations.voiding.ballots import Ballots, VoidEvent
 
 
 @dataclass(frozen=True, slots=True)

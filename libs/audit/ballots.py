@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from libs.audit.historical_counts import EVER, fold_until, read_contest
+from libs.audit.log_fold import LogFold
 from libs.catalogue.contests.closing import is_sealed
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig
@@ -19,9 +21,7 @@ from libs.tally.events import ContestReopened, VoteRestored, VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import FoldedVote
 from services.operations.connect import Stack
-from services.operations.history.counting import EVER, fold_until, read_contest
 from services.operations.progress import Progress
-from services.operations.verification.fold import LogFold
 
 VoidEvent = VoteVoided | VoteRestored
 NO_VOTES: Final = ContestTally()

@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
+from libs.audit.log_fold import is_foldable
+from libs.audit.partition_merge import Entry
 from libs.contracts.codec import Undecodable
 from libs.results.results import INTERNAL_SOURCES
 from libs.tally.counts import Figures
@@ -23,8 +25,6 @@ from libs.tally.events import (
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.sources import SourceTally
 from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
-from services.operations.history.merging import Entry
-from services.operations.verification.fold import is_foldable
 
 VoteEvent = VoteCast | VoteRemoved | VoteVoided | VoteRestored
 ContestEvent = VoteEvent | SourceReported | ContestClosed | ContestReopened

@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from itertools import islice
 
+from libs.audit.equations import VoteIds
+from libs.audit.timeline_fold import Minutes
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
@@ -13,8 +15,6 @@ from libs.tally.events import Event, SourceReported, VoteCast
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote
 from libs.views.serialization import POISON, digest, fold_item
-from services.operations.verification.equations import VoteIds
-from services.operations.verification.minutes import Minutes
 
 SLICE = 2_000
 """Records folded at once: some 30 ms, after which others on the event loop have a turn."""

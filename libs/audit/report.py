@@ -3,15 +3,15 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from libs.audit.difference import Difference
+from libs.audit.difference_rows import name_of
+from libs.audit.equations import Rows, SourceRow, VotesRow, add_votes
+from libs.audit.log_fold import LogFold
 from libs.contracts.log_records import Position
 from libs.tally.events import VoteCast
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
 from libs.tally.voter_ledger import VoteStatus
-from services.operations.verification.difference import Difference
-from services.operations.verification.differences import name_of
-from services.operations.verification.equations import Rows, SourceRow, VotesRow, add_votes
-from services.operations.verification.fold import LogFold
 
 MOST_KEPT = 1_000
 """Differences kept in full; further ones are only counted."""

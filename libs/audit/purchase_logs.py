@@ -4,6 +4,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from libs.audit.log_fold import LogFold, slices
 from libs.contracts.codec import Undecodable
 from libs.contracts.purchases import Purchase, purchases_codec
 from libs.contracts.topics import Topic
@@ -13,7 +14,6 @@ from libs.tally.events import Choices, LogCreated
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from services.operations.progress import Progress
-from services.operations.verification.fold import LogFold, slices
 
 
 class VoteName(NamedTuple):

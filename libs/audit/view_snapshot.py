@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from libs.contracts.log_records import Position
-from libs.views.ledger_scan import HashPage, LedgerPages, VotersPage
-from libs.views.votes import VoteViews
-from services.operations.verification.difference import Difference
-from services.operations.verification.differences import (
+from libs.audit.contest_hashes import HASHES, Hash, hash_differences, missing_fields
+from libs.audit.difference import Difference
+from libs.audit.difference_rows import (
     counts_differences,
     missing_voters,
     state_differences,
     voters_differences,
     voters_of,
 )
-from services.operations.verification.fold import LogFold
-from services.operations.verification.hashes import HASHES, Hash, hash_differences, missing_fields
+from libs.audit.log_fold import LogFold
+from libs.contracts.log_records import Position
+from libs.views.ledger_scan import HashPage, LedgerPages, VotersPage
+from libs.views.votes import VoteViews
 
 
 class Piece(NamedTuple):

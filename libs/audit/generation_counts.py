@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 
+from libs.audit.historical_counts import Counted, read_contest
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.topics import votes_topic
 from libs.results.counts import Counts
@@ -17,7 +18,6 @@ from libs.views.generations import TIMELINE, Generations
 from libs.views.replies import ContestCounts
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
-from services.operations.history.counting import Counted, read_contest
 
 
 async def scope_of(stack: Stack, generation: int) -> str:

@@ -4,6 +4,11 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 
+from libs.audit.difference import Difference
+from libs.audit.equations import UNKNOWN, SourceRow, source_rows
+from libs.audit.log_fold import LogFold, Stop, fold_past
+from libs.audit.report import ContestTotals, Report
+from libs.audit.view_snapshot import Piece, read_pieces
 from libs.catalogue.contests.mapper import sources_of
 from libs.contracts.log_records import Position
 from libs.contracts.topics import votes_topic
@@ -16,11 +21,6 @@ from libs.views.ledger_scan import LedgerPages
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
 from services.operations.progress import Progress
-from services.operations.verification.difference import Difference
-from services.operations.verification.equations import UNKNOWN, SourceRow, source_rows
-from services.operations.verification.fold import LogFold, Stop, fold_past
-from services.operations.verification.report import ContestTotals, Report
-from services.operations.verification.snapshot import Piece, read_pieces
 
 ATTEMPTS = 5
 """How often a partition is begun anew because its view went back: a Valkey that lost its last writes."""

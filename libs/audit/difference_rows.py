@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 
+from libs.audit.contest_hashes import index_of
+from libs.audit.difference import Difference
+from libs.audit.log_fold import LogFold
 from libs.tally.counts import Figures, RatingSums
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
@@ -9,9 +12,6 @@ from libs.tally.voter_ledger import Standing, VoteStatus
 from libs.views.ledger_scan import INLINE, SumKey, VoterRow, VotersPage, read_record, record_of
 from libs.views.replies import ContestCounts, PartitionState, SourceCounts
 from libs.views.serialization import SOURCES, digest
-from services.operations.verification.difference import Difference
-from services.operations.verification.fold import LogFold
-from services.operations.verification.hashes import index_of
 
 
 def state_differences(fold: LogFold, state: PartitionState, figures_of_all: bool) -> Iterator[Difference]:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
+from libs.audit.purchase_logs import PurchasesLog, VoteName, VoteOrphan, read_paid_votes
 from libs.contracts.purchases import (
     Purchase,
     PurchasedVotes,
@@ -20,7 +21,6 @@ from libs.storage.store import Store, open_store
 from libs.tally.errors import SecretErased
 from services.operations.connect import Stack
 from services.operations.progress import Progress
-from services.operations.purchases.logs import PurchasesLog, VoteName, VoteOrphan, read_paid_votes
 
 
 @dataclass(frozen=True, slots=True)
