@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from libs.backup import export, import_export
 from libs.telemetry.redaction import redacted
 from services.operations.acting import AuditedGroup
 from services.operations.config import app as config
@@ -17,7 +18,6 @@ from services.operations.dashboard import dashboard
 from services.operations.demo import demo
 from services.operations.doctor import doctor
 from services.operations.erase_secret import erase_secret
-from services.operations.exporting import export, import_export
 from services.operations.keys import app as keys
 from services.operations.log import log
 from services.operations.purchases import app as purchases

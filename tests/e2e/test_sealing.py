@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from libs.backup.exporter import export_logs
+from libs.backup.manifest import Request
 from libs.certificates.index import sealed_contests
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.store import open_store
@@ -19,8 +21,6 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from services.operations.__main__ import app
 from services.operations.connect import find_stack
-from services.operations.exporting.exporting import export_logs
-from services.operations.exporting.manifest import Request
 from services.operations.progress import Progress
 from tests.support.eventually import eventually
 from tests.support.sources import a_source

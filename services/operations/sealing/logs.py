@@ -5,13 +5,13 @@ from itertools import islice
 from pathlib import Path
 
 from libs.audit.log_fold import SLICE, slices
+from libs.backup.manifest import Manifest, read_manifest
+from libs.backup.ndjson_codec import from_line
 from libs.certificates.builder import Batches
 from libs.contracts.topics import Topic, catalogue_topic, votes_topic
 from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
 from services.operations.connect import Stack
-from services.operations.exporting.lines import from_line
-from services.operations.exporting.manifest import Manifest, read_manifest
 
 
 class ServedLog:

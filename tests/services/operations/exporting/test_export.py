@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from libs.backup.files import own_directory
+from libs.backup.integrity import open_export
+from libs.backup.ndjson_codec import from_line, to_line
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.errors import timestamp
-from services.operations.exporting.files import own_directory
-from services.operations.exporting.lines import from_line, to_line
-from services.operations.exporting.whole import open_export
 from tests.services.operations.exporting.world import ODD, Deployment, complaint, files_of, modes_of
 from tests.support.builders import a_cast
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from libs.audit.comparison import compare
+from libs.backup.importer import import_logs
+from libs.backup.logs import topics_by_kind
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
 from libs.kafka.topics import find_topics
@@ -16,8 +18,6 @@ from libs.storage.secrets import contest_secret
 from libs.storage.store_id import find_store_id
 from libs.tally.events import ContestClosed, Event, Fence
 from libs.tally.voter_ledger import VoteStatus
-from services.operations.exporting.importing import import_logs
-from services.operations.exporting.logs import topics_by_kind
 from services.operations.progress import Progress
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.libs.views.simulation.comparison import Table, described_view

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from services.operations.exporting import parquet
+from libs.backup import parquet_file as parquet
 from tests.services.operations.exporting.test_export import as_if_killed
 from tests.services.operations.exporting.world import ODD, Deployment, complaint, files_of, modes_of
 from tests.support.builders import pseudonym

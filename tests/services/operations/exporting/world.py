@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaProducer
 from click.testing import Result
 from typer.testing import CliRunner
 
+from libs.backup.logs import topics_by_kind
 from libs.contracts.catalogue import CatalogueEvent, KeyIssued, RecordCreated, catalogue_codec
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
@@ -25,7 +26,6 @@ from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, Fence
 from services.operations.__main__ import app
 from services.operations.connect import Stack
-from services.operations.exporting.logs import topics_by_kind
 from tests.support.builders import NOW, a_cast, a_removal, a_report
 from tests.support.purchases import a_purchase, purchase_key
 

@@ -8,7 +8,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from services.operations.exporting.errors import ExportRefused
+from libs.backup.errors import ExportRefused
 
 
 @contextmanager

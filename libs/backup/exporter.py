@@ -6,20 +6,20 @@ from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Protocol
 
+from libs.backup import secrets
+from libs.backup.errors import ExportRefused
+from libs.backup.files import own_directory
+from libs.backup.logs import topics_by_kind
+from libs.backup.manifest import Format, Manifest, Part, Request, read_manifest
+from libs.backup.ndjson_file import NdjsonFile
+from libs.backup.parquet_file import ParquetFile, pyarrow_modules
+from libs.backup.record_filter import Choice, bought_for
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
 from libs.kafka.reader import Extent, LogReader
 from libs.storage.store import open_store
 from libs.tally.errors import timestamp
 from services.operations.connect import Stack
-from services.operations.exporting import secrets
-from services.operations.exporting.choosing import Choice, bought_for
-from services.operations.exporting.errors import ExportRefused
-from services.operations.exporting.files import own_directory
-from services.operations.exporting.logs import topics_by_kind
-from services.operations.exporting.manifest import Format, Manifest, Part, Request, read_manifest
-from services.operations.exporting.ndjson import NdjsonFile
-from services.operations.exporting.parquet import ParquetFile, pyarrow_modules
 from services.operations.progress import Progress
 
 

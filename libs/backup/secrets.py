@@ -8,9 +8,9 @@ from typing import Final
 
 import orjson
 
+from libs.backup.errors import ExportRefused, ImportRefused
+from libs.backup.files import write_own
 from libs.storage.store import Store
-from services.operations.exporting.errors import ExportRefused, ImportRefused
-from services.operations.exporting.files import write_own
 
 PREFIX: Final = "secrets"
 FILE: Final = "secrets.json"

@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from services.operations.exporting.errors import ExportRefused
-from services.operations.exporting.files import flush, open_own
-from services.operations.exporting.manifest import Format, Manifest
-from services.operations.exporting.parquet import pyarrow_modules, schema
+from libs.backup.errors import ExportRefused
+from libs.backup.files import flush, open_own
+from libs.backup.manifest import Format, Manifest
+from libs.backup.parquet_file import pyarrow_modules, schema
 
 PARTS: Final = ".parts"
 """What the directory of its parts is called until it is whole, behind the file's own name."""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any, assert_never
 
+from libs.backup.logs import CODECS
+from libs.backup.manifest import Part, Request
 from libs.contracts.catalogue import (
     CatalogueEvent,
     ContestClosing,
@@ -41,8 +43,6 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
-from services.operations.exporting.logs import CODECS
-from services.operations.exporting.manifest import Part, Request
 
 
 class Choice:

@@ -4,6 +4,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from libs.backup import secrets
+from libs.backup.errors import ImportRefused
+from libs.backup.integrity import open_export, records_of
+from libs.backup.logs import topics_by_kind
+from libs.backup.manifest import Manifest
+from libs.backup.raw_append import open_appender
+from libs.backup.target_check import check_views, find_present
 from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader
 from libs.kafka.topics import create_unbegun, find_topics, take_append_times
@@ -11,13 +18,6 @@ from libs.storage.store import open_store
 from libs.views.functions import load_functions, open_valkey
 from services.operations.connect import Stack
 from services.operations.deployment import check_stack
-from services.operations.exporting import secrets
-from services.operations.exporting.appending import open_appender
-from services.operations.exporting.errors import ImportRefused
-from services.operations.exporting.logs import topics_by_kind
-from services.operations.exporting.manifest import Manifest
-from services.operations.exporting.target import check_views, find_present
-from services.operations.exporting.whole import open_export, records_of
 from services.operations.progress import Progress
 
 

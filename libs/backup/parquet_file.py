@@ -5,13 +5,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from libs.backup.errors import ExportRefused
+from libs.backup.files import flush, open_own, sha256_of
+from libs.backup.logs import CODECS
+from libs.backup.manifest import Part
+from libs.backup.ndjson_codec import is_one_line_of_json
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
-from services.operations.exporting.errors import ExportRefused
-from services.operations.exporting.files import flush, open_own, sha256_of
-from services.operations.exporting.lines import is_one_line_of_json
-from services.operations.exporting.logs import CODECS
-from services.operations.exporting.manifest import Part
 
 ROW_GROUP: Final = 50_000
 """Rows written at once: some 50 MB of votes in memory."""

@@ -5,6 +5,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from libs.backup.errors import ImportRefused
+from libs.backup.integrity import records_of
+from libs.backup.manifest import Manifest, Part
 from libs.contracts.topics import Topic, test_world
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.topics import find_topics
@@ -13,9 +16,6 @@ from libs.views.client import Valkey
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
 from services.operations.connect import Stack
-from services.operations.exporting.errors import ImportRefused
-from services.operations.exporting.manifest import Manifest, Part
-from services.operations.exporting.whole import records_of
 from services.operations.progress import Progress
 
 ELSEWHERE: Final = "Import into another namespace (--namespace)."

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
+from libs.backup.concat import PARTS, join
+from libs.backup.errors import ExportRefused
+from libs.backup.exporter import export_logs
+from libs.backup.manifest import Format, Manifest, Request
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from services.operations.acting import record_action
 from services.operations.connect import DATA_DIR, find_stack
-from services.operations.exporting.errors import ExportRefused
-from services.operations.exporting.exporting import export_logs
-from services.operations.exporting.joining import PARTS, join
-from services.operations.exporting.manifest import Format, Manifest, Request
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 

@@ -8,13 +8,13 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
+from libs.backup.errors import ImportRefused
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
-from services.operations.exporting.errors import ImportRefused
 
 SILENCE_S: Final = 30.0
 """How long a batch may take to be acknowledged."""

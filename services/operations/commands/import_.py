@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from libs.backup.importer import Imported, import_logs
 from services.operations.connect import DATA_DIR, find_stack
-from services.operations.exporting.importing import Imported, import_logs
 from services.operations.progress import ProgressBar
 from services.operations.running import AsJson, DataDir, Ending, print_json, run
 

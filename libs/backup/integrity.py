@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from libs.backup.errors import ImportRefused
+from libs.backup.files import sha256_of
+from libs.backup.manifest import MANIFEST, Manifest, Part, read_manifest
+from libs.backup.ndjson_codec import from_line
 from libs.contracts.log_records import LogRecord
-from services.operations.exporting.errors import ImportRefused
-from services.operations.exporting.files import sha256_of
-from services.operations.exporting.lines import from_line
-from services.operations.exporting.manifest import MANIFEST, Manifest, Part, read_manifest
 
 
 def open_export(directory: Path) -> Manifest:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from libs.backup.files import flush, open_own
+from libs.backup.manifest import Part
+from libs.backup.ndjson_codec import from_line, to_line
 from libs.contracts.log_records import LogRecord
-from services.operations.exporting.files import flush, open_own
-from services.operations.exporting.lines import from_line, to_line
-from services.operations.exporting.manifest import Part
 
 
 class NdjsonFile:
