@@ -26,7 +26,7 @@ from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import timestamp
 from libs.tally.events import Actor, SourceReported, VoteRemoved
 from libs.tally.events import Event as VotesEvent
-from services.operations.connect import Stack
+from services.cli.discovery import Stack
 
 Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | PurchaseRecorded | PurchaseRefunded
 ALL: Final = (b"",)

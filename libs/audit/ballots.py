@@ -20,8 +20,8 @@ from libs.tally.errors import ContestFinal, NotFound
 from libs.tally.events import ContestReopened, VoteRestored, VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import FoldedVote
-from services.operations.connect import Stack
-from services.operations.progress import Progress
+from services.cli.discovery import Stack
+from services.cli.progress import Progress
 
 VoidEvent = VoteVoided | VoteRestored
 NO_VOTES: Final = ContestTally()

@@ -19,8 +19,8 @@ from libs.views.client import Valkey
 from libs.views.functions import open_valkey
 from libs.views.ledger_scan import LedgerPages
 from libs.views.votes import VoteViews
-from services.operations.connect import Stack
-from services.operations.progress import Progress
+from services.cli.discovery import Stack
+from services.cli.progress import Progress
 
 ATTEMPTS = 5
 """How often a partition is begun anew because its view went back: a Valkey that lost its last writes."""

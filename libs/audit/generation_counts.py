@@ -17,7 +17,7 @@ from libs.views.functions import open_valkey
 from libs.views.generations import TIMELINE, Generations
 from libs.views.replies import ContestCounts
 from libs.views.votes import VoteViews
-from services.operations.connect import Stack
+from services.cli.discovery import Stack
 
 
 async def scope_of(stack: Stack, generation: int) -> str:

@@ -19,8 +19,8 @@ from libs.tally.errors import NotFound, timestamp
 from libs.tally.fold import ContestTally
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
-from services.operations.connect import Stack
-from services.operations.progress import Progress
+from services.cli.discovery import Stack
+from services.cli.progress import Progress
 
 EVER: Final = 2**63
 

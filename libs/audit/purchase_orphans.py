@@ -19,8 +19,8 @@ from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret
 from libs.storage.store import Store, open_store
 from libs.tally.errors import SecretErased
-from services.operations.connect import Stack
-from services.operations.progress import Progress
+from services.cli.discovery import Stack
+from services.cli.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

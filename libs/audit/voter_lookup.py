@@ -6,7 +6,7 @@ from libs.contracts.pseudonyms import pseudonym
 from libs.contracts.topics import votes_topic
 from libs.storage.secrets import find_contest_secret
 from libs.storage.store import open_store
-from services.operations.connect import Stack
+from services.cli.discovery import Stack
 
 
 class Voter(NamedTuple):

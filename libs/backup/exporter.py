@@ -19,8 +19,8 @@ from libs.contracts.topics import Topic
 from libs.kafka.reader import Extent, LogReader
 from libs.storage.store import open_store
 from libs.tally.errors import timestamp
-from services.operations.connect import Stack
-from services.operations.progress import Progress
+from services.cli.discovery import Stack
+from services.cli.progress import Progress
 
 
 class _File(Protocol):

@@ -15,8 +15,8 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
-from services.operations.connect import Stack
-from services.operations.progress import Progress
+from services.cli.discovery import Stack
+from services.cli.progress import Progress
 
 ELSEWHERE: Final = "Import into another namespace (--namespace)."
 

@@ -26,7 +26,7 @@ READY_S = 60.0
 
 
 class Preparation(Protocol):
-    """What the parts need before they start, and what a developer needs after (`services.operations.prepare`)."""
+    """What the parts need before they start, and what a developer needs after (`services.cli.bootstrap`)."""
 
     async def prepare(self, kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> object:
         """Makes topics and loads functions; safe to repeat."""

@@ -25,8 +25,8 @@ from libs.projection.votes import VotesProjection
 from libs.views.address_counters import AddressCounters
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
-from services.operations.connect import find_stack
-from services.operations.replay.projections import PROJECTIONS, Name
+from services.cli.commands.replay.projections import PROJECTIONS, Name
+from services.cli.discovery import find_stack
 from tests.benchmarks.bench_projector import fold
 from tests.benchmarks.stack import Load, median, whole_service, wrk
 from tests.support.voting import Contest, new_id, running
@@ -134,7 +134,7 @@ async def fill(contest: Contest, votes: int) -> float:
 
 
 async def tally(supervisor: Supervisor, *arguments: str) -> asyncio.subprocess.Process:
-    command = [sys.executable, "-m", "services.operations", *arguments, "--json"]
+    command = [sys.executable, "-m", "services.cli", *arguments, "--json"]
     where = ["--data-dir", str(supervisor.data_dir)]
     return await asyncio.create_subprocess_exec(*command, *where, stdout=asyncio.subprocess.PIPE)
 

@@ -18,7 +18,7 @@ from libs.local_stack.report import Silence
 from libs.local_stack.servers import Addresses, Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.operations import prepare
+from services.cli import bootstrap as prepare
 from tests.support.voting import Api
 
 

@@ -25,7 +25,7 @@ from libs.catalogue.api_keys import PERMISSIONS, IssuedKey, issue_key
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.operations import prepare
+from services.cli import bootstrap as prepare
 from tests.support.browsing import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visit
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.voting import Api

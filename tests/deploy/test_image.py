@@ -33,7 +33,7 @@ def test_every_service_does_without_the_embedded_servers(service: str, tmp_path:
 
 
 def test_the_command_works_without_them_and_says_what_to_install_where_it_needs_them(tmp_path: Path) -> None:
-    tally = "from services.operations.__main__ import main; main()"
+    tally = "from services.cli.__main__ import main; main()"
     assert without(tally, "--help", cwd=tmp_path).returncode == 0
     status = without(tally, "status", cwd=tmp_path)
     assert "No stack runs" in status.stderr

@@ -16,7 +16,7 @@ from libs.metrics.table import ROWS, Row
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import State
 from libs.web.errors import METHODS, TABLE
-from services.operations.__main__ import app
+from services.cli.__main__ import app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 HERE = DEPLOY / "observability"

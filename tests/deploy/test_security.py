@@ -25,7 +25,7 @@ from libs.views.client import Coalescer, NotPermitted, connect
 from libs.views.functions import load_functions, open_valkey
 from libs.views.settings import ValkeySettings
 from libs.views.votes import VoteViews
-from services.operations import prepare
+from services.cli import bootstrap as prepare
 from tests.support.secured import Secured, environment, secured_servers, terminator
 from tests.support.voting import Api
 

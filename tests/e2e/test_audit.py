@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from libs.local_stack.supervisor import Supervisor
-from services.operations.__main__ import app
+from services.cli.__main__ import app
 from tests.support.purchasing import PURCHASES, becomes, purchase
 from tests.support.sources import a_source
 from tests.support.voting import Api

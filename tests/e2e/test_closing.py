@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from libs.audit.comparison import compare
 from libs.local_stack.supervisor import Supervisor
-from services.operations.__main__ import app
-from services.operations.connect import find_stack
+from services.cli.__main__ import app
+from services.cli.discovery import find_stack
 from tests.support.eventually import eventually
 from tests.support.purchasing import client_with
 from tests.support.sources import a_source

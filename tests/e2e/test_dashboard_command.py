@@ -18,7 +18,7 @@ async def dashboard(data_dir: Path, *options: str) -> tuple[int, str, str]:
     """Its exit code and what it printed, on both. `true` stands for the browser."""
     environment = {**os.environ, "DISPLAY": ":7", "BROWSER": "true"}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "services.operations", "dashboard", "--data-dir", str(data_dir), *options),
+        *(sys.executable, "-m", "services.cli", "dashboard", "--data-dir", str(data_dir), *options),
         env=environment,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -18,9 +18,9 @@ from libs.local_stack.supervisor import Supervisor
 from libs.storage.secrets import contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import SecretErased
-from services.operations.__main__ import app
-from services.operations.connect import find_stack
-from services.operations.erase_secret import open_desk
+from services.cli.__main__ import app
+from services.cli.commands.erase_contest_secret import open_desk
+from services.cli.discovery import find_stack
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from libs.contracts.position_token import decode_positions
 from libs.local_stack.supervisor import Supervisor
-from services.operations.__main__ import app
+from services.cli.__main__ import app
 from tests.support.eventually import eventually
 from tests.support.sources import Source
 from tests.support.voting import Api, Contest, hours_from_now
@@ -182,7 +182,7 @@ async def test_who_follows_sees_a_vote_that_is_cast_later_until_interrupted(api:
     contest = await a_history(api)
     words = ["log", "--contest", contest.key, "--follow", "--json", "--data-dir", str(stack.data_dir)]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "services.operations", *words),
+        *(sys.executable, "-m", "services.cli", *words),
         stdout=asyncio.subprocess.PIPE,
         # a suite that runs in the background was started to ignore it, and so would be what it starts
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),

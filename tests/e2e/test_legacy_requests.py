@@ -13,7 +13,7 @@ from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts import topics
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
-from services.operations.keys import issue_key
+from services.cli.commands.keys import issue_key
 from tests.legacy_requests.recorded import Told, stories
 
 STORIES: Final = stories()

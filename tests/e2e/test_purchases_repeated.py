@@ -31,8 +31,8 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
 from libs.voting.wiring import assemble
-from services.operations.connect import find_stack
-from services.operations.progress import Progress
+from services.cli.discovery import find_stack
+from services.cli.progress import Progress
 from services.projector.purchase_saga import Steps
 from services.projector.purchases import PurchaseManager
 from tests.support.eventually import eventually

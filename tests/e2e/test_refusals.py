@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from services.operations.connect import Stack, find_stack
-from services.operations.keys import issue_key
+from services.cli.commands.keys import issue_key
+from services.cli.discovery import Stack, find_stack
 from tests.support.voting import Api, code
 
 JSON = {"content-type": "application/json"}

@@ -19,9 +19,9 @@ from libs.local_stack.supervisor import Supervisor
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
-from services.operations.__main__ import app
-from services.operations.connect import find_stack
-from services.operations.progress import Progress
+from services.cli.__main__ import app
+from services.cli.discovery import find_stack
+from services.cli.progress import Progress
 from tests.support.eventually import eventually
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, running

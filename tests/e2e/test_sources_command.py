@@ -9,7 +9,7 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from libs.local_stack.supervisor import Supervisor
-from services.operations.__main__ import app
+from services.cli.__main__ import app
 from tests.support.sources import Source, a_source
 from tests.support.voting import Api
 

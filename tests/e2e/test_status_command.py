@@ -10,7 +10,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from libs.local_stack.supervisor import Supervisor
-from services.operations.__main__ import app
+from services.cli.__main__ import app
 from tests.support.eventually import eventually
 from tests.support.voting import Api
 

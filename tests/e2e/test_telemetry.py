@@ -19,7 +19,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.service_process import PARTS
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.operations import prepare
+from services.cli import bootstrap as prepare
 from tests.support.collector import Collector, Span, open_collector
 from tests.support.eventually import eventually
 from tests.support.voting import Api

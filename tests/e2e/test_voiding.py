@@ -16,11 +16,11 @@ from libs.audit.ballots import VoidEvent, read_ballots
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import VoteRestored, VoteVoided
-from services.operations.__main__ import app
-from services.operations.connect import Stack, find_stack
-from services.operations.progress import Progress
-from services.operations.voiding import operation
-from services.operations.voiding.recording import append, read_back
+from services.cli.__main__ import app
+from services.cli.commands.void import operation
+from services.cli.commands.void.recorder import append, read_back
+from services.cli.discovery import Stack, find_stack
+from services.cli.progress import Progress
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, come_to, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now

@@ -17,8 +17,8 @@ import pytest
 from libs.audit.comparison import compare
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.operations import prepare
-from services.operations.connect import find_stack
+from services.cli import bootstrap as prepare
+from services.cli.discovery import find_stack
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, new_id
 

@@ -23,9 +23,9 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.views.functions import open_valkey
 from libs.views.generations import State
-from services.operations import prepare
-from services.operations.connect import find_stack
-from services.operations.replay.projections import PROJECTIONS, Name
+from services.cli import bootstrap as prepare
+from services.cli.commands.replay.projections import PROJECTIONS, Name
+from services.cli.discovery import find_stack
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest
 
@@ -89,7 +89,7 @@ class Operator:
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         where = ["--execute", "--json", "--data-dir", str(self.stack.data_dir)]
-        command = [sys.executable, "-m", "services.operations", "replay", *arguments, *where]
+        command = [sys.executable, "-m", "services.cli", "replay", *arguments, *where]
         return await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
 
     async def replay(self, *arguments: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
-from services.operations.connect import Stack
+from services.cli.discovery import Stack
 from tests.support.freshness import make_fresh
 
 PARTITIONS = 2

@@ -6,7 +6,7 @@ import httpx
 
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
-from services.operations.keys import issue_key
+from services.cli.commands.keys import issue_key
 from tests.support.eventually import eventually
 from tests.support.voting import Contest, new_id
 

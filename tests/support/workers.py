@@ -10,7 +10,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 MOST_WORKERS = 4
 """Each has services of its own, and their processes need the processors, too."""
-FOLDERS_WITH_A_SERVICE = ("tests/browser/", "tests/services/operations/replay/")
+FOLDERS_WITH_A_SERVICE = ("tests/browser/", "tests/services/cli/commands/replay/")
 """Their tests share a service of their own, so one worker runs them all."""
 
 

@@ -19,7 +19,7 @@ from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
 from libs.views.functions import open_valkey
-from services.operations.connect import Stack
+from services.cli.discovery import Stack
 from tests.support.builders import a_cast, a_removal, a_void
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log

@@ -23,9 +23,9 @@ from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
 from libs.web.asgi import Front
+from services.cli.commands.keys import issue_key
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
-from services.operations.keys import issue_key
 from services.projector.app import run
 from services.projector.settings import Settings as ProjectorSettings
 from tests.support.eventually import eventually

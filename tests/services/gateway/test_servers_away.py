@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from libs.local_stack.ports import free_ports
 from libs.local_stack.valkey import answers
 from libs.local_stack.valkey import find as find_valkey
-from services.operations.__main__ import app
+from services.cli.__main__ import app
 from tests.support.eventually import eventually
 
 PASSWORD = "hunter2-f00d"

@@ -14,8 +14,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from typer.testing import CliRunner, Result
 
 from libs.local_stack import description
-from services.operations import config
-from services.operations.__main__ import app
+from services.cli.__main__ import app
+from services.cli.commands import config
 
 README = Path(__file__).parents[3] / "README.md"
 

@@ -26,7 +26,7 @@ class Demo:
 
     def __init__(self, data_dir: Path, environment: dict[str, str], *options: str) -> None:
         self.data_dir = data_dir
-        command = [sys.executable, "-m", "services.operations", "demo", "--data-dir", str(data_dir), "--port", "0"]
+        command = [sys.executable, "-m", "services.cli", "demo", "--data-dir", str(data_dir), "--port", "0"]
         self.process = subprocess.Popen(
             [*command, "--json", "--rate", "80", *options],
             env={**os.environ, "PYTHONPATH": str(ROOT), **environment},

@@ -11,12 +11,12 @@ import httpx
 import orjson
 from rich.console import Console
 
-from services.operations.demo.books import Books
-from services.operations.demo.crowd import Crowd
-from services.operations.demo.electorate import Electorate
-from services.operations.demo.gauge import Gauge
-from services.operations.demo.sample import PARTICIPANTS, Sample
-from services.operations.demo.screen import Screen
+from services.cli.commands.demo.load import Crowd
+from services.cli.commands.demo.metrics import Gauge
+from services.cli.commands.demo.results import Books
+from services.cli.commands.demo.sample import PARTICIPANTS, Sample
+from services.cli.commands.demo.screen import Screen
+from services.cli.commands.demo.voters import Electorate
 from tests.support.eventually import eventually
 
 KEYS = [f"p{number}" for number in range(8)]

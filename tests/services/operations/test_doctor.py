@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from libs.local_stack import description
 from libs.local_stack.settings import StackSettings
 from libs.views.functions import libraries, load_functions
-from services.operations.__main__ import app
-from services.operations.diagnosis import machine
-from services.operations.diagnosis.finding import Finding
-from services.operations.diagnosis.servers import check_servers
+from services.cli.__main__ import app
+from services.cli.commands.doctor import machine
+from services.cli.commands.doctor.finding import Finding
+from services.cli.commands.doctor.servers import check_servers
 from tests.support.folded_log import FoldedLog, folded_log
 
 

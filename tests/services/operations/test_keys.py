@@ -17,7 +17,7 @@ from libs.contracts.topics import topics_of
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.views.key_uses import KeyUses
-from services.operations.keys import app
+from services.cli.commands.keys import app
 from tests.support.catalogue import Catalogue, open_catalogue
 
 

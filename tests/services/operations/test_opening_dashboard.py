@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.operations import dashboard
+from services.cli.commands import dashboard
 
 
 async def test_nobody_waits_until_the_browser_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret
 from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved
-from services.operations.purchases import app
+from services.cli.commands.purchases import app
 from tests.support.builders import a_cast
 from tests.support.catalogue import open_catalogue
 from tests.support.eventually import eventually

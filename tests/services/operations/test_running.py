@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import typer
 
-from services.operations.running import Ending, run
+from services.cli.runner import Ending, run
 
 
 def test_a_library_that_cancels_a_command_is_a_server_that_is_away(capsys: pytest.CaptureFixture[str]) -> None:

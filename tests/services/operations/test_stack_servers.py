@@ -15,6 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from psutil import Process
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError
+from services.cli.stack import errors, java, valkey
 
 from libs.local_stack import server_choice as choice
 from libs.local_stack.errors import Exit, StackError
@@ -22,7 +23,6 @@ from libs.local_stack.kafka import answers as kafka_answers
 from libs.local_stack.report import Silence
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
-from services.operations.stack import errors, java, valkey
 
 pytestmark = pytest.mark.stack
 

@@ -26,11 +26,11 @@ from libs.monitoring.problems import notes_of, problems_of
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.status import Row, Status, moment
 from libs.views.generations import State
-from services.operations.__main__ import app
-from services.operations.connect import Stack
-from services.operations.standing.reading import open_lookout, parts_of, read_status
-from services.operations.standing.showing import duration, plain_lines, rendered
-from services.operations.standing.watching import watch
+from services.cli.__main__ import app
+from services.cli.commands.status.reader import open_lookout, parts_of, read_status
+from services.cli.commands.status.render import duration, plain_lines, rendered
+from services.cli.commands.status.watch import watch
+from services.cli.discovery import Stack
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
@@ -289,7 +289,7 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
 
 
 async def test_it_is_watched_until_ctrl_c(log: FoldedLog) -> None:
-    command = [sys.executable, "-m", "services.operations", "status", "--watch", "--json", "--data-dir", "none"]
+    command = [sys.executable, "-m", "services.cli", "status", "--watch", "--json", "--data-dir", "none"]
     watching = await asyncio.create_subprocess_exec(
         *command,
         cwd=ROOT,

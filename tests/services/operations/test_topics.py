@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 from libs.contracts.topics import REQUIRED_SETTINGS, topics_of
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
-from services.operations.connect import Stack
-from services.operations.topics import app
+from services.cli.commands.topics import app
+from services.cli.discovery import Stack
 
 
 @pytest.fixture

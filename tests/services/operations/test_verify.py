@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from libs.audit.comparison import compare
 from libs.audit.report import Report
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
-from services.operations.__main__ import app
+from services.cli.__main__ import app
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 from tests.support.folded_log import FoldedLog, folded_log
 

@@ -23,7 +23,7 @@ from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
-from services.operations.__main__ import app
+from services.cli.__main__ import app
 from tests.libs.views.random_logs import logs
 from tests.support.builders import a_cast, a_removal, a_report, a_restoring, a_void, pseudonym
 from tests.support.folded_log import FoldedLog, folded_log

@@ -18,7 +18,7 @@ from libs.contracts.topics import topics_of
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.storage.store import open_store, world_files
-from services.operations.__main__ import app
+from services.cli.__main__ import app
 from tests.libs.catalogue.conftest import TABLE
 from tests.support.catalogue import Catalogue, open_catalogue
 

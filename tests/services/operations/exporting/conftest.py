@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 from libs.deployment.identity import create_deployment
 from libs.local_stack.servers import Servers
 from libs.storage.store import open_store
-from services.operations.connect import Stack
+from services.cli.discovery import Stack
 from tests.services.operations.exporting.world import PARTITIONS, Deployment
 
 

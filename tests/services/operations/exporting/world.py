@@ -24,8 +24,8 @@ from libs.kafka.reader import LogReader
 from libs.storage.secrets import account_secret, contest_secret, server_secret
 from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, Fence
-from services.operations.__main__ import app
-from services.operations.connect import Stack
+from services.cli.__main__ import app
+from services.cli.discovery import Stack
 from tests.support.builders import NOW, a_cast, a_removal, a_report
 from tests.support.purchases import a_purchase, purchase_key
 

@@ -30,8 +30,8 @@ from libs.views.address_counters import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.purchases import PurchaseViews
 from libs.views.replies import FoldInput
-from services.operations.__main__ import app
-from services.operations.standing.reading import read_status
+from services.cli.__main__ import app
+from services.cli.commands.status.reader import read_status
 from tests.support.builders import a_cast
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.purchases import a_purchase

@@ -10,7 +10,7 @@ import pytest
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.operations import prepare
+from services.cli import bootstrap as prepare
 from tests.services.operations.replay.desk import Desk
 from tests.support.voting import Api
 

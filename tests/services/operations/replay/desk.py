@@ -18,10 +18,10 @@ from libs.projection.replay import Replay
 from libs.views.client import Coalescer
 from libs.views.functions import open_valkey
 from libs.views.generations import Generations
-from services.operations.__main__ import app
-from services.operations.connect import Stack, find_stack
-from services.operations.replay.projections import PROJECTIONS, Name
-from services.operations.replay.targets import next_number
+from services.cli.__main__ import app
+from services.cli.commands.replay.projections import PROJECTIONS, Name
+from services.cli.commands.replay.targets import next_number
+from services.cli.discovery import Stack, find_stack
 from tests.support.voting import Contest
 
 

@@ -43,7 +43,7 @@ async def many_votes(contest: Contest) -> None:
 
 async def a_replay(desk: Desk, *more: str) -> asyncio.subprocess.Process:
     where = ["--projection", "votes", "--execute", "--json", "--data-dir", str(desk.supervisor.data_dir)]
-    command = [sys.executable, "-m", "services.operations", "replay", "run", *where, *more]
+    command = [sys.executable, "-m", "services.cli", "replay", "run", *where, *more]
     root = Path(__file__).parents[4]
     return await asyncio.create_subprocess_exec(*command, cwd=root, stdout=asyncio.subprocess.PIPE)
 

@@ -6,7 +6,7 @@ from libs.contracts.catalogue import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.contracts.topics import test_world as world_of_tests
 from libs.views.catalogue import CatalogueViews
-from services.operations.replay.projections import Name
+from services.cli.commands.replay.projections import Name
 from tests.services.operations.replay.desk import Desk, voted
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, come_to, paid, purchase, refund, send

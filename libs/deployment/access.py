@@ -1,0 +1,34 @@
+"""A command's access to its deployment: checked first, so nothing is written elsewhere than the services write."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from libs.deployment.identity import check_deployment, examine_deployment
+from libs.kafka.writer import LogWriter
+from libs.storage.store import open_store
+from libs.tally.errors import TallyError
+from services.cli.discovery import Stack
+
+
+async def find_problems(stack: Stack) -> list[TallyError]:
+    """What keeps services from serving on this log. Raises `LogUnavailable` and `StorageUnavailable`."""
+    store = open_store(stack.storage_url)
+    found = await examine_deployment(stack.kafka_settings, stack.namespace, stack.partitions, store)
+    return found.problems
+
+
+async def check_stack(stack: Stack) -> None:
+    """Raise the first of what `find_problems` finds."""
+    await check_deployment(stack.kafka_settings, stack.namespace, stack.partitions, open_store(stack.storage_url))
+
+
+@asynccontextmanager
+async def open_log(stack: Stack) -> AsyncIterator[LogWriter]:
+    """Checks the deployment, and gives what appends to its logs. Raises as `check_stack`."""
+    await check_stack(stack)
+    log = LogWriter(stack.kafka_settings)
+    await log.start()
+    try:
+        yield log
+    finally:
+        await log.stop()

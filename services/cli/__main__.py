@@ -1,0 +1,93 @@
+"""The `tally` command: for whoever runs the service."""
+
+import os
+import sys
+import traceback
+from enum import StrEnum
+from types import TracebackType
+from typing import Annotated
+
+import typer
+
+from libs.backup import export, import_export
+from libs.telemetry.redaction import redacted
+from services.cli.commands.certificate.command import app as certificate
+from services.cli.commands.config import app as config
+from services.cli.commands.count import count
+from services.cli.commands.dashboard import dashboard
+from services.cli.commands.demo import demo
+from services.cli.commands.doctor.command import doctor
+from services.cli.commands.erase_contest_secret import erase_secret
+from services.cli.commands.keys import app as keys
+from services.cli.commands.log.command import log
+from services.cli.commands.purchases import app as purchases
+from services.cli.commands.quarantine import app as quarantine
+from services.cli.commands.reopen import reopen
+from services.cli.commands.replay import app as replay
+from services.cli.commands.seal import seal, unseal
+from services.cli.commands.secrets import app as secrets
+from services.cli.commands.sources import app as sources
+from services.cli.commands.status.command import status
+from services.cli.commands.topics import app as topics
+from services.cli.commands.up import up
+from services.cli.commands.verify import verify
+from services.cli.commands.void import app as void
+from services.cli.commands.wipe import wipe
+from services.cli.operator import AuditedGroup
+
+app = typer.Typer(
+    cls=AuditedGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Tallykeeper: event-sourced vote tallying.",
+)
+
+for command in (up, demo, dashboard, status, count, log, verify, reopen, seal, unseal, wipe, doctor):
+    app.command()(command)
+app.command()(export)
+app.command("import")(import_export)
+app.command("erase-contest-secret")(erase_secret)
+app.add_typer(certificate, name="certificate", cls=AuditedGroup)
+app.add_typer(config, name="config", cls=AuditedGroup)
+app.add_typer(keys, name="keys", cls=AuditedGroup)
+app.add_typer(purchases, name="purchases", cls=AuditedGroup)
+app.add_typer(quarantine, name="quarantine", cls=AuditedGroup)
+app.add_typer(replay, name="replay", cls=AuditedGroup)
+app.add_typer(secrets, name="secrets", cls=AuditedGroup)
+app.add_typer(sources, name="sources", cls=AuditedGroup)
+app.add_typer(topics, name="topics", cls=AuditedGroup)
+app.add_typer(void, name="void")
+
+
+class Service(StrEnum):
+    """What can run as a process of its own."""
+
+    GATEWAY = "gateway"
+    INGESTION = "ingestion"
+    QUERY = "query"
+    CATALOGUE = "catalogue"
+    DASHBOARD = "dashboard"
+    PROJECTOR = "projector"
+
+
+@app.command()
+def serve(
+    service: Annotated[Service, typer.Argument(help="Which; its settings come from the environment.")],
+) -> None:
+    """Run one service in the foreground, against the servers that the settings name."""
+    os.execv(sys.executable, [sys.executable, "-m", f"services.{service}"])  # noqa: S606
+
+
+def main() -> None:
+    sys.excepthook = _print_redacted
+    app()
+
+
+def _print_redacted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A bug's traceback may quote an address with its password."""
+    sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""What the commands work with."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import typer
+
+from libs.catalogue.contests.closing import closing_of, reopened_of, seal_of
+from libs.catalogue.record_service import Engine
+from libs.catalogue.resources import CONTESTS, RESOURCES
+from libs.certificates.certificate import Certificate
+from libs.certificates.service import Sealer
+from libs.certificates.store import kept
+from libs.contracts.catalogue import Stored
+from libs.deployment.access import check_stack
+from libs.kafka.reader import LogReader
+from libs.storage.store import Store, open_store
+from libs.tally.errors import NotFound
+from libs.views.functions import open_valkey
+from libs.views.votes import VoteViews
+from services.cli.catalogue_access import open_office
+from services.cli.commands.certificate.log_source import ServedLog
+from services.cli.discovery import Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """For one contest and the account that owns it."""
+
+    contest: str
+    account: str
+    engine: Engine
+    sealer: Sealer
+    store: Store
+    log: ServedLog
+
+    async def record(self) -> Stored:
+        return await self.engine.get(CONTESTS, self.account, self.contest)
+
+    async def certificate(self, seq: int | None = None) -> Certificate:
+        """What is kept of closing `seq`; None: of the latest that was sealed. Raises `NotFound`, and as `kept`."""
+        document = (await self.record()).document
+        closing = closing_of(document)
+        latest = reopened_of(document) if closing is None else closing.seq
+        for number in range(latest, 0, -1) if seq is None else [seq]:
+            found = await kept(self.store, self.contest, number)
+            if found is not None:
+                return found
+        raise NotFound(f"Closing {seq} was never sealed." if seq else "The contest was never sealed.")
+
+    async def in_force(self, certificate: Certificate) -> bool:
+        """Whether the contest is sealed by this one."""
+        seal = seal_of((await self.record()).document)
+        return seal is not None and seal.sha256 == certificate.sha256
+
+
+@asynccontextmanager
+async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
+    """Raises `BadParameter` where there is no such contest."""
+    await check_stack(stack)
+    valkey = open_valkey(stack.valkey)
+    try:
+        async with (
+            open_office(stack.kafka_settings, stack.valkey, stack.namespace) as office,
+            LogReader(stack.kafka_settings) as reader,
+        ):
+            account = await office.views.find_owner("contests", contest)
+            if account is None:
+                raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
+            engine = Engine(RESOURCES, office.views, office.writer)
+            sealer = Sealer(engine, VoteViews(valkey, stack.namespace), stack.partitions, account)
+            store, log = open_store(stack.storage_url), ServedLog(reader, stack)
+            yield Desk(contest, account, engine, sealer, store, log)
+    finally:
+        await valkey.close()

@@ -1,0 +1,83 @@
+"""The log that certificates are computed from: on the servers, or as `tally export` wrote it."""
+
+from contextlib import aclosing
+from itertools import islice
+from pathlib import Path
+
+from libs.audit.log_fold import SLICE, slices
+from libs.backup.manifest import Manifest, read_manifest
+from libs.backup.ndjson_codec import from_line
+from libs.certificates.builder import Batches
+from libs.contracts.topics import Topic, catalogue_topic, votes_topic
+from libs.kafka.reader import LogReader
+from libs.tally.errors import TallyError
+from services.cli.discovery import Stack
+
+
+class ServedLog:
+    """On the servers, up to where each partition ends when it is asked for."""
+
+    def __init__(self, reader: LogReader, stack: Stack) -> None:
+        self._reader = reader
+        self._votes = votes_topic(stack.namespace, stack.partitions)
+        self._catalogue = catalogue_topic(stack.namespace)
+
+    @property
+    def partitions(self) -> int:
+        return self._votes.partitions
+
+    async def size(self) -> int:
+        return sum((await self._reader.end_offsets(self._votes.name, range(self.partitions))).values())
+
+    def catalogue(self, account: str) -> Batches:
+        return self._records(self._catalogue, self._catalogue.partition_of(account))
+
+    def votes(self, partition: int) -> Batches:
+        return self._records(self._votes, partition)
+
+    async def _records(self, topic: Topic, partition: int) -> Batches:
+        ends = await self._reader.end_offsets(topic.name, [partition])
+        async with aclosing(slices(self._reader, topic, partition, 0, ends[partition])) as pieces:
+            async for records in pieces:
+                yield records
+
+
+class ExportedLog:
+    """In a directory of NDJSON files, which hold the values of the records to the byte."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises ValueError where `directory` holds no whole export."""
+        manifest = read_manifest(directory)
+        if manifest is None:
+            raise ValueError(f"{directory} holds no export")
+        if not (manifest.complete and manifest.request.is_whole):
+            raise ValueError(f"{directory} holds only a part of the log: export all of it, as ndjson")
+        self._directory = directory
+        self._manifest: Manifest = manifest
+
+    @property
+    def partitions(self) -> int:
+        return self._manifest.partitions
+
+    async def size(self) -> int:
+        return sum(part.end for part in self._manifest.parts if part.kind == "votes")
+
+    def catalogue(self, account: str) -> Batches:
+        return self._records("catalogue", catalogue_topic("").partition_of(account))
+
+    def votes(self, partition: int) -> Batches:
+        return self._records("votes", partition)
+
+    async def _records(self, kind: str, partition: int) -> Batches:
+        """Raises `BrokenExport`."""
+        part = next(part for part in self._manifest.parts if (part.kind, part.partition) == (kind, partition))
+        try:
+            with (self._directory / part.file).open("rb") as lines:
+                while records := [from_line(line) for line in islice(lines, SLICE)]:
+                    yield records
+        except (ValueError, KeyError, OSError) as error:
+            raise BrokenExport(f"{part.file} is not as `tally export` wrote it: {error}") from None
+
+
+class BrokenExport(TallyError):
+    """A file of an export is missing, or has a line that is none."""

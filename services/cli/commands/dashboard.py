@@ -1,0 +1,79 @@
+"""`tally dashboard`: a browser on the dashboard, logged in without a key in an address."""
+
+import asyncio
+import os
+import sys
+import webbrowser
+from contextlib import suppress
+from http import HTTPStatus
+from threading import Thread
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import httpx
+import typer
+
+from libs.tally.errors import TallyError
+from services.cli.discovery import DATA_DIR, NoStack, find_stack
+from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+
+
+class NotLoggedIn(TallyError):
+    """The service gave no ticket."""
+
+    code = "not_logged_in"
+
+
+def dashboard(
+    contest: Annotated[str, typer.Argument(help="A contest's key; else the list of contests.")] = "",
+    data_dir: DataDir = DATA_DIR,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Open the dashboard of the stack on this machine, logged in; prints the address, good once within 60 s."""
+
+    async def work() -> Ending:
+        stack = find_stack(data_dir).description
+        if not stack:
+            raise NoStack("Only for a stack of `tally up`. Elsewhere log in at /dashboard, with an API key.")
+        address = await ticketed(stack, contest)
+        if as_json:
+            print_json({"dashboard_url": address})
+        else:
+            typer.echo(address)
+        if not no_browser and has_display():
+            await asyncio.to_thread(webbrowser.open, address)
+        return Ending.FINE
+
+    run(work())
+
+
+async def open_dashboard(stack: dict[str, Any], contest: str = "") -> None:
+    """A browser, where this machine has somebody to look at it. Raises nothing, and waits for no browser: some
+    are only there until they are closed.
+    """
+    if has_display():
+        with suppress(TallyError):
+            address = await ticketed(stack, contest)
+            Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+
+async def ticketed(stack: dict[str, Any], contest: str = "") -> str:
+    """The address of a contest's page, or of the dashboard, that logs in once. Raises `NotLoggedIn`."""
+    headers = {"authorization": f"Bearer {stack['api_key']}"}
+    try:
+        async with httpx.AsyncClient(base_url=stack["base_url"], headers=headers, trust_env=False) as client:
+            answer = await client.post("/dashboard/tickets")
+    except httpx.HTTPError as error:
+        raise NotLoggedIn(f"The service at {stack['base_url']} does not answer", retry_after_s=1) from error
+    if answer.status_code != HTTPStatus.CREATED:
+        raise NotLoggedIn(f"The service gave no ticket: {answer.text[:300]}")
+    page = f"/contests/{quote(contest, safe='')}" if contest else ""
+    return f"{stack['dashboard_url']}{page}#ticket={answer.json()['ticket']}"
+
+
+def has_display() -> bool:
+    """Whether a browser that is opened here would be seen."""
+    return sys.platform in ("darwin", "win32") or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )

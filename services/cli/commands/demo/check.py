@@ -1,0 +1,102 @@
+"""The end of a demo: what was counted against the fold of the log, and against what the voters were told."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from libs.audit.comparison import compare
+from libs.audit.log_fold import LogFold
+from libs.audit.report import Report, counted_casts
+from libs.tally.events import VoteCast
+from services.cli.commands.demo.results import Books
+from services.cli.commands.demo.sample import Sample
+from services.cli.discovery import Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`report` compares views and log. The rest compares the log with the voters' answers, by vote id.
+
+    `lost` were accepted and are not counted, `unasked` are counted although their voter was refused; `of_others`
+    are votes that did not come from the simulated voters. `shown` is the count that the API gives.
+    """
+
+    report: Report
+    folded: bool
+    accepted: int
+    in_doubt: int
+    lost: list[str] = field(default_factory=list)
+    unasked: list[str] = field(default_factory=list)
+    of_others: int = 0
+    votes: int = 0
+    shown: int | None = None
+    miscounted: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        wrong = self.lost or self.unasked or self.miscounted
+        return self.report.equal and self.folded and not wrong
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "equal": self.good,
+            "folded_to_the_end": self.folded,
+            "vote_ids_accepted": self.accepted,
+            "vote_ids_in_doubt": self.in_doubt,
+            "accepted_but_not_counted": self.lost,
+            "counted_but_refused": self.unasked,
+            "vote_ids_of_others": self.of_others,
+            "votes_by_the_log": self.votes,
+            "votes_shown": self.shown,
+            "miscounted": self.miscounted,
+            "verify": self.report.as_json(),
+        }
+
+
+async def judge(
+    stack: Stack, sample: Sample, books: Books, ids: set[str], counts: dict[str, Any] | None, *, folded: bool
+) -> Verdict:
+    """`ids` are all that the simulated voters ever used, `counts` the vote count record read after the fold."""
+    casts: list[VoteCast] = []
+
+    def keep(fold: LogFold) -> None:
+        casts.extend(counted_casts(fold, sample.key))
+
+    report = await compare(stack, sample.key, inspect=keep)
+    counted = {cast.vote_id for cast in casts} & ids
+    told = set(books.accepted)
+    return Verdict(
+        report=report,
+        folded=folded,
+        accepted=len(told),
+        in_doubt=len(books.in_doubt),
+        lost=sorted(told - counted),
+        unasked=sorted(counted - told - set(books.in_doubt)),
+        of_others=sum(cast.vote_id not in ids for cast in casts),
+        votes=sum(cast.choices[0][1] for cast in casts),
+        shown=None if counts is None else int(counts["count"]),
+        miscounted=_miscounted(casts, ids, books, counts),
+    )
+
+
+def _miscounted(casts: list[VoteCast], ids: set[str], books: Books, counts: dict[str, Any] | None) -> list[str]:
+    """Where the API's counts per participant and source are not the voters' own, others' votes added."""
+    if counts is None:
+        return ["the counts could not be read"]
+    expected: Counter[tuple[str, str]] = Counter()
+    settled = {cast.vote_id for cast in casts}
+    for ballot in (*books.accepted.values(), *books.in_doubt.values()):
+        if ballot.vote_id in books.accepted or ballot.vote_id in settled:
+            expected[ballot.participant, ballot.source] += ballot.count
+    for cast in casts:
+        if cast.vote_id not in ids:
+            expected[cast.choices[0][0], cast.source] += cast.choices[0][1]
+    shown: Counter[tuple[str, str]] = Counter()
+    for participant, row in counts["participants"].items():
+        for source in row["vote_sources"]:
+            shown[participant, source["source"]] += source["count"]
+    return [
+        f"{participant} {source}: voters say {expected[participant, source]}, the API {shown[participant, source]}"
+        for participant, source in sorted(expected.keys() | shown.keys())
+        if expected[participant, source] != shown[participant, source]
+    ]

@@ -1,0 +1,103 @@
+"""What the screen shows of the service: counts as any dashboard reads them, and how far the fold is behind."""
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import Any, Final
+
+import httpx
+
+from libs.contracts.position_token import encode_positions
+from libs.contracts.topics import votes_topic
+from libs.kafka.reader import LogReader
+from libs.tally.errors import TallyError
+from libs.views.client import Valkey
+from libs.views.replies import PartitionState
+from libs.views.votes import VoteViews
+from services.cli.discovery import Stack
+
+EVERY_S: Final = 0.4
+STALE_S: Final = 2.5
+"""A lag measured longer ago than this is not shown any more: a server is away."""
+
+
+class Gauge:
+    """Reads until cancelled; whoever is away is asked again."""
+
+    def __init__(
+        self, client: httpx.AsyncClient, contest: str, stack: Stack, reader: LogReader, valkey: Valkey
+    ) -> None:
+        self.counts: dict[str, Any] | None = None
+        """The vote count record, as last read."""
+        self._client = client
+        self._path = f"/contests/{contest}/vote_updates/"
+        self._topic = votes_topic(stack.namespace, stack.partitions)
+        self._reader = reader
+        self._views = VoteViews(valkey, stack.namespace)
+        self._etag = ""
+        self._states: list[PartitionState] = []
+        self._ends: dict[int, int] = {}
+        self._measured = 0.0
+
+    @property
+    def lag(self) -> int | None:
+        """Records in the log that the views do not have yet; None when that cannot be told."""
+        if time.monotonic() - self._measured > STALE_S:
+            return None
+        return sum(self._ends.values()) - sum(state.position.offset for state in self._states)
+
+    @property
+    def shut(self) -> int:
+        """Partitions that take no votes at the moment."""
+        return sum(not state.open for state in self._states)
+
+    @property
+    def pending(self) -> int:
+        """Votes reserved and not folded yet."""
+        return sum(state.pending for state in self._states)
+
+    async def watch(self) -> None:
+        async def often(read: Any) -> None:
+            while True:
+                with suppress(TallyError, httpx.HTTPError):
+                    await read()
+                await asyncio.sleep(EVERY_S)
+
+        await asyncio.gather(often(self.read_counts), often(self.read_lag))
+
+    async def read_counts(self) -> None:
+        """Raises what httpx raises."""
+        answer = await self._client.get(
+            self._path, params={"sources": "true"}, headers={"if-none-match": self._etag}
+        )
+        if answer.status_code == httpx.codes.OK:
+            self.counts = answer.json()
+            self._etag = answer.headers.get("etag", "")
+
+    async def read_final_counts(self) -> None:
+        """Once the fold is at the log's end: an answer may be a moment old, so that moment is waited for."""
+        positions = {partition: state.position.offset for partition, state in enumerate(self._states)}
+        answer = await self._client.get(
+            self._path, params={"sources": "true", "min_position": encode_positions(positions)}
+        )
+        answer.raise_for_status()
+        self.counts = answer.json()
+
+    async def read_lag(self) -> None:
+        """Raises `LogUnavailable` and `ViewsUnavailable`."""
+        partitions = range(self._topic.partitions)
+        self._states = await asyncio.gather(*map(self._views.state, partitions))
+        self._ends = await self._reader.end_offsets(self._topic.name, partitions)
+        self._measured = time.monotonic()
+
+    async def wait_until_folded(self, timeout_s: float) -> bool:
+        """Whether the views have come to the log's end, with nothing pending, within `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with suppress(TallyError):
+                await self.read_lag()
+                if self.lag == 0 and self.pending == 0 and self.shut == 0:
+                    return True
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.1)

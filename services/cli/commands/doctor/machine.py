@@ -1,0 +1,95 @@
+"""Checks of this machine: what the local stack needs to start."""
+
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from libs.local_stack import java, ports, valkey
+from libs.local_stack.errors import StackError
+from libs.local_stack.jar_pins import pins
+from libs.local_stack.settings import StackSettings
+from services.cli.commands.doctor.finding import Finding, fine, problem
+
+OLDEST_PYTHON = (3, 11)
+
+
+def check_machine(settings: StackSettings, data_dir: Path, port: int | None) -> Iterator[Finding]:
+    """`port` is the HTTP front's where none listens yet; None leaves it out."""
+    yield _python()
+    yield _disk(data_dir, settings.stack_min_free_mb)
+    if port is not None:
+        yield _port(port, settings.host)
+    if settings.stack == "containers":
+        return
+    if settings.valkey_url is None:
+        yield _found("Valkey server", valkey.find, _valkey_version)
+    if settings.kafka_bootstrap_servers is None:
+        yield _found("Java", java.find, lambda path: f"Java {java.major_version(str(path))}")
+        yield _jars(user_cache_path("tallykeeper") / "kafka-4.3.0")
+
+
+def _python() -> Finding:
+    version = platform.python_version()
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        return problem("Python", version, "install Python 3.11 or newer")
+    return fine("Python", f"{version} on {platform.system()} {platform.machine()}")
+
+
+def _disk(data_dir: Path, least_mb: int) -> Finding:
+    place = data_dir.expanduser().resolve()
+    while not place.exists():
+        place = place.parent
+    free_mb = shutil.disk_usage(place).free // 2**20
+    if free_mb < least_mb:
+        return problem("free disk", f"{free_mb:,} MB at {place}", "free some, or choose another --data-dir")
+    return fine("free disk", f"{free_mb:,} MB at {place}")
+
+
+def _port(port: int, host: str) -> Finding:
+    if ports.is_free(port, host):
+        return fine("port", f"{port} is free")
+    return problem("port", f"{port} is in use", "start with --port or --any-port, or end what uses it")
+
+
+def _found(name: str, find: Callable[[], Path], version: Callable[[Path], str]) -> Finding:
+    try:
+        path = find()
+    except StackError as error:
+        return problem(name, "not found", error.message)
+    return fine(name, f"{version(path)} at {path}")
+
+
+def _valkey_version(path: Path) -> str:
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"does not run ({error})"
+    words = said.stdout.split()
+    return next((word.removeprefix("v=") for word in words if word.startswith("v=")), "of unknown version")
+
+
+def _jars(home: Path) -> Finding:
+    """Every jar is hashed anew, whatever was noted when it was fetched."""
+    wanted = pins()
+    missing, wrong = 0, []
+    for pin in wanted:
+        group, artifact, version = pin.coordinate.split(":")
+        jar = home.joinpath("repository", *group.split("."), artifact, version, f"{artifact}-{version}.jar")
+        if not jar.exists():
+            missing += 1
+            continue
+        with jar.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != pin.sha256:
+                wrong.append(jar.name)
+    if wrong:
+        way_out = f"remove {home}: the next start fetches them again"
+        return problem("Kafka's jars", f"other checksums than pinned: {', '.join(wrong)}", way_out)
+    if missing:
+        return fine("Kafka's jars", f"{missing} of {len(wanted)} are fetched at the next start")
+    return fine("Kafka's jars", f"{len(wanted)} cached, checksums as pinned")

@@ -1,0 +1,114 @@
+"""Checks of a running stack: its servers, what lies in them, and whether everything keeps up."""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+
+from libs.contracts.topics import topics_of
+from libs.deployment.access import find_problems
+from libs.local_stack import kafka, valkey
+from libs.monitoring.problems import problems_of
+from libs.monitoring.status import Status
+from libs.tally.errors import TallyError
+from libs.views.client import Valkey
+from libs.views.functions import open_valkey
+from services.cli.commands.doctor.finding import Finding, fine, problem
+from services.cli.commands.doctor.functions import outdated_libraries
+from services.cli.commands.status.reader import parts_of, read_status
+from services.cli.discovery import Stack
+
+MOST_SKEW_S = 1.0
+
+
+async def check_servers(stack: Stack) -> AsyncIterator[Finding]:
+    """What needs a server that does not answer is left out."""
+    for part in parts_of(stack.description.get("pids", {})):
+        restart = "`tally up` starts it again by itself; if it does not, look into its log and start anew"
+        yield (
+            fine(part.name, f"runs as process {part.pid}")
+            if part.alive
+            else problem(part.name, f"process {part.pid} is gone", restart)
+        )
+    log_answers = await kafka.answers(stack.kafka)
+    view_answers = await valkey.answers(stack.valkey)
+    yield _answers("Kafka", stack.kafka, log_answers, "TALLY_KAFKA_BOOTSTRAP_SERVERS")
+    yield _answers("Valkey", stack.valkey, view_answers, "TALLY_VALKEY_URL")
+    if base_url := stack.description.get("base_url"):
+        yield await _front(base_url)
+    if log_answers:
+        yield await _topics(stack)
+    if view_answers:
+        connection = open_valkey(stack.valkey)
+        try:
+            yield await _functions(connection)
+            yield await _clock(connection)
+        finally:
+            await connection.close()
+    if log_answers and view_answers:
+        try:
+            found = await read_status(stack)
+        except TallyError as error:
+            yield problem("views", str(error), "see the problems above", away=error.retry_after_s is not None)
+        else:
+            for finding in _folds(found):
+                yield finding
+
+
+def _answers(server: str, address: str, answers: bool, setting: str) -> Finding:
+    if answers:
+        return fine(server, f"answers at {address}")
+    way_out = f"start it (`tally up`), or correct {setting}"
+    return problem(server, f"does not answer at {address}", way_out, away=True)
+
+
+async def _front(base_url: str) -> Finding:
+    try:
+        async with httpx.AsyncClient(base_url=base_url, timeout=5.0, trust_env=False) as client:
+            answer = await client.get("/readyz")
+    except httpx.HTTPError:
+        way_out = "look into the gateway's log in the data directory"
+        return problem("HTTP front", f"does not answer at {base_url}", way_out, away=True)
+    if answer.status_code == httpx.codes.OK:
+        return fine("HTTP front", f"ready at {base_url}")
+    return problem("HTTP front", f"{base_url}/readyz says {answer.status_code}", "see the problems named here")
+
+
+async def _topics(stack: Stack) -> Finding:
+    try:
+        problems = await find_problems(stack)
+    except TallyError as error:
+        problems = [error]
+    if problems:
+        way_out = "`tally topics check` says how to mend each"
+        return problem("topics", str(problems[0]), way_out, away=problems[0].retry_after_s is not None)
+    topics = topics_of(stack.namespace, stack.partitions)
+    return fine("topics", f"{len(topics)} with the settings that keep the truth, and their object store")
+
+
+async def _functions(connection: Valkey) -> Finding:
+    outdated = await outdated_libraries(connection)
+    if outdated:
+        way_out = "start any service again: it loads its own"
+        return problem("functions", f"missing or of another version: {', '.join(outdated)}", way_out)
+    return fine("functions", "loaded, of this version")
+
+
+async def _clock(connection: Valkey) -> Finding:
+    """Half of the round trip is taken for the way there."""
+    asked: float = time.time()
+    reply: Any = await connection.call("TIME")
+    here = (asked + time.time()) / 2
+    skew_s = int(reply[0]) + int(reply[1]) / 1_000_000 - here
+    if abs(skew_s) > MOST_SKEW_S:
+        return problem("clock", f"Valkey's is off by {skew_s:+.3f} s", "keep both machines' clocks by NTP")
+    return fine("clock", f"Valkey's is off by {skew_s * 1000:+.1f} ms")
+
+
+def _folds(found: Status) -> Iterator[Finding]:
+    """What is wrong with the views, in the words of `tally status`; parts were looked at before."""
+    wrong = [one for one in problems_of(found) if one.kind != "part"]
+    yield from (problem(one.kind, f"{one.where}: {one.detail}", one.way_out) for one in wrong)
+    if not wrong:
+        yield fine("views", f"{len(found.rows)} partitions, {found.lag:,} records behind")

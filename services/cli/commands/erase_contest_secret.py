@@ -1,0 +1,84 @@
+"""`tally erase-contest-secret`: makes a sealed contest's votes anonymous, for good."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Annotated, NamedTuple
+
+import typer
+
+from libs.catalogue.contests.closing import erased
+from libs.catalogue.record_service import Engine
+from libs.catalogue.resource import Document
+from libs.catalogue.resources import CONTESTS, RESOURCES
+from libs.deployment.access import check_stack
+from libs.storage.secrets import erase_contest_secret
+from libs.storage.store import open_store
+from libs.tally.errors import timestamp
+from services.cli.catalogue_access import open_office
+from services.cli.discovery import DATA_DIR, Stack, find_stack
+from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+
+WHAT_IS_LOST = """\
+- No vote and no allowance can be looked up by voter any more, nor taken back: such requests answer 410.
+- No purchase can be told from another by its votes; what was bought counts, whatever is refunded.
+- The contest can never be reopened.
+Its counts, seal and receipts stay. Whoever has a backup or an export of the object store has the secret still."""
+
+
+class Desk(NamedTuple):
+    """What the command works with, and the account that owns the contest."""
+
+    engine: Engine
+    account: str
+
+
+def erase_secret(
+    contest: Annotated[str, typer.Argument(help="Key of the contest.")],
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Destroy the secret that ties a sealed contest's votes to its voters; its counts stay."""
+
+    async def work() -> Ending:
+        stack = find_stack(data_dir)
+        async with open_desk(stack, contest) as desk:
+            before = (await desk.engine.get(CONTESTS, desk.account, contest)).document
+            change = partial(erased, now=time.time_ns() // 1000)
+            after = change(before)
+            if execute:
+                # the record first: from then on nobody reopens the contest, and repeating this ends what was begun
+                after = (await desk.engine.amend(CONTESTS, desk.account, contest, change)).document
+                await erase_contest_secret(open_store(stack.storage_url), contest)
+        _show(contest, before, after, execute, as_json)
+        return Ending.FINE
+
+    run(work())
+
+
+@asynccontextmanager
+async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
+    """Raises `BadParameter` where there is no such contest."""
+    await check_stack(stack)
+    async with open_office(stack.kafka_settings, stack.valkey, stack.namespace) as office:
+        account = await office.views.find_owner("contests", contest)
+        if account is None:
+            raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
+        yield Desk(Engine(RESOURCES, office.views, office.writer), account)
+
+
+def _show(contest: str, before: Document, after: Document, executed: bool, as_json: bool) -> None:
+    known = (after if executed else before).get("secret_erased")
+    if as_json:
+        print_json({"contest_key": contest, "erased_at": timestamp(known), "executed": executed})
+        return
+    title = before.get("title") or contest
+    if executed:
+        typer.echo(f"{title}: the secret is destroyed.")
+    elif known is not None:
+        typer.echo(f"{title}: the secret was destroyed at {timestamp(known)}; --execute makes sure of it.")
+    else:
+        typer.echo(f"{title} is sealed. Without its secret, for ever:\n{WHAT_IS_LOST}")
+        typer.echo("Run again with --execute to destroy it.")

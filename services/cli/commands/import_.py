@@ -1,0 +1,65 @@
+"""`tally import`: a namespace made of a whole export."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from libs.backup.importer import Imported, import_logs
+from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.progress import ProgressBar
+from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+
+
+def import_export(
+    source: Annotated[
+        Path, typer.Option("--from", exists=True, file_okay=False, help="Directory of a whole export.")
+    ],
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", help="Whose topics do not exist yet; absent: by the settings.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only checked.")] = False,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Make a namespace's logs as they were exported: the same offsets and append times, so the same results.
+
+    Interrupted, run it again to go on. No service may serve the namespace before it is through; then the projector
+    folds it as usual.
+    """
+
+    async def work() -> Ending:
+        found = find_stack(data_dir)
+        stack = replace(found, namespace=namespace or found.namespace)
+        with ProgressBar("Importing" if execute else "Checking", enabled=not as_json) as progress:
+            result = await import_logs(stack, source, execute, progress)
+        if as_json:
+            print_json({"executed": execute, "namespace": stack.namespace, **as_dict(result)})
+        else:
+            show(result, stack.namespace, execute)
+        return Ending.FINE
+
+    run(work())
+
+
+def as_dict(result: Imported) -> dict[str, int]:
+    return {
+        "records": result.manifest.records,
+        "present": result.present,
+        "secrets": len(result.manifest.secrets),
+        "secrets_present": result.secrets_present,
+    }
+
+
+def show(result: Imported, namespace: str, executed: bool) -> None:
+    manifest = result.manifest
+    typer.echo(f"The export of {manifest.namespace}, made at {manifest.ended}, is whole and unchanged.")
+    secrets = len(manifest.secrets) - result.secrets_present
+    what = f"{manifest.records - result.present:,} records and {secrets:,} secrets"
+    before = f"{result.present:,} records and {result.secrets_present:,} secrets were there before"
+    if executed:
+        typer.echo(f"Imported {what} into {namespace}; {before}.")
+        typer.echo(f"Services started with TALLY_NAMESPACE={namespace} serve it.")
+    else:
+        typer.echo(f"Run again with --execute to import {what} into {namespace}; {before}.")

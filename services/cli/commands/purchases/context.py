@@ -1,0 +1,52 @@
+"""The purchases of a stack, opened for a command, and whose they are."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from libs.catalogue.api_keys import list_keys
+from libs.contracts.topics import purchases_topic
+from libs.deployment.access import open_log
+from libs.purchases.encryption import Vaults
+from libs.purchases.service import Register
+from libs.storage.secrets import account_secret
+from libs.storage.store import open_store
+from libs.views.catalogue import CatalogueViews
+from libs.views.functions import open_valkey
+from libs.views.purchases import PurchaseViews
+from services.cli.discovery import Stack
+
+Account = Annotated[
+    str | None, typer.Option("--account", help="Whose purchases; absent: the running stack's development account.")
+]
+
+
+@asynccontextmanager
+async def open_register(stack: Stack) -> AsyncIterator[Register]:
+    topic = purchases_topic(stack.namespace, stack.partitions)
+    valkey = open_valkey(stack.valkey)
+    try:
+        async with open_log(stack) as log:
+            vaults = Vaults(partial(account_secret, open_store(stack.storage_url)))
+            yield Register(topic, log, PurchaseViews(valkey, stack.namespace, topic), vaults)
+    finally:
+        await valkey.close()
+
+
+async def find_account(stack: Stack, given: str | None) -> str:
+    """The account meant. Raises `BadParameter` where there is none, or none of that name."""
+    account: str | None = given or stack.description.get("account")
+    if account is None:
+        raise typer.BadParameter("No stack says which account to take.", param_hint="--account")
+    valkey = open_valkey(stack.valkey)
+    try:
+        keys = await list_keys(CatalogueViews(valkey, stack.namespace))
+    finally:
+        await valkey.close()
+    if account not in {key.account for key in keys}:
+        unknown = f"There is no account {account}: no API key was ever made for it."
+        raise typer.BadParameter(unknown, param_hint="--account")
+    return account

@@ -1,0 +1,76 @@
+"""`tally purchases reconcile`: has every purchase its votes, and every paid vote its purchase?"""
+
+from typing import Annotated
+
+import typer
+
+from libs.audit.purchase_logs import VoteOrphan
+from libs.audit.purchase_orphans import PurchaseOrphan, Reconciliation, reconcile_logs
+from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.progress import ProgressBar
+from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+
+MOST_SHOWN = 30
+
+
+def reconcile(
+    waiting_s: Annotated[
+        float, typer.Option("--waiting-s", min=0, help="Younger purchases may still be on their way.")
+    ] = 30,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Compare purchases with paid votes, both straight from the log, of all accounts.
+
+    Reports purchases without counted votes, paid votes without a purchase, and votes that count although their
+    purchase was refunded or refused.
+    """
+
+    async def work() -> Ending:
+        with ProgressBar("Reading the log", enabled=not as_json) as progress:
+            found = await reconcile_logs(find_stack(data_dir), waiting_s, progress)
+        if as_json:
+            print_json(found.as_json())
+        else:
+            show(found)
+        return Ending.FINE if found.fits else Ending.PROBLEM
+
+    run(work())
+
+
+def show(found: Reconciliation) -> None:
+    typer.echo(f"{found.purchases:,} purchases and {found.votes:,} counted paid votes.")
+    for number, what in (
+        (found.quarantined, "records of the purchases log cannot be read"),
+        (found.waiting, "purchases are still on their way"),
+        (found.voided, "have votes that an operator voided"),
+        (found.held, "refunded after their contest's close: their votes count until it is reopened"),
+        (found.erased, "cannot be told from others: the secrets of their contests were destroyed"),
+    ):
+        if number:
+            typer.echo(f"{number:,} {what}.")
+    for name, orphans in (
+        ("bought, but not counted", [_purchase(one) for one in found.uncast]),
+        (
+            "counted, but not bought",
+            [_vote(one) for one in found.unpaid],
+        ),
+        ("refunded or refused, but counted", [_purchase(one) for one in found.not_taken_back]),
+    ):
+        for orphan in orphans[:MOST_SHOWN]:
+            typer.echo(f"{name}: {orphan}")
+        if len(orphans) > MOST_SHOWN:
+            typer.echo(f"{name}: {len(orphans) - MOST_SHOWN:,} more (all with --json).")
+    typer.echo("Purchases and votes fit." if found.fits else "Purchases and votes do not fit.")
+
+
+def _purchase(orphan: PurchaseOrphan) -> str:
+    return (
+        f"purchase {orphan.key} of account {orphan.account}, {orphan.status}: contest {orphan.contest} "
+        f"participant {orphan.participant} count {orphan.count}"
+    )
+
+
+def _vote(orphan: VoteOrphan) -> str:
+    votes = ", ".join(f"{count} for {participant}" for participant, count in orphan.choices)
+    return f"vote {orphan.vote_id} of voter {orphan.voter} in contest {orphan.contest}: {votes}"

@@ -1,0 +1,85 @@
+"""`tally reopen`: a closed contest takes votes again, until a new end."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, NamedTuple
+
+import typer
+
+from libs.catalogue.contests.closing import closing_of
+from libs.catalogue.contests.reopening import Reopener
+from libs.catalogue.record_service import Engine
+from libs.catalogue.resources import RESOURCES
+from libs.catalogue.writer import Writer
+from libs.contracts.catalogue import Stored
+from libs.contracts.topics import catalogue_topic
+from libs.contracts.validation import ValidationFailed
+from libs.deployment.access import open_log
+from libs.kafka.errors import AppendUnknown
+from libs.tally.errors import timestamp
+from libs.views.catalogue import CatalogueViews
+from libs.views.functions import open_valkey
+from libs.views.votes import VoteViews
+from services.cli.discovery import DATA_DIR, Stack, find_stack
+from services.cli.runner import AsJson, DataDir, Ending, moment, print_json, run
+
+
+class Desk(NamedTuple):
+    """What the command works with, and the account that owns the contest."""
+
+    reopener: Reopener
+    account: str
+
+
+def reopen(
+    contest: Annotated[str, typer.Argument(help="Key of the contest.")],
+    end: Annotated[str, typer.Option("--end", help="Until when; like 2026-05-01T18:00:00Z.")],
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Let a closed contest take votes again until a new end; what was late stays late."""
+
+    async def work() -> Ending:
+        until = moment(end, "--end")
+        async with open_desk(find_stack(data_dir), contest) as desk:
+            try:
+                before = await desk.reopener.check(desk.account, contest, until)
+            except ValidationFailed as error:
+                raise typer.BadParameter(error.message, param_hint="--end") from None
+            if execute:
+                await desk.reopener.reopen(desk.account, contest, until)
+        _show(before, until, execute, as_json)
+        return Ending.FINE
+
+    run(work())
+
+
+@asynccontextmanager
+async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
+    """Raises `BadParameter` where there is no such contest."""
+    valkey = open_valkey(stack.valkey)
+    try:
+        views, topic = CatalogueViews(valkey, stack.namespace), catalogue_topic(stack.namespace)
+        account = await views.find_owner("contests", contest)
+        if account is None:
+            raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
+        async with open_log(stack) as log:
+            engine = Engine(RESOURCES, views, Writer(topic, log, views, AppendUnknown))
+            yield Desk(Reopener(engine, VoteViews(valkey, stack.namespace), stack.partitions), account)
+    finally:
+        await valkey.close()
+
+
+def _show(before: Stored, until: int, executed: bool, as_json: bool) -> None:
+    document = before.document
+    closing = closing_of(document)
+    ended = None if closing is None else timestamp(closing.end)
+    if as_json:
+        print_json({"contest_key": before.key, "closed_at": ended, "end": timestamp(until), "executed": executed})
+        return
+    typer.echo(f"{document.get('title') or before.key}: closed since {ended or '-'}.")
+    if executed:
+        typer.echo(f"Reopened until {timestamp(until)}.")
+    else:
+        typer.echo(f"Run again with --execute to reopen it until {timestamp(until)}.")

@@ -1,0 +1,152 @@
+"""`tally replay plan|run`."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from libs.audit.log_fold import without_gc
+from libs.contracts.position_token import decode_positions
+from services.cli.commands.replay.context import (
+    Accept,
+    Contest,
+    Desk,
+    Execute,
+    Outdated,
+    Projections,
+    open_desk,
+    targets_of,
+)
+from services.cli.commands.replay.job import Job, Rebuilt
+from services.cli.commands.replay.plan import Plan
+from services.cli.commands.replay.plan import plan as make_plan
+from services.cli.commands.replay.render import show_plan, show_rebuilt
+from services.cli.commands.replay.targets import Target
+from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.operator import record_action
+from services.cli.runner import AsJson, DataDir, Ending, moment, print_json
+from services.cli.runner import run as run_to_its_end
+
+app = typer.Typer(no_args_is_help=True, help="Fold views anew from the log while voting and reading go on.")
+
+
+@app.command()
+def plan(
+    projection: Projections = None,
+    contest: Contest = None,
+    outdated: Outdated = False,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """What a replay would fold, how long it would take, and the memory it would need. Nothing is changed."""
+
+    async def work() -> Ending:
+        async with open_desk(find_stack(data_dir)) as desk:
+            found = await _plan(desk, targets_of(projection, contest), outdated)
+        print_json(found.as_json()) if as_json else show_plan(found)
+        return Ending.FINE if found.fits else Ending.PROBLEM
+
+    run_to_its_end(work())
+
+
+@app.command()
+def run(
+    projection: Projections = None,
+    contest: Contest = None,
+    outdated: Outdated = False,
+    until: Annotated[
+        str | None, typer.Option("--until", help="Fold up to this time into a side generation, for looking only.")
+    ] = None,
+    to_position: Annotated[
+        str | None, typer.Option("--to-position", help="The same, up to a Tally-Position of the votes.")
+    ] = None,
+    accept: Accept = False,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions folded at a time.")] = 16,
+    execute: Execute = False,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Rebuild views beside the live ones, verify them, and have readers see them.
+
+    It can be interrupted, and goes on when it is run again. What is read before goes on being folded, so
+    `tally replay rollback` brings it back at once. That costs every batch once more, until `tally replay drop`,
+    the next replay, or a day is over; `tally replay keep` keeps it longer.
+    """
+
+    async def work() -> Ending:
+        async with open_desk(find_stack(data_dir)) as desk:
+            targets = targets_of(projection, contest)
+            if until is not None or to_position is not None:
+                return await _look(desk, targets, until, to_position, parallel, execute, as_json)
+            found = await _plan(desk, targets, outdated)
+            if not execute or not found.fits or not found.parts:
+                print_json(found.as_json()) if as_json else show_plan(found)
+                return Ending.FINE if found.fits else Ending.PROBLEM
+            done: list[Rebuilt] = []
+            for part in found.parts:
+                title = part.target.title
+                await record_action(desk.stack, "views rebuilt", projection=title, accept_differences=accept)
+                job = Job(desk.valkey, desk.reader, desk.stack, part.target, parallel=parallel, quiet=as_json)
+                with without_gc():
+                    done.append(await job.run(accept=accept))
+                if not as_json:
+                    show_rebuilt(done[-1])
+            if as_json:
+                print_json({"rebuilt": [one.as_json() for one in done]})
+            return Ending.FINE if all(one.swapped for one in done) else Ending.PROBLEM
+
+    run_to_its_end(work())
+
+
+async def _plan(desk: Desk, targets: Sequence[Target], outdated: bool) -> Plan:
+    found = await make_plan(desk.valkey, desk.reader, desk.stack, targets)
+    if not outdated:
+        return found
+    return Plan(
+        [part for part in found.parts if part.schema != part.code_schema], found.events_per_s, found.free_bytes
+    )
+
+
+async def _look(
+    desk: Desk,
+    targets: Sequence[Target],
+    until: str | None,
+    to_position: str | None,
+    parallel: int,
+    execute: bool,
+    as_json: bool,
+) -> Ending:
+    if until is None:
+        targets = [target for target in targets if target.row.prefix == "votes"]
+    if not targets:
+        raise typer.BadParameter("A Tally-Position is one of the votes.", param_hint="--to-position")
+    done, events = [], {}
+    for target in targets:
+        stops = await _stops(desk, target, until, to_position)
+        events[target.title] = sum(stops.values())
+        if not execute:
+            continue
+        job = Job(desk.valkey, desk.reader, desk.stack, target, parallel=parallel, quiet=as_json)
+        with without_gc():
+            done.append(await job.look(stops))
+        if not as_json:
+            show_rebuilt(done[-1])
+    if as_json:
+        print_json({"rebuilt": [one.as_json() for one in done]} if execute else {"events": events})
+    for title, count in events.items() if not execute and not as_json else ():
+        typer.echo(f"{title}: {count:,} events into a side generation, with --execute.")
+    return Ending.FINE
+
+
+async def _stops(desk: Desk, target: Target, until: str | None, token: str | None) -> dict[int, int]:
+    """Where to stop in each partition: behind what was appended up to a time, or at a position of the votes."""
+    topic = target.row.topic(desk.stack)
+    partitions = range(topic.partitions)
+    if until is not None:
+        return await desk.reader.offsets_from(topic.name, partitions, moment(until, "--until") // 1000 + 1)
+    try:
+        asked = decode_positions(token or "")
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--to-position") from None
+    ends = await desk.reader.end_offsets(topic.name, partitions)
+    return {partition: min(end, asked.get(partition, 0)) for partition, end in ends.items()}

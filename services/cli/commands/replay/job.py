@@ -1,0 +1,169 @@
+"""A replay from its beginning, or from where it was interrupted, to the swap."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from libs.audit.log_fold import without_gc
+from libs.kafka.reader import LogReader
+from libs.projection.replay import Replay
+from libs.tally.errors import ViewsUnavailable
+from libs.views.client import Valkey
+from libs.views.generations import (
+    ANOTHER_IS_KEPT,
+    FENCES_DIFFER,
+    AnotherIsKept,
+    FencesDiffer,
+    GenerationGone,
+    Generations,
+)
+from services.cli.commands.replay.progress_bars import Bars
+from services.cli.commands.replay.targets import Target, next_number, unfinished
+from services.cli.commands.replay.verification import Verdict, verify_generation
+from services.cli.discovery import Stack
+from services.cli.progress import ProgressBar
+
+SWAP_S: Final = 60.0
+"""How long the live generation is waited for, to come as far as the other one."""
+AGAIN_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a replay did. `swapped`: readers see generation `number` now; `resumed`: another run had begun it."""
+
+    target: Target
+    number: int
+    resumed: bool
+    events: int
+    seconds: float
+    events_per_s: float
+    verdict: Verdict | None
+    swapped: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "projection": self.target.name,
+            "contest": self.target.contest,
+            "generation": self.number,
+            "resumed": self.resumed,
+            "events": self.events,
+            "seconds": round(self.seconds, 3),
+            "events_per_s": round(self.events_per_s),
+            "verified": None if self.verdict is None else self.verdict.as_json(),
+            "swapped": self.swapped,
+        }
+
+
+class Job:
+    """Rebuilds one target. Every step is written down in the generations themselves, so it can be taken again."""
+
+    def __init__(
+        self, valkey: Valkey, reader: LogReader, stack: Stack, target: Target, *, parallel: int, quiet: bool
+    ) -> None:
+        """`parallel`: how many partitions are folded at a time."""
+        self._valkey = valkey
+        self._reader = reader
+        self._stack = stack
+        self._target = target
+        self._generations = target.row.generations(valkey, stack)
+        self._partitions = target.of(self._generations.topic.partitions)
+        self._parallel = parallel
+        self._quiet = quiet
+
+    async def run(self, *, accept: bool = False) -> Rebuilt:
+        """Fold, verify, swap; with `accept` also where other projections than the votes differ from the live one,
+        or votes were folded by other fences.
+
+        What was kept before is given up with the swap. Raises `AnotherIsKept` where that is to be kept, and
+        `FencesDiffer`, `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; run again it goes
+        on.
+        """
+        await self._check_room()
+        number, resumed, left = await self._open()
+        bars = await self._fold(number, None)
+        with ProgressBar("Verifying", enabled=not self._quiet) as progress, without_gc():
+            verdict = await verify_generation(self._valkey, self._stack, self._target, number, left, progress)
+        swapped = verdict.allows_swap(accept=accept)
+        if swapped:
+            for partition in left:
+                await swap(self._generations, partition, number, accept=accept)
+            await self._generations.sweep()
+        done = bars.events, bars.seconds, bars.events_per_s
+        return Rebuilt(self._target, number, resumed, *done, verdict, swapped)
+
+    async def look(self, stops: Mapping[int, int]) -> Rebuilt:
+        """Fold up to the offsets `stops` into a generation that is never read, only looked at."""
+        number = next_number(await self._generations.read_all())
+        for partition in self._partitions:
+            await self._generations.open(partition, number, self._target.scope, side=True)
+        bars = await self._fold(number, stops)
+        return Rebuilt(self._target, number, False, bars.events, bars.seconds, bars.events_per_s, None, False)
+
+    async def _check_room(self) -> None:
+        """Before the work, rather than after it."""
+        for partition, found in enumerate(await self._generations.read_all()):
+            if partition in self._partitions:
+                for one in found.others.values():
+                    if one.held:
+                        raise AnotherIsKept.of(one.number, self._generations.topic.name)
+
+    async def _open(self) -> tuple[int, bool, list[int]]:
+        """Its number, whether another run had begun it, and the partitions in which it is not read yet."""
+        found = await self._generations.read_all()
+        known = unfinished(found, self._target.scope)
+        number = next_number(found) if known is None else known
+        for partition in self._partitions:
+            if not await self._generations.open(partition, number, self._target.scope):
+                one = found[partition].get(number)
+                if one is None or one != found[partition].live:
+                    raise GenerationGone.of(number, self._generations.base(partition))
+        held = {partition: found[partition].get(number) for partition in self._partitions}
+        return number, known is not None, [partition for partition, one in held.items() if not (one and one.read)]
+
+    async def _fold(self, number: int, stops: Mapping[int, int] | None) -> Bars:
+        topic = self._generations.topic.name
+        ends = stops or await self._reader.end_offsets(topic, self._partitions)
+        found = await self._generations.read_all()
+        starts = {partition: found[partition].offset_of(number) for partition in self._partitions}
+        projection = self._target.row.into(self._valkey, self._stack, number)
+        replay = Replay(projection, self._generations, self._reader, number, self._parallel)
+        with Bars(self._target.title, starts, ends, quiet=self._quiet) as bars:
+            if stops is None:
+                await replay.follow(
+                    [one for one in self._partitions if found[one].live.number != number], bars.told
+                )
+            else:
+                await replay.fold(stops, bars.told)
+        return bars
+
+
+async def swap(
+    generations: Generations, partition: int, number: int, *, read: bool = True, accept: bool = False
+) -> None:
+    """Swap as soon as both generations stand at one position; `accept`: also where their fences differ.
+
+    Raises `AnotherIsKept`, `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` where it takes long.
+    """
+    deadline = time.monotonic() + SWAP_S
+    while True:
+        found = await generations.swap(partition, number, read=read, accept=accept)
+        if found.done:
+            return
+        if found.reason == FENCES_DIFFER:
+            raise FencesDiffer.of(number, f"{generations.topic.name}/{partition}")
+        if found.reason == ANOTHER_IS_KEPT:
+            raise AnotherIsKept.of(number, generations.topic.name)
+        if found.reason != "moving":
+            raise GenerationGone(
+                f"Generation {number} of {generations.base(partition)} cannot be swapped in: it is {found.reason}."
+            )
+        if time.monotonic() > deadline:
+            raise ViewsUnavailable(
+                f"The live view of {generations.topic.name}/{partition} does not come as far as the new one. "
+                "Is a projector running? The same command goes on",
+                retry_after_s=1,
+            )
+        await asyncio.sleep(AGAIN_S)

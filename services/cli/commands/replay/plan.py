@@ -1,0 +1,123 @@
+"""What a replay would do: how many events, how long, how much memory."""
+
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.topics import votes_topic
+from libs.kafka.reader import Extent, LogReader
+from libs.views.client import Valkey
+from services.cli.commands.replay.targets import Target, unfinished
+from services.cli.discovery import Stack
+
+SAMPLE: Final = 20_000
+"""Votes decoded to judge how fast this machine is."""
+DECODING: Final = 0.4
+"""The part of a replay's time that decoding takes (tests/benchmarks/bench_replay.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One target: `folded` of its `events` are in the generation that `resumes`, None where a new one is begun.
+
+    `schema` is the layout that is stored, `code_schema` the one that this code reads; `kept` counts generations
+    that are there besides the live one.
+    """
+
+    target: Target
+    events: int
+    folded: int
+    memory_bytes: int
+    schema: int
+    code_schema: int
+    resumes: int | None
+    live: tuple[int, ...]
+    kept: int
+
+    def as_json(self) -> dict[str, Any]:
+        told = asdict(self) | {"projection": self.target.name, "contest": self.target.contest}
+        del told["target"]
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`free_bytes` is what Valkey may still take."""
+
+    parts: Sequence[Part]
+    events_per_s: float
+    free_bytes: int
+
+    @property
+    def seconds(self) -> float:
+        return sum(part.events - part.folded for part in self.parts) / max(self.events_per_s, 1)
+
+    @property
+    def memory_bytes(self) -> int:
+        """The projections are rebuilt one after the other, but all of them are kept until they are dropped."""
+        return sum(part.memory_bytes for part in self.parts if part.resumes is None)
+
+    @property
+    def fits(self) -> bool:
+        return self.memory_bytes <= self.free_bytes
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "parts": [part.as_json() for part in self.parts],
+            "events_per_s": round(self.events_per_s),
+            "seconds": round(self.seconds, 1),
+            "memory_bytes": self.memory_bytes,
+            "free_bytes": self.free_bytes,
+            "fits": self.fits,
+        }
+
+
+async def plan(valkey: Valkey, reader: LogReader, stack: Stack, targets: Sequence[Target]) -> Plan:
+    """Raises `LogUnavailable` and `ViewsUnavailable`."""
+    parts = [await _part(valkey, reader, stack, target) for target in targets]
+    return Plan(parts, await _events_per_s(reader, stack), await _free_bytes(valkey))
+
+
+async def _part(valkey: Valkey, reader: LogReader, stack: Stack, target: Target) -> Part:
+    generations = target.row.generations(valkey, stack)
+    partitions = target.of(generations.topic.partitions)
+    found = await generations.read_all()
+    ends = await reader.end_offsets(generations.topic.name, partitions)
+    live = sorted({found[partition].live.number for partition in partitions})
+    resumes = unfinished(found, target.scope)
+    memory = sum([await generations.memory(number, target.contest or "") for number in live])
+    return Part(
+        target=target,
+        events=sum(ends.values()),
+        folded=0 if resumes is None else sum(found[partition].offset_of(resumes) for partition in partitions),
+        memory_bytes=memory,
+        schema=min(found[partition].live.schema for partition in partitions),
+        code_schema=found[0].schema,
+        resumes=resumes,
+        live=tuple(live),
+        kept=len({number for partition in partitions for number in found[partition].others}),
+    )
+
+
+async def _events_per_s(reader: LogReader, stack: Stack) -> float:
+    """By decoding some of the votes: the fold takes as much time again, and a bit."""
+    topic = votes_topic(stack.namespace, stack.partitions)
+    ends = await reader.end_offsets(topic.name, range(topic.partitions))
+    partition = max(ends, key=lambda one: ends[one])
+    values: list[bytes] = []
+    ranges = {partition: Extent(0, min(ends[partition], SAMPLE))}
+    async with aclosing(reader.records(topic.name, ranges)) as batches:
+        async for _, records in batches:
+            values += [record.value for record in records]
+    began = time.perf_counter()
+    vote_codec.decode_many(values)
+    return DECODING * len(values) / max(time.perf_counter() - began, 1e-9)
+
+
+async def _free_bytes(valkey: Valkey) -> int:
+    told = await valkey.call("INFO", "memory")
+    limit: int = told["maxmemory"] or told["total_system_memory"]
+    return max(0, limit - int(told["used_memory"]))

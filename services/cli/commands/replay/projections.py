@@ -1,0 +1,109 @@
+"""What can be rebuilt: the table of projections."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
+from libs.projection.catalogue import CatalogueProjection, no_votes
+from libs.projection.projection import Projection
+from libs.projection.purchases import PurchasesProjection
+from libs.projection.votes import VotesProjection
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Valkey
+from libs.views.generations import TIMELINE, Generations, Prefix
+from libs.views.purchases import PurchaseViews
+from libs.views.votes import VoteViews
+from services.cli.discovery import Stack
+
+
+class Name(StrEnum):
+    """The projections, as commands name them."""
+
+    VOTES = "votes"
+    PURCHASES = "purchases"
+    CATALOGUE = "catalogue"
+    TEST = "test"
+    TIMELINE = "timeline"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One projection: where its views lie, its topic, and what folds that into a generation of them.
+
+    `scope` is what a generation for it alone changes places of. `not_compared` are keys that are no part of the
+    fold: what is due comes back with it, outcomes of commands are forgotten lazily.
+    """
+
+    prefix: Prefix
+    namespace: Callable[[Stack], str]
+    topic: Callable[[Stack], Topic]
+    into: Callable[[Valkey, Stack, int], Projection]
+    scope: str = ""
+    not_compared: tuple[str, ...] = ()
+
+    def generations(self, valkey: Valkey, stack: Stack) -> Generations:
+        return Generations(valkey, self.namespace(stack), self.prefix, self.topic(stack))
+
+
+def _production(stack: Stack) -> str:
+    return stack.namespace
+
+
+def _test(stack: Stack) -> str:
+    return test_world(stack.namespace)
+
+
+def _votes(valkey: Valkey, stack: Stack, number: int) -> Projection:
+    return VotesProjection(_votes_topic(stack), VoteViews(valkey, stack.namespace, number), None)
+
+
+def _purchases(valkey: Valkey, stack: Stack, number: int) -> Projection:
+    topic = _purchases_topic(stack)
+    return PurchasesProjection(topic, PurchaseViews(valkey, stack.namespace, topic, number))
+
+
+def _catalogue(of: Callable[[Stack], str]) -> Callable[[Valkey, Stack, int], Projection]:
+    """Which configurations are in force is not told again: all of them are, or later ones."""
+
+    def into(valkey: Valkey, stack: Stack, number: int) -> Projection:
+        views = CatalogueViews(valkey, of(stack), number)
+        return CatalogueProjection(catalogue_topic(of(stack)), views, no_votes)
+
+    return into
+
+
+def _votes_topic(stack: Stack) -> Topic:
+    return votes_topic(stack.namespace, stack.partitions)
+
+
+def _purchases_topic(stack: Stack) -> Topic:
+    return purchases_topic(stack.namespace, stack.partitions)
+
+
+_NO_FOLD: Final = ("due", "outcomes", "outcome_times")
+
+PROJECTIONS: Final[dict[Name, Row]] = {
+    Name.CATALOGUE: Row(
+        "catalogue",
+        _production,
+        lambda stack: catalogue_topic(_production(stack)),
+        _catalogue(_production),
+        not_compared=_NO_FOLD,
+    ),
+    Name.TEST: Row(
+        "catalogue",
+        _test,
+        lambda stack: catalogue_topic(_test(stack)),
+        _catalogue(_test),
+        not_compared=_NO_FOLD,
+    ),
+    Name.VOTES: Row("votes", _production, _votes_topic, _votes),
+    Name.TIMELINE: Row("votes", _production, _votes_topic, _votes, scope=TIMELINE),
+    Name.PURCHASES: Row("purchases", _production, _purchases_topic, _purchases),
+}
+"""In the order in which they are rebuilt."""
+
+ALL: Final = (Name.CATALOGUE, Name.TEST, Name.VOTES, Name.PURCHASES)
+"""What is rebuilt where nothing is named: the votes bring their timeline with them."""

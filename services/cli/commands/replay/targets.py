@@ -1,0 +1,72 @@
+"""What a command is about: projections, one contest, some partitions; and the numbers of their generations."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from libs.views.generations import PartitionGenerations, State
+from services.cli.commands.replay.projections import PROJECTIONS, Name, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A projection, in some of its partitions (None: all); `contest`: only that contest of the votes."""
+
+    name: Name
+    contest: str | None = None
+    partitions: Collection[int] | None = None
+
+    @property
+    def row(self) -> Row:
+        return PROJECTIONS[self.name]
+
+    @property
+    def scope(self) -> str:
+        return self.contest or self.row.scope
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} of {self.contest}" if self.contest else str(self.name)
+
+    def of(self, all_partitions: int) -> list[int]:
+        return list(range(all_partitions)) if self.partitions is None else sorted(self.partitions)
+
+
+def unfinished(generations: Sequence[PartitionGenerations], scope: str) -> int | None:
+    """The generation of this scope that a replay began and did not finish, the latest one."""
+    numbers: set[int] = set()
+    broken: set[int] = set()
+    for partition in generations:
+        for one in partition.others.values():
+            if one.scope == scope and one.state in (State.BUILDING, State.FOLLOWING):
+                numbers.add(one.number)
+            elif one.state is State.BROKEN:
+                broken.add(one.number)
+    return max(numbers - broken, default=None)
+
+
+def next_number(generations: Sequence[PartitionGenerations]) -> int:
+    """A number that was never given."""
+    return 1 + max(max(partition.last, partition.live.number) for partition in generations)
+
+
+def former(partition: PartitionGenerations) -> int | None:
+    """What was read before the live generation, and is still folded."""
+    kept = (one.number for one in partition.others.values() if one.state is State.KEPT and one.scope == "")
+    return max(kept, default=None)
+
+
+def latest_read(generations: Sequence[PartitionGenerations], scope: str) -> int | None:
+    """The generation that was swapped in last, of those that can be swapped back.
+
+    Where a swap or its undoing was interrupted that is the one to go on with.
+    """
+    if scope:
+        read = (
+            one.number
+            for partition in generations
+            for one in partition.others.values()
+            if one.scope == scope and one.read
+        )
+        return max(read, default=None)
+    live = (one.live.number for one in generations if (former(one) or one.live.number) < one.live.number)
+    return max(live, default=None)

@@ -1,0 +1,153 @@
+"""Whether a generation holds what it should, and what would change for readers if it were read."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from libs.audit.comparison import compare
+from libs.audit.report import Report
+from libs.tally.counts import Figures
+from libs.views.client import Valkey
+from libs.views.generations import Differing, Generations, Moving
+from libs.views.ledger_scan import LedgerPages
+from libs.views.votes import VoteViews
+from services.cli.commands.replay.targets import Target
+from services.cli.discovery import Stack
+from services.cli.progress import Progress
+
+ATTEMPTS: Final = 500
+AGAIN_S: Final = 0.02
+MOST_KEPT: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What readers see of a participant ("": the contest) now, and what they would see."""
+
+    contest: str
+    participant: str
+    before: Figures
+    after: Figures
+
+    def as_json(self) -> dict[str, Any]:
+        def shown(figures: Figures) -> dict[str, int]:
+            return {"count": figures.count, "unique": figures.unique, "anonymous": figures.anonymous}
+
+        where = {"contest": self.contest, "participant": self.participant}
+        return {**where, "before": shown(self.before), "after": shown(self.after)}
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found. Of the votes: `report` compares the generation with an independent fold of the log,
+    `changes` with what is read now, and `differing` names the partitions that were folded by other fences. Of
+    other projections `differing` is what the live one holds otherwise. Where the live one is of another layout
+    there is nothing to compare with (`compared` is False).
+    """
+
+    report: Report | None = None
+    changes: list[Change] = field(default_factory=list)
+    differing: list[Differing] = field(default_factory=list)
+    compared: bool = True
+
+    @property
+    def equal(self) -> bool:
+        return not self.differing if self.report is None else self.report.equal
+
+    def allows_swap(self, *, accept: bool) -> bool:
+        """Votes must equal the log in any case; what differs from the live generation may be accepted."""
+        return (self.report is None or self.report.equal) and (accept or not self.differing)
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"equal": self.equal, "compared_with_live": self.compared}
+        if self.report is not None:
+            found |= {"report": self.report.as_json(), "changes": [change.as_json() for change in self.changes]}
+        found["differences"] = [
+            {"partition": one.partition, "key": one.key, "field": one.field} for one in self.differing
+        ]
+        return found
+
+
+async def verify_generation(
+    valkey: Valkey, stack: Stack, target: Target, number: int, partitions: Collection[int], progress: Progress
+) -> Verdict:
+    """Compare generation `number` with the log where there is an independent fold of it, else with the live one.
+
+    Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
+    """
+    generations = target.row.generations(valkey, stack)
+    found = await generations.read_all()
+    legible = [partition for partition in partitions if found[partition].live.schema == found[partition].schema]
+    verdict = Verdict(compared=len(legible) == len(partitions))
+    if target.row.prefix == "votes":
+        verdict.report = await compare(
+            stack, target.contest, progress=progress, generation=number, partitions=partitions
+        )
+        verdict.changes = await changes(valkey, stack, target, number, legible)
+        for partition in legible:
+            verdict.differing += await _differing_key(generations, partition, number, "fences")
+    else:
+        numbers = {number, *(found[partition].live.number for partition in legible)}
+        names = await generations.names(numbers)
+        held = {partition: names.get(partition, ()) for partition in legible}
+        verdict.differing = await _differing(generations, target, number, held)
+    return verdict
+
+
+async def changes(
+    valkey: Valkey, stack: Stack, target: Target, number: int, partitions: Collection[int]
+) -> list[Change]:
+    """What readers would see otherwise, summed over partitions; votes that come in meanwhile are in both."""
+    live, other = VoteViews(valkey, stack.namespace), VoteViews(valkey, stack.namespace, number)
+    if target.contest is None:
+        pages = LedgerPages(valkey, stack.namespace), LedgerPages(valkey, stack.namespace, number)
+        found = [await each.contests() for each in pages]
+        contests = {name for held in found for partition in partitions for name in held.get(partition, ())}
+    else:
+        contests = {target.contest}
+    return [change for contest in sorted(contests) for change in await _changes(live, other, contest, partitions)]
+
+
+async def _changes(live: VoteViews, other: VoteViews, contest: str, partitions: Collection[int]) -> list[Change]:
+    sums: dict[str, list[Figures]] = {}
+    for partition in partitions:
+        for _ in range(ATTEMPTS):
+            parts = await asyncio.gather(live.counts(partition, contest), other.counts(partition, contest))
+            if parts[0] is not None and parts[1] is not None and parts[0].position == parts[1].position:
+                break
+            await asyncio.sleep(AGAIN_S)
+        for side, part in enumerate(parts):
+            assert part is not None, "asked for unconditionally"
+            for (participant, source), figures in part.figures.items():
+                if not source:
+                    both = sums.setdefault(participant, [Figures(), Figures()])
+                    both[side] = both[side] + figures
+    return [
+        Change(contest, participant, *both) for participant, both in sorted(sums.items()) if both[0] != both[1]
+    ]
+
+
+async def _differing(
+    generations: Generations, target: Target, number: int, names: Mapping[int, Collection[str]]
+) -> list[Differing]:
+    """`names` are those of the keys in either generation, by partition."""
+    found: list[Differing] = []
+    for partition, held in names.items():
+        compared = sorted(
+            name
+            for name in held
+            if not any(name == kept or name.startswith(f"{kept}:") for kept in target.row.not_compared)
+        )
+        for name in compared:
+            found += await _differing_key(generations, partition, number, name)
+    return found[:MOST_KEPT]
+
+
+async def _differing_key(generations: Generations, partition: int, number: int, name: str) -> list[Differing]:
+    for _ in range(ATTEMPTS):
+        try:
+            return [one async for one in generations.differences(partition, number, [name])]
+        except Moving:
+            await asyncio.sleep(AGAIN_S)
+    return [Differing(partition, name, "", b"", b"")]

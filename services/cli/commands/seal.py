@@ -1,0 +1,98 @@
+"""`tally seal` and `tally unseal`."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from libs.audit.log_fold import without_gc
+from libs.catalogue.contests.closing import Seal, seal_of
+from libs.catalogue.errors import NotSealed
+from libs.certificates.builder import Sealing
+from libs.certificates.certificate import Certificate
+from libs.certificates.store import keep
+from services.cli.commands.certificate.context import Desk, open_desk
+from services.cli.commands.certificate.render import show
+from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.progress import ProgressBar
+from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+
+ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
+
+
+def seal(
+    contest: ContestKey, execute: Execute = False, data_dir: DataDir = DATA_DIR, as_json: AsJson = False
+) -> None:
+    """Certify the result of a closed contest from the log alone, and let nothing reopen it.
+
+    External sources that may still report end at once.
+    """
+
+    async def work() -> Ending:
+        async with open_desk(find_stack(data_dir), contest) as desk:
+            closing = await desk.sealer.closing(contest)
+            reporting = await desk.sealer.reporting(contest, closing)
+            if reporting and execute:
+                await desk.sealer.end_grace(contest, closing)
+            elif any(not closing.sources[name].retired for name in reporting):
+                _say_who_reports(contest, reporting, as_json)
+                return Ending.FINE
+            await desk.sealer.final(contest, closing)
+            with ProgressBar("Reading the log", enabled=not as_json) as progress, without_gc():
+                progress.begin(await desk.log.size())
+                sealing = await Sealing.open(desk.log, desk.account, contest, closing.seq)
+                certificate = await sealing.certify(progress.advance)
+            if execute:
+                await _seal(desk, certificate)
+        _show(certificate, execute, as_json)
+        return Ending.FINE
+
+    run(work())
+
+
+def unseal(
+    contest: ContestKey, execute: Execute = False, data_dir: DataDir = DATA_DIR, as_json: AsJson = False
+) -> None:
+    """Let a sealed contest be reopened. Its certificate is kept."""
+
+    async def work() -> Ending:
+        async with open_desk(find_stack(data_dir), contest) as desk:
+            found = seal_of((await desk.record()).document)
+            if found is None:
+                raise NotSealed("The contest is not sealed.")
+            if execute:
+                await desk.sealer.unseal(contest)
+        if as_json:
+            print_json({"contest_key": contest, "seq": found.seq, "sha256": found.sha256, "executed": execute})
+        elif execute:
+            typer.echo(f"Unsealed; the certificate {found.sha256} is kept.")
+        else:
+            typer.echo(f"Closing {found.seq} is sealed as {found.sha256}. Run again with --execute to unseal it.")
+        return Ending.FINE
+
+    run(work())
+
+
+async def _seal(desk: Desk, certificate: Certificate) -> None:
+    """The certificate first: a contest that says it is sealed has one."""
+    await keep(desk.store, certificate)
+    seal = Seal(certificate.seq, certificate.sha256, time.time_ns() // 1000)
+    await desk.sealer.seal(desk.contest, seal)
+
+
+def _say_who_reports(contest: str, sources: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json({"contest_key": contest, "executed": False, "reporting": sources, "certificate": None})
+        return
+    typer.echo(f"External sources may still report: {', '.join(sources)}.")
+    typer.echo("Run again with --execute to end that now, and seal what counts then.")
+
+
+def _show(certificate: Certificate, executed: bool, as_json: bool) -> None:
+    if as_json:
+        described = {"contest_key": certificate.contest_key, "executed": executed, "reporting": []}
+        print_json(described | {"certificate": certificate.model_dump()})
+        return
+    show(certificate)
+    typer.echo("Sealed." if executed else "Run again with --execute to seal it.")

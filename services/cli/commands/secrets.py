@@ -1,0 +1,121 @@
+"""`tally secrets`: the server's own secrets, rotated without ending sessions, addresses or receipts."""
+
+import time
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+
+from libs.deployment.access import check_stack
+from libs.storage.secret_rings import AHEAD_S, FRESH_S, RingSecret, read_ring, retired, rotate
+from libs.storage.store import open_store
+from libs.tally.errors import timestamp
+from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.operator import record_action
+from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+
+
+class Purpose(StrEnum):
+    SESSIONS = "sessions"
+    RECEIPTS = "receipts"
+    UPLOADS = "uploads"
+
+
+PURPOSES: Final = {Purpose.UPLOADS: "upload addresses"}
+"""As the object store names it, where that differs."""
+
+Name = Annotated[Purpose, typer.Argument(help="What they sign.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
+app = typer.Typer(no_args_is_help=True, help="Secrets that sign sessions, receipts and upload addresses.")
+
+
+@app.command("list")
+def list_secrets(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
+    """Since when each secret signs; never the secrets themselves."""
+
+    async def work() -> Ending:
+        store = open_store(find_stack(data_dir).storage_url)
+        rows = [row for purpose in Purpose for row in _rows(purpose, await read_ring(store, _stored(purpose)))]
+        if as_json:
+            print_json({"secrets": rows})
+        for row in rows if not as_json else ():
+            typer.echo(f"{row['purpose']}  {row['state']}  since {row['since'] or 'the beginning'}")
+        return Ending.FINE
+
+    run(work())
+
+
+@app.command("rotate")
+def rotate_secret(
+    purpose: Name, execute: Execute = False, data_dir: DataDir = DATA_DIR, as_json: AsJson = False
+) -> None:
+    """Make a new secret, which signs a minute later; what the former ones signed holds.
+
+    A vote's receipt stays what it was: it is of the secret that signed when the vote was accepted.
+    """
+
+    async def work() -> Ending:
+        stack = find_stack(data_dir)
+        await check_stack(stack)
+        made = None
+        if execute:
+            await record_action(stack, "secret rotated", purpose=purpose)
+            made = await rotate(open_store(stack.storage_url), _stored(purpose), _now())
+        since = None if made is None else timestamp(made.since)
+        if as_json:
+            print_json({"purpose": purpose, "since": since, "executed": execute})
+        elif made is None:
+            typer.echo(f"Run again with --execute: a new secret signs {purpose} from {AHEAD_S} s later on.")
+        else:
+            typer.echo(f"A new secret signs {purpose} from {since} on.")
+        return Ending.FINE
+
+    run(work())
+
+
+@app.command()
+def retire(purpose: Name, execute: Execute = False, data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
+    """Delete all secrets but the newest: what they signed ends. Those of receipts stay: receipts hold for good."""
+
+    async def work() -> Ending:
+        if purpose is Purpose.RECEIPTS:
+            raise typer.BadParameter("Receipts hold for good, so their secrets stay.", param_hint="PURPOSE")
+        stack = find_stack(data_dir)
+        await check_stack(stack)
+        store = open_store(stack.storage_url)
+        former = retired(await read_ring(store, _stored(purpose)), _now())
+        if execute and former:
+            await record_action(stack, "secrets retired", purpose=purpose, secrets=len(former))
+            for each in former:
+                await store.delete(each.name)
+        if as_json:
+            print_json({"purpose": purpose, "retired": len(former), "executed": execute})
+        elif not former:
+            typer.echo(f"There is only one secret of {purpose}.")
+        elif execute:
+            typer.echo(f"Retired {len(former)}: what they signed ends within {FRESH_S:.0f} s.")
+        else:
+            typer.echo(f"Run again with --execute to end all {purpose} that {len(former)} former secrets signed.")
+        return Ending.FINE
+
+    run(work())
+
+
+def _stored(purpose: Purpose) -> str:
+    return PURPOSES.get(purpose, purpose)
+
+
+def _rows(purpose: Purpose, ring: list[RingSecret]) -> list[dict[str, Any]]:
+    signing = max((each for each in ring if each.since <= _now()), default=ring[0])
+    return [
+        {
+            "purpose": purpose,
+            "since": timestamp(each.since) if each.since else None,
+            "state": "signs" if each is signing else "waits" if each.since > signing.since else "verifies",
+        }
+        for each in ring
+    ]
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

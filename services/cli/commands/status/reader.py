@@ -1,0 +1,51 @@
+"""A stack looked at from outside, with the processes of `tally up`."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import psutil
+
+from libs.kafka.reader import LogReader
+from libs.monitoring.collector import Lookout
+from libs.monitoring.projectors import failing_tasks
+from libs.monitoring.status import Part, Status
+from libs.storage.store import open_store
+from libs.views.functions import open_valkey
+from services.cli.discovery import Stack
+
+
+async def read_status(stack: Stack) -> Status:
+    """One look. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
+    async with open_lookout(stack) as lookout:
+        return await lookout.look(await read_parts(stack.description))
+
+
+@asynccontextmanager
+async def open_lookout(stack: Stack) -> AsyncIterator[Lookout]:
+    valkey = open_valkey(stack.valkey)
+    try:
+        async with LogReader(stack.kafka_settings) as reader:
+            yield Lookout(reader, valkey, open_store(stack.storage_url), stack.namespace, stack.partitions)
+    finally:
+        await valkey.close()
+
+
+def parts_of(pids: Mapping[str, int]) -> list[Part]:
+    return [Part(name, pid, _alive(pid)) for name, pid in pids.items()]
+
+
+async def read_parts(description: Mapping[str, Any]) -> list[Part]:
+    """The processes in stack.json's contents, with their failing tasks; none for external servers."""
+    parts = parts_of(description.get("pids", {}))
+    urls = description.get("metrics_urls", {})
+    failing = await failing_tasks([urls["projector"]] if "projector" in urls else [])
+    return [replace(part, failing=failing) if part.name == "projector" else part for part in parts]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

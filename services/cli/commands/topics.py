@@ -1,0 +1,104 @@
+"""`tally topics`: the log's topics, made and checked."""
+
+from typing import Any
+
+import typer
+
+from libs.contracts.topics import topics_of
+from libs.deployment.access import find_problems
+from libs.deployment.identity import STORE_WAY_OUT, WrongStore, create_deployment
+from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
+from libs.kafka.topics import REPLICATION_FACTOR
+from libs.storage.store import open_store
+from libs.tally.errors import TallyError
+from libs.views.functions import load_functions, open_valkey
+from services.cli.discovery import DATA_DIR, Stack, find_stack
+from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+
+app = typer.Typer(no_args_is_help=True, help="The log's topics.")
+
+
+@app.command()
+def create(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
+    """Make the topics that are missing, begin their logs, and load the Valkey functions; safe to repeat."""
+
+    async def work() -> Ending:
+        stack = find_stack(data_dir)
+        try:
+            await create_deployment(
+                stack.kafka_settings, stack.namespace, stack.partitions, open_store(stack.storage_url)
+            )
+        except (WrongTopic, WrongStore, LogChanged) as error:
+            typer.echo(f"Error: {error.message}. `tally topics check` says how to mend it.", err=True)
+            return Ending.PROBLEM
+        valkey = open_valkey(stack.valkey)
+        try:
+            await load_functions(valkey)
+        finally:
+            await valkey.close()
+        return await _report(stack, as_json)
+
+    run(work())
+
+
+@app.command()
+def check(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
+    """Compare the topics with what keeps the truth; say what is wrong with each, and how to mend it."""
+
+    async def work() -> Ending:
+        return await _report(find_stack(data_dir), as_json)
+
+    run(work())
+
+
+async def _report(stack: Stack, as_json: bool) -> Ending:
+    wanted = topics_of(stack.namespace, stack.partitions)
+    problems = await find_problems(stack)
+    rows: list[dict[str, Any]] = [
+        {
+            "topic": topic.name,
+            "partitions": topic.partitions,
+            "problems": [
+                {"problem": error.message, "mend": _mend(error, stack)}
+                for error in problems
+                if error.data["topic"] == topic.name
+            ],
+        }
+        for topic in wanted
+    ]
+    if as_json:
+        print_json({"topics": rows})
+    else:
+        _print(rows)
+    return Ending.PROBLEM if problems else Ending.FINE
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        if not row["problems"]:
+            typer.echo(f"{row['topic']}: {row['partitions']} partitions, as they must be")
+        for one in row["problems"]:
+            typer.echo(f"{one['problem']}\n  to mend it: {one['mend']}")
+
+
+def _mend(error: TallyError, stack: Stack) -> str:
+    topic, setting = error.data["topic"], error.data.get("setting")
+    elsewhere = "set TALLY_NAMESPACE to another name and `tally import` an export there"
+    if isinstance(error, WrongStore):
+        return STORE_WAY_OUT
+    if isinstance(error, ReplicasAway):
+        return "start the brokers that hold its other replicas"
+    if isinstance(error, LogChanged):
+        return f"something else has written to it, or its first records were deleted: {elsewhere}"
+    if setting is None:
+        return "tally topics create"
+    if setting == "partitions":
+        if error.data["wanted"] != str(stack.partitions):
+            return f"set TALLY_PARTITIONS={error.data['wanted']}, and {elsewhere}: votes keep their partition"
+        given = "" if topic.endswith(".catalogue") else f"set TALLY_PARTITIONS={error.data['found']}, or else "
+        return f"a topic keeps its partitions for life: {given}{elsewhere}"
+    if setting == REPLICATION_FACTOR:
+        fewer = f"set TALLY_KAFKA_REPLICATION_FACTOR={error.data['found']}"
+        return f"add replicas with kafka-reassign-partitions.sh, or {fewer}"
+    where = f"--bootstrap-server {stack.kafka} --entity-type topics --entity-name {topic}"
+    return f"kafka-configs.sh --alter {where} --add-config {setting}={error.data['wanted']}"

@@ -1,0 +1,96 @@
+"""`tally void`: votes taken out of the count."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from uuid_utils import uuid7
+
+from libs.audit.ballots import Ballots, read_ballots
+from libs.audit.log_fold import without_gc
+from libs.tally.errors import NotFound
+from libs.tally.events import VoteVoided
+from libs.tally.voter_ledger import VoteStatus
+from services.cli.commands.void.operation import Operation
+from services.cli.commands.void.selection import Options, Selection, selection
+from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.progress import ProgressBar
+from services.cli.runner import AsJson, DataDir, Ending, run
+
+
+def void(
+    contest: Annotated[str, typer.Option("--contest", help="Key of the contest.")],
+    address: Annotated[str | None, typer.Option("--address", help="Cast from there; IPv6: from its /64.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="Accepted then or later.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Accepted before.")] = None,
+    voters: Annotated[
+        Path | None, typer.Option("--voters", exists=True, dir_okay=False, help="Of these voters, an id a line.")
+    ] = None,
+    anonymous: Annotated[
+        Path | None, typer.Option("--anonymous", exists=True, dir_okay=False, help="And of these anonymous ones.")
+    ] = None,
+    source: Annotated[str | None, typer.Option("--source", help="c-free or c-paid.")] = None,
+    platform: Annotated[str | None, typer.Option("--platform", help="ios, android or web.")] = None,
+    participant: Annotated[str | None, typer.Option("--participant", help="For this one, by key.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All votes of the contest.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the log.")] = "",
+    operation: Annotated[str | None, typer.Option("--void", help="Go on with this interrupted one.")] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Take votes out of the count: those that count now and fit all that is said of them.
+
+    What they used stays used, and a rating or ballot can still be replaced. Votes that come meanwhile are left
+    alone. `tally void undo` brings them back.
+    """
+    options = Options(address, since, until, voters, anonymous, source, platform, participant, everything)
+
+    async def work() -> Ending:
+        stack = find_stack(data_dir)
+        with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
+            options.check()
+            ballots = await read_ballots(stack, contest, progress)
+        wanted = await selection(stack, contest, options)
+        if participant is not None and participant not in ballots.contest.participants:
+            raise typer.BadParameter(f"The contest has no participant {participant}.", param_hint="--participant")
+        name = operation or _new_name()
+        found = _selected(ballots, wanted, name, _reason(ballots, operation, reason))
+        if execute and not as_json:
+            typer.echo(f"Operation {name}.", err=True)
+        again = f"tally void ... --void {name} --execute"
+        await Operation(name, "voided", again, ballots, found).run(stack, execute=execute, in_json=as_json)
+        return Ending.FINE
+
+    run(work())
+
+
+def _new_name() -> str:
+    """Short, and in the order of time."""
+    made = uuid7().hex
+    return f"{made[:12]}-{made[-6:]}"
+
+
+def _reason(ballots: Ballots, operation: str | None, given: str) -> str:
+    """That of the operation that goes on, unless another one is given. Raises `NotFound`."""
+    if operation is None:
+        return given
+    begun = ballots.voids.get(operation)
+    if begun is None:
+        raise NotFound(
+            f"Operation {operation} has voided nothing in this contest: leave --void out to begin anew."
+        )
+    return given or begun.reason
+
+
+def _selected(ballots: Ballots, wanted: Selection, void: str, reason: str) -> list[tuple[int, VoteVoided]]:
+    """An operation voids a vote once: what was restored of it stays."""
+    now, key = time.time_ns() // 1000, ballots.contest.key
+    return [
+        (ballot.partition, VoteVoided(key, ballot.voter, ballot.vote.cast.vote_id, void, now, reason))
+        for ballot in ballots
+        if ballot.vote.status is VoteStatus.COUNTED
+        and wanted.has(ballot.vote.cast)
+        and all(event.void != void for event in ballot.vote.voids)
+    ]

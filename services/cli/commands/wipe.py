@@ -1,0 +1,93 @@
+"""`tally wipe`: empties the legacy test environment."""
+
+from collections import Counter
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from libs.catalogue.api_keys import list_keys, revoke_key
+from libs.contracts.catalogue import KeyRow
+from libs.contracts.topics import catalogue_topic
+from libs.deployment.access import check_stack
+from libs.kafka.reader import LogReader
+from libs.storage.store import open_store, world_files
+from services.cli.catalogue_access import Environment, World, open_office
+from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.progress import ProgressBar
+from services.cli.reset import Contents, Name
+from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+
+
+class Found(NamedTuple):
+    """What a wipe takes away."""
+
+    records: list[Name]
+    objects: list[str]
+    keys: list[KeyRow]
+
+    def by_account(self) -> dict[str, Counter[str]]:
+        """Numbers by resource, API keys among them."""
+        found: dict[str, Counter[str]] = {}
+        for name in self.records:
+            found.setdefault(name.account, Counter())[name.resource] += 1
+        for key in self.keys:
+            found.setdefault(key.account, Counter())["keys"] += 1
+        return dict(sorted(found.items()))
+
+
+def wipe(
+    environment: World,
+    keys: Annotated[bool, typer.Option("--keys", help="Revoke its API keys, too.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    data_dir: DataDir = DATA_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Delete every record and file of the legacy test environment; its API keys stay, unless --keys is given."""
+
+    async def work() -> Ending:
+        if environment is not Environment.TEST:
+            raise typer.BadParameter("Only the test environment can be wiped.", param_hint="--environment")
+        stack = find_stack(data_dir)
+        namespace = environment.namespace(stack.namespace)
+        await check_stack(stack)
+        store = open_store(stack.storage_url)
+        async with (
+            open_office(stack.kafka_settings, stack.valkey, namespace) as office,
+            LogReader(stack.kafka_settings) as reader,
+        ):
+            contents = Contents(catalogue_topic(namespace), reader, office.views, office.writer)
+            found = Found(
+                await contents.look(),
+                await store.names(world_files(namespace)),
+                await list_keys(office.views) if keys else [],
+            )
+            if execute:
+                with ProgressBar("Wiping", enabled=not as_json) as progress:
+                    await contents.empty(progress)
+                    for name in await store.names(world_files(namespace)):
+                        await store.delete(name)
+                    for key in found.keys:
+                        await revoke_key(office.writer, office.views, key.key_id)
+        _show(found, execute, as_json)
+        return Ending.FINE
+
+    run(work())
+
+
+def _show(found: Found, executed: bool, as_json: bool) -> None:
+    accounts = found.by_account()
+    if as_json:
+        rows: list[dict[str, Any]] = [{"account": name, "records": numbers} for name, numbers in accounts.items()]
+        print_json({"accounts": rows, "objects": len(found.objects), "executed": executed})
+        return
+    for account, numbers in accounts.items():
+        listed = ", ".join(f"{number:,} {resource}" for resource, number in sorted(numbers.items()))
+        typer.echo(f"{account}: {listed}")
+    if found.objects:
+        typer.echo(f"files: {len(found.objects):,}")
+    if not accounts and not found.objects:
+        typer.echo("Nothing is there.")
+    elif executed:
+        typer.echo("Deleted.")
+    else:
+        typer.echo("Run again with --execute to delete all of this for ever.")

@@ -1,0 +1,84 @@
+"""How an operator's command runs and ends: its options, its exit code, and errors as one line each."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+import uvloop
+from pydantic import ValidationError
+
+from libs.catalogue.schemas.base import microseconds, parse_timestamp
+from libs.local_stack.errors import StackError
+from libs.tally.errors import TallyError
+from libs.telemetry.redaction import redacted
+from services.cli.discovery import NoStack
+
+DataDir = Annotated[
+    Path, typer.Option("--data-dir", envvar="TALLY_DATA_DIR", help="Data directory of the running stack.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+
+
+class Ending(IntEnum):
+    """Exit codes of the `tally` command."""
+
+    FINE = 0
+    PROBLEM = 1
+    BAD_USAGE = 2
+    SERVER_AWAY = 3
+
+
+BAD_USAGE_CODES: Final = frozenset({"validation_failed", "not_found"})
+"""Of errors about what the command was told; every other one that trying again does not help is a problem."""
+
+
+def run(work: Coroutine[Any, Any, Ending]) -> None:
+    """Run a command to its end; always raises `typer.Exit`. No foreseeable condition shows a traceback."""
+    for noisy in ("aiokafka", "kafka", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    try:
+        ending = uvloop.run(work)
+    except NoStack as error:
+        ending = _say(str(error), Ending.SERVER_AWAY)
+    except TallyError as error:
+        if error.code in BAD_USAGE_CODES:
+            ending = _say(error.message, Ending.BAD_USAGE)
+        elif error.retry_after_s is None:
+            ending = _say(str(error), Ending.PROBLEM)
+        else:
+            ending = _say(f"{str(error).rstrip('.')}. `tally doctor` says more.", Ending.SERVER_AWAY)
+    except ValidationError as error:
+        wrong = (f"TALLY_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors())
+        ending = _say("; ".join(wrong), Ending.BAD_USAGE)
+    except StackError as error:
+        ending = _say(error.message, Ending(int(error.exit_code)))
+    except asyncio.CancelledError:
+        # Nobody but a library cancels a command (Ctrl-C is a KeyboardInterrupt): a connection of it ended.
+        ending = _say(
+            "A connection to a server ended: run it again. `tally doctor` says more.", Ending.SERVER_AWAY
+        )
+    except KeyboardInterrupt:
+        ending = _say("Interrupted.", Ending.PROBLEM)
+    raise typer.Exit(ending)
+
+
+def moment(text: str, option: str) -> int:
+    """Microseconds since 1970 UTC. Raises `BadParameter`, naming the option."""
+    try:
+        return microseconds(parse_timestamp(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def print_json(value: object) -> None:
+    typer.echo(orjson.dumps(value).decode())
+
+
+def _say(message: str, ending: Ending) -> Ending:
+    typer.echo(f"Error: {redacted(message)}", err=True)
+    return ending

@@ -1,5 +1,0 @@
-"""`tally demo`: the whole service at work, for somebody who sees it for the first time."""
-
-from services.operations.demo.command import demo
-
-__all__ = ["demo"]
