@@ -10,7 +10,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
-from tests.services.operations.replay.desk import Desk
+from tests.services.cli.replay.desk import Desk
 from tests.support.eventually import eventually
 from tests.support.purchasing import client_with
 

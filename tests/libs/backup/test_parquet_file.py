@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from libs.backup import parquet_file as parquet
-from tests.services.operations.exporting.test_export import as_if_killed
-from tests.services.operations.exporting.world import ODD, Deployment, complaint, files_of, modes_of
+from tests.libs.backup.test_exporter import as_if_killed
+from tests.libs.backup.world import ODD, Deployment, complaint, files_of, modes_of
 from tests.support.builders import pseudonym
 
 

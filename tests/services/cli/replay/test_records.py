@@ -7,7 +7,7 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.contracts.topics import test_world as world_of_tests
 from libs.views.catalogue import CatalogueViews
 from services.cli.commands.replay.projections import Name
-from tests.services.operations.replay.desk import Desk, voted
+from tests.services.cli.replay.desk import Desk, voted
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, come_to, paid, purchase, refund, send
 from tests.support.voting import Api, code, hours_from_now, new_id, running

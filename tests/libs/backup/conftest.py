@@ -14,7 +14,7 @@ from libs.deployment.identity import create_deployment
 from libs.local_stack.servers import Servers
 from libs.storage.store import open_store
 from services.cli.discovery import Stack
-from tests.services.operations.exporting.world import PARTITIONS, Deployment
+from tests.libs.backup.world import PARTITIONS, Deployment
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from libs.certificates.certificate import Certificate
 from libs.certificates.partition_leaves import Leaf
 from libs.certificates.proof import Proof, problems, proof_of
 from libs.tally.events import VoteCast
-from tests.libs.sealing.recorded import MARK, receipted, recorded
+from tests.libs.certificates.recorded import MARK, receipted, recorded
 from tests.support.builders import a_cast, a_removal, pseudonym
 
 CASTS = [receipted(a_cast("ab"[at % 2], voter=f"voter {at}", vote_id=f"v{at}")) for at in range(9)]

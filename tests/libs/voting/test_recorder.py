@@ -17,8 +17,8 @@ from libs.voting.batching import Confirmer
 from libs.voting.partition_watch import PartitionWatch
 from libs.voting.recorder import Recorder
 from libs.voting.vote_attempt import Accepted, Attempt
-from tests.libs.casting.conftest import Counted
 from tests.libs.views.simulation.partition import Partition
+from tests.libs.voting.conftest import Counted
 from tests.support.builders import a_vote, content_hash
 from tests.support.eventually import eventually
 

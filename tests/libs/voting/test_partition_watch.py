@@ -11,8 +11,8 @@ from libs.views.replies import Progress, VoteName, VoteState
 from libs.views.votes import VoteViews
 from libs.voting.partition_watch import LOOKUPS, PartitionWatch, Undecided
 from libs.voting.timeouts import POLL_S
-from tests.libs.casting.conftest import Counted
 from tests.libs.views.simulation.partition import Partition
+from tests.libs.voting.conftest import Counted
 from tests.support.builders import a_cast, a_void, pseudonym
 from tests.support.eventually import eventually
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.services.operations.replay.desk import Desk, count, voted
+from tests.services.cli.replay.desk import Desk, count, voted
 from tests.support.voting import Api, Contest
 
 VOTERS = [f"voter {number}" for number in range(12)]

@@ -13,7 +13,7 @@ from libs.backup.ndjson_codec import from_line, to_line
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.errors import timestamp
-from tests.services.operations.exporting.world import ODD, Deployment, complaint, files_of, modes_of
+from tests.libs.backup.world import ODD, Deployment, complaint, files_of, modes_of
 from tests.support.builders import a_cast
 
 

@@ -15,7 +15,7 @@ from libs.projection.log_identity import Origins
 from libs.projection.partition_worker import PartitionFold
 from libs.projection.settings import ProjectorSettings
 from tests.libs.projection.projector_subject import MemoryProjection, Views
-from tests.libs.projection.test_projector_partition import Steering
+from tests.libs.projection.test_partition_worker import Steering
 
 PARTITIONS = 8
 

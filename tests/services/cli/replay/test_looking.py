@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.views.generations import State
-from tests.services.operations.replay.desk import Desk, count, voted
+from tests.services.cli.replay.desk import Desk, count, voted
 from tests.support.voting import Api, Contest
 
 VOTERS = [f"voter {number}" for number in range(10)]

@@ -18,8 +18,8 @@ from libs.voting.batching import Confirmer
 from libs.voting.contest_cache import Contests
 from libs.voting.partition_watch import PartitionWatch
 from libs.voting.remover import Remover
-from tests.libs.casting.conftest import Counted
 from tests.libs.views.simulation.partition import Partition
+from tests.libs.voting.conftest import Counted
 from tests.support.builders import a_contest, a_vote, pseudonym
 from tests.support.eventually import eventually
 

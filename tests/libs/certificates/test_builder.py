@@ -20,7 +20,7 @@ from libs.contracts.log_records import LogRecord
 from libs.tally.counts import Figures
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteVoided
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.sealing.recorded import MARK, TV, changed, closing, made, receipted, recorded
+from tests.libs.certificates.recorded import MARK, TV, changed, closing, made, receipted, recorded
 from tests.libs.views.random_logs import folded, logs
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 from tests.support.examples import examples

@@ -19,9 +19,9 @@ from libs.storage.store_id import find_store_id
 from libs.tally.events import ContestClosed, Event, Fence
 from libs.tally.voter_ledger import VoteStatus
 from services.cli.progress import Progress
+from tests.libs.backup.world import PARTITIONS, Deployment, complaint
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.libs.views.simulation.comparison import Table, described_view
-from tests.services.operations.exporting.world import PARTITIONS, Deployment, complaint
 from tests.support.builders import a_cast, a_removal, a_report, a_void
 from tests.support.catalogue import open_catalogue
 from tests.support.eventually import eventually

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from libs.views.generations import State
-from tests.services.operations.replay.desk import Desk, count, voted
+from tests.services.cli.replay.desk import Desk, count, voted
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest
 

@@ -11,7 +11,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap as prepare
-from tests.services.operations.replay.desk import Desk
+from tests.services.cli.replay.desk import Desk
 from tests.support.voting import Api
 
 PARTITIONS = 4
