@@ -26,7 +26,7 @@ from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import timestamp
 from libs.tally.events import Actor, SourceReported, VoteRemoved
 from libs.tally.events import Event as VotesEvent
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | PurchaseRecorded | PurchaseRefunded
 ALL: Final = (b"",)
@@ -89,7 +89,7 @@ class Audit:
 
 
 async def read_audit(
-    stack: Stack, namespace: str, wanted: AuditFilter, *, catalogue_only: bool
+    stack: Deployment, namespace: str, wanted: AuditFilter, *, catalogue_only: bool
 ) -> AsyncIterator[dict[str, Any]]:
     """A row an event, in the order of their append times; what is in quarantine is left out.
 

@@ -20,7 +20,7 @@ from libs.tally.errors import ContestFinal, NotFound
 from libs.tally.events import ContestReopened, VoteRestored, VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import FoldedVote
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.progress import Progress
 
 VoidEvent = VoteVoided | VoteRestored
@@ -85,7 +85,7 @@ class Ballots:
         return fold.tally.contests.get(self.contest.key, NO_VOTES)
 
 
-async def read_ballots(stack: Stack, key: str, progress: Progress) -> Ballots:
+async def read_ballots(stack: Deployment, key: str, progress: Progress) -> Ballots:
     """Raises `NotFound`, `ContestFinal` while it is sealed or being closed, and what reading the log raises."""
     account, config = await read_contest(stack, key)
     contest = contest_of(account, config)

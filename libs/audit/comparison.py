@@ -17,9 +17,9 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
-from libs.views.ledger_scan import LedgerPages
+from libs.views.ledger_scan import LedgerScan
 from libs.views.votes import VoteViews
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.progress import Progress
 
 ATTEMPTS = 5
@@ -31,7 +31,7 @@ class WentBack(Exception):
 
 
 async def compare(
-    stack: Stack,
+    stack: Deployment,
     contest: str | None = None,
     *,
     progress: Progress | None = None,
@@ -58,7 +58,7 @@ async def compare(
 class _Comparison:
     def __init__(
         self,
-        stack: Stack,
+        stack: Deployment,
         contest: str | None,
         valkey: Valkey,
         reader: LogReader,
@@ -70,7 +70,7 @@ class _Comparison:
         self._topic = votes_topic(stack.namespace, stack.partitions)
         self._catalogue = CatalogueViews(valkey, stack.namespace)
         self._views = VoteViews(valkey, stack.namespace, generation)
-        self._pages = LedgerPages(valkey, stack.namespace, generation)
+        self._pages = LedgerScan(valkey, stack.namespace, generation)
         self._reader = reader
         self._progress = progress
 

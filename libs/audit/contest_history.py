@@ -9,7 +9,7 @@ from libs.audit.log_fold import is_foldable
 from libs.audit.partition_merge import Entry
 from libs.contracts.codec import Undecodable
 from libs.results.results import INTERNAL_SOURCES
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -24,7 +24,7 @@ from libs.tally.events import (
 )
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.sources import SourceTally
-from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
+from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 
 VoteEvent = VoteCast | VoteRemoved | VoteVoided | VoteRestored
 ContestEvent = VoteEvent | SourceReported | ContestClosed | ContestReopened
@@ -149,7 +149,7 @@ def _former(contest: ContestTally, event: ContestEvent) -> FoldedVote | None:
     """The vote that the event would replace, remove, void or restore."""
     if not isinstance(event, VoteEvent):
         return None
-    standing = contest.voters.get(event.voter, Standing())
+    standing = contest.voters.get(event.voter, VoterLedger())
     return standing.holder(event) if isinstance(event, VoteCast) else standing.votes.get(event.vote_id)
 
 
@@ -179,9 +179,9 @@ def _counts(contest: ContestTally, event: ContestEvent, names: Collection[str]) 
     if isinstance(event, SourceReported):
         figures = contest.sources.get(event.source, SourceTally()).figures
         total = sum(each.count for each in figures.values())
-        return {name: figures.get(name, Figures()).count if name else total for name in names}
+        return {name: figures.get(name, VoteSums()).count if name else total for name in names}
     return {
-        name: sum(contest.figures.get((name, source), Figures()).count for source in INTERNAL_SOURCES)
+        name: sum(contest.figures.get((name, source), VoteSums()).count for source in INTERNAL_SOURCES)
         for name in names
     }
 

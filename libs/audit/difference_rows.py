@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from libs.audit.contest_hashes import index_of
 from libs.audit.difference import Difference
 from libs.audit.log_fold import LogFold
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
-from libs.tally.voter_ledger import Standing, VoteStatus
+from libs.tally.voter_ledger import VoterLedger, VoteStatus
 from libs.views.ledger_scan import INLINE, SumKey, VoterRow, VotersPage, read_record, record_of
 from libs.views.replies import ContestCounts, PartitionState, SourceCounts
 from libs.views.serialization import SOURCES, digest
@@ -34,7 +34,7 @@ def counts_differences(fold: LogFold, contest: str, counts: ContestCounts) -> It
     for participant in sorted({key[0] for key in (*tally.figures, *counts.figures)}):
         for source in (*SOURCES, ""):
             log = _figures(tally, participant, source)
-            view = counts.figures.get((participant, source), Figures())
+            view = counts.figures.get((participant, source), VoteSums())
             for what, said, shown in (
                 ("votes", log.count, view.count),
                 ("unique voters", log.unique, view.unique),
@@ -101,17 +101,17 @@ def voters_of(fold: LogFold, contest: str) -> set[str]:
     return set(fold.tally.contests.get(contest, ContestTally()).voters)
 
 
-def _figures(tally: ContestTally, participant: str, source: str) -> Figures:
+def _figures(tally: ContestTally, participant: str, source: str) -> VoteSums:
     """As a view shows them: the count over both sources is their sum, which the tally does not keep."""
-    figures = tally.figures.get((participant, source), Figures())
+    figures = tally.figures.get((participant, source), VoteSums())
     if source:
         return figures
-    count = sum(tally.figures.get((participant, one), Figures()).count for one in SOURCES)
-    return Figures(count, figures.unique, figures.anonymous)
+    count = sum(tally.figures.get((participant, one), VoteSums()).count for one in SOURCES)
+    return VoteSums(count, figures.unique, figures.anonymous)
 
 
 def _voter_differences(
-    fold: LogFold, contest: str, row: VoterRow, standing: Standing, indexes: dict[str, int]
+    fold: LogFold, contest: str, row: VoterRow, standing: VoterLedger, indexes: dict[str, int]
 ) -> Iterator[Difference]:
     votes = list(standing.votes.values())
     latest = [record_of(vote, index_of(fold, contest, vote)) for vote in votes[-INLINE:]]

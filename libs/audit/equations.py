@@ -17,7 +17,7 @@ from typing import Any, Final
 from libs.catalogue.contests.vote_sources import Reason, Reported, SourceConfig, mapped, split
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally
-from libs.tally.voter_ledger import Standing, VoteStatus
+from libs.tally.voter_ledger import VoterLedger, VoteStatus
 
 NOBODY: Final = ""
 UNKNOWN: Final = SourceConfig("", is_in_total=False, mode="cumulative", mapping={}, retired=False, registered=0)
@@ -137,5 +137,5 @@ def source_rows(
 def _is_used_up(tally: ContestTally, name: VoteName) -> bool:
     """Whether the ledger holds the id as one that was removed before it was cast."""
     voter, vote_id = name
-    vote = tally.voters.get(voter, Standing()).votes.get(vote_id)
+    vote = tally.voters.get(voter, VoterLedger()).votes.get(vote_id)
     return vote is not None and not vote.cast.choices

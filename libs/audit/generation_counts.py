@@ -11,16 +11,16 @@ from libs.contracts.topics import votes_topic
 from libs.results.counts import Counts
 from libs.results.results import results_of
 from libs.results.vote_count import vote_count
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import NotFound
 from libs.views.functions import open_valkey
 from libs.views.generations import TIMELINE, Generations
 from libs.views.replies import ContestCounts
 from libs.views.votes import VoteViews
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 
-async def scope_of(stack: Stack, generation: int) -> str:
+async def scope_of(stack: Deployment, generation: int) -> str:
     """The contest that alone is folded into a generation of the votes, "" for all. Raises `NotFound`."""
     valkey = open_valkey(stack.valkey)
     try:
@@ -33,7 +33,7 @@ async def scope_of(stack: Stack, generation: int) -> str:
     return "" if scope == TIMELINE else scope
 
 
-async def count_in(stack: Stack, contest: str, generation: int, *, sources: bool) -> Counted:
+async def count_in(stack: Deployment, contest: str, generation: int, *, sources: bool) -> Counted:
     """What `generation` holds of the contest. Raises `NotFound` and `ViewsUnavailable`."""
     if await scope_of(stack, generation) not in ("", contest):
         raise NotFound(f"Generation {generation} is not of contest {contest}.")
@@ -62,7 +62,7 @@ async def count_in(stack: Stack, contest: str, generation: int, *, sources: bool
 
 def _sum(parts: Sequence[ContestCounts]) -> Counts:
     """A voter lives in one partition, so it is exact."""
-    figures: defaultdict[tuple[str, str], Figures] = defaultdict(Figures)
+    figures: defaultdict[tuple[str, str], VoteSums] = defaultdict(VoteSums)
     ratings: defaultdict[str, RatingSums] = defaultdict(RatingSums)
     for part in parts:
         for name, its in part.figures.items():

@@ -19,7 +19,7 @@ from libs.tally.errors import NotFound, timestamp
 from libs.tally.fold import ContestTally
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.progress import Progress
 
 EVER: Final = 2**63
@@ -49,7 +49,7 @@ class Counted:
 
 
 async def count_at(
-    stack: Stack, contest: str, at: int, now: int, *, sources: bool, progress: Progress | None = None
+    stack: Deployment, contest: str, at: int, now: int, *, sources: bool, progress: Progress | None = None
 ) -> Counted:
     """Count all that was appended up to `at` (us), or, where that is not before `now`, all that the log holds.
 
@@ -74,7 +74,7 @@ async def count_at(
     )
 
 
-async def read_contest(stack: Stack, contest: str) -> tuple[str, ContestConfig]:
+async def read_contest(stack: Deployment, contest: str) -> tuple[str, ContestConfig]:
     """The account that owns a contest, and the contest's records. Raises `NotFound`."""
     valkey = open_valkey(stack.valkey)
     try:
@@ -88,7 +88,7 @@ async def read_contest(stack: Stack, contest: str) -> tuple[str, ContestConfig]:
 
 
 async def fold_until(
-    stack: Stack, reader: LogReader, contest: str | None, until_ms: int, progress: Progress
+    stack: Deployment, reader: LogReader, contest: str | None, until_ms: int, progress: Progress
 ) -> tuple[list[LogFold], dict[int, str], int]:
     """Each partition up to the first record appended after `until_ms`, of one contest or of all, and when the last
     one before was.

@@ -6,7 +6,7 @@ from contextlib import aclosing, contextmanager
 from itertools import islice
 
 from libs.audit.equations import VoteIds
-from libs.audit.timeline_fold import Minutes
+from libs.audit.timeline_fold import TimelineFold
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
@@ -37,7 +37,7 @@ class LogFold:
         self.quarantined = 0
         self.indexes: dict[str, dict[str, int]] = {}
         self.names: dict[str, list[str]] = {}
-        self.minutes = Minutes(self.tally, self.indexes)
+        self.minutes = TimelineFold(self.tally, self.indexes)
         self.reported: dict[tuple[str, str], dict[str, int]] = {}
         self._votes: dict[tuple[str, str], dict[bytes, tuple[int, FoldedVote]]] = {}
 

@@ -14,12 +14,12 @@ from libs.contracts.purchases import (
 )
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.kafka.reader import LogReader
-from libs.purchases.encryption import Vaults
+from libs.purchases.encryption import AccountCiphers
 from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret
 from libs.storage.store import Store, open_store
 from libs.tally.errors import SecretErased
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.progress import Progress
 
 
@@ -65,7 +65,7 @@ class Reconciliation:
         return asdict(self) | {"fits": self.fits}
 
 
-async def reconcile_logs(stack: Stack, waiting_s: float, progress: Progress) -> Reconciliation:
+async def reconcile_logs(stack: Deployment, waiting_s: float, progress: Progress) -> Reconciliation:
     """Raises `LogUnavailable`, `LogChanged`, `StorageUnavailable`, and `SecretLost`.
 
     Purchases go on meanwhile: what is said of one while the votes are read makes it a waiting one.
@@ -112,7 +112,7 @@ class _Names:
     def __init__(self, store: Store, contests: set[str]) -> None:
         self._store = store
         self._contests = contests
-        self._vaults = Vaults(partial(account_secret, store))
+        self._vaults = AccountCiphers(partial(account_secret, store))
         self._secrets: dict[str, bytes] = {}
         self.erased: set[str] = set()
 

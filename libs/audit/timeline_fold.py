@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import astuple
 
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import ContestClosed, Event, SourceReported
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
@@ -16,7 +16,7 @@ Subject = int | str | tuple[str, str]
 Past = PastRow | SourceRow | SourceFigures
 
 
-class Minutes:
+class TimelineFold:
     """Told of every event before and after `tally` evolves by it. `indexes` number each contest's participants."""
 
     def __init__(self, tally: PartitionTally, indexes: Mapping[str, Mapping[str, int]]) -> None:
@@ -79,7 +79,7 @@ def _holds(contest: ContestTally | None, event: SourceReported) -> bool:
 
 
 def _row(contest: ContestTally, participant: str, *further: int) -> PastRow:
-    free, paid, both = (contest.figures.get((participant, source), Figures()) for source in (*SOURCES, ""))
+    free, paid, both = (contest.figures.get((participant, source), VoteSums()) for source in (*SOURCES, ""))
     cells = *astuple(free), *astuple(paid), both.unique, both.anonymous, *further
     return PastRow(cells, contest.ratings.get(participant, RatingSums()))
 

@@ -16,7 +16,7 @@ from libs.audit.difference_rows import (
 )
 from libs.audit.log_fold import LogFold
 from libs.contracts.log_records import Position
-from libs.views.ledger_scan import HashPage, LedgerPages, VotersPage
+from libs.views.ledger_scan import HashPage, LedgerScan, VotersPage
 from libs.views.votes import VoteViews
 
 
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
 
 
 async def read_pieces(
-    views: VoteViews, pages: LedgerPages, partition: int, contests: Sequence[str], *, figures_of_all: bool = True
+    views: VoteViews, pages: LedgerScan, partition: int, contests: Sequence[str], *, figures_of_all: bool = True
 ) -> list[Piece]:
     """The partition's state, and all that its view holds about `contests`, in the order of reading.
 

@@ -6,7 +6,7 @@ from libs.contracts.pseudonyms import pseudonym
 from libs.contracts.topics import votes_topic
 from libs.storage.secrets import find_contest_secret
 from libs.storage.store import open_store
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 
 class Voter(NamedTuple):
@@ -16,7 +16,9 @@ class Voter(NamedTuple):
     partition: int
 
 
-async def find_voter(stack: Stack, contest: str, voter_id: str | None, anonymous_id: str | None) -> Voter | None:
+async def find_voter(
+    stack: Deployment, contest: str, voter_id: str | None, anonymous_id: str | None
+) -> Voter | None:
     """Exactly one id is given. None where the contest has no secret. Raises `StorageUnavailable`."""
     secret = await find_contest_secret(open_store(stack.storage_url), contest)
     if secret is None:

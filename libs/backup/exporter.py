@@ -10,7 +10,7 @@ from libs.backup import secrets
 from libs.backup.errors import ExportRefused
 from libs.backup.files import own_directory
 from libs.backup.logs import topics_by_kind
-from libs.backup.manifest import Format, Manifest, Part, Request, read_manifest
+from libs.backup.manifest import ExportedPartition, Format, Manifest, Request, read_manifest
 from libs.backup.ndjson_file import NdjsonFile
 from libs.backup.parquet_file import ParquetFile, pyarrow_modules
 from libs.backup.record_filter import Choice, bought_for
@@ -19,7 +19,7 @@ from libs.contracts.topics import Topic
 from libs.kafka.reader import Extent, LogReader
 from libs.storage.store import open_store
 from libs.tally.errors import timestamp
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.progress import Progress
 
 
@@ -32,7 +32,7 @@ class _File(Protocol):
     def close(self) -> None: ...
 
 
-async def export_logs(stack: Stack, directory: Path, request: Request, progress: Progress) -> Manifest:
+async def export_logs(stack: Deployment, directory: Path, request: Request, progress: Progress) -> Manifest:
     """Write what `request` asks for, or the rest of it where an earlier call was interrupted.
 
     Raises `ExportRefused` where the directory holds anything else, `LogChanged` where the log is no longer the one
@@ -61,7 +61,7 @@ async def export_logs(stack: Stack, directory: Path, request: Request, progress:
     return manifest
 
 
-def _begun(directory: Path, stack: Stack, request: Request) -> Manifest | None:
+def _begun(directory: Path, stack: Deployment, request: Request) -> Manifest | None:
     try:
         found = read_manifest(directory)
     except ValueError as error:
@@ -78,13 +78,15 @@ def _begun(directory: Path, stack: Stack, request: Request) -> Manifest | None:
     return found
 
 
-async def _plan(stack: Stack, topics: dict[str, Topic], reader: LogReader, request: Request) -> Manifest:
+async def _plan(stack: Deployment, topics: dict[str, Topic], reader: LogReader, request: Request) -> Manifest:
     parts = []
     for kind, topic in topics.items():
         ids = await reader.log_ids(topic.name, range(topic.partitions))
         for partition, end in sorted((await reader.end_offsets(topic.name, range(topic.partitions))).items()):
             file = f"{kind}-{partition:05d}.{request.format}"
-            parts.append(Part(kind=kind, partition=partition, log_id=ids.get(partition), end=end, file=file))
+            parts.append(
+                ExportedPartition(kind=kind, partition=partition, log_id=ids.get(partition), end=end, file=file)
+            )
     return Manifest(
         namespace=stack.namespace,
         partitions=stack.partitions,
@@ -103,13 +105,15 @@ async def _check_same_logs(manifest: Manifest, topics: dict[str, Topic], reader:
 
 
 async def _write(
-    part: Part, topic: Topic, reader: LogReader, directory: Path, request: Request, progress: Progress
+    part: ExportedPartition, topic: Topic, reader: LogReader, directory: Path, request: Request, progress: Progress
 ) -> None:
     bought: frozenset[str] = frozenset()
     if request.contest is not None and part.kind == "purchases":
         bought = await bought_for(request.contest, reader, topic, part)
     choice = Choice(request, part.kind, bought)
-    open_file: Callable[[Path, Part], _File] = NdjsonFile if request.format is Format.NDJSON else ParquetFile
+    open_file: Callable[[Path, ExportedPartition], _File] = (
+        NdjsonFile if request.format is Format.NDJSON else ParquetFile
+    )
     with closing(open_file(directory, part)) as file:
         progress.advance(file.next - part.start)
         ranges = {part.partition: Extent(file.next, part.end)}

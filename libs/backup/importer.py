@@ -12,12 +12,12 @@ from libs.backup.manifest import Manifest
 from libs.backup.raw_append import open_appender
 from libs.backup.target_check import check_views, find_present
 from libs.contracts.topics import Topic
-from libs.deployment.access import check_stack
+from libs.deployment.access import check_deployment_of
 from libs.kafka.reader import LogReader
 from libs.kafka.topics import create_unbegun, find_topics, take_append_times
 from libs.storage.store import open_store
 from libs.views.functions import load_functions, open_valkey
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.progress import Progress
 
 
@@ -30,7 +30,7 @@ class Imported:
     secrets_present: int
 
 
-async def import_logs(stack: Stack, directory: Path, execute: bool, progress: Progress) -> Imported:
+async def import_logs(stack: Deployment, directory: Path, execute: bool, progress: Progress) -> Imported:
     """Check everything and, with `execute`, do what is left to be done; it may be interrupted and called again.
 
     Raises `ImportRefused` before anything is changed, but where somebody else appends to the logs meanwhile;
@@ -56,7 +56,7 @@ async def import_logs(stack: Stack, directory: Path, execute: bool, progress: Pr
     return Imported(manifest, sum(present.values()), len(manifest.secrets) - len(missing))
 
 
-async def _check_views(stack: Stack, topics: dict[str, Topic], manifest: Manifest) -> None:
+async def _check_views(stack: Deployment, topics: dict[str, Topic], manifest: Manifest) -> None:
     valkey = open_valkey(stack.valkey)
     try:
         await load_functions(valkey)
@@ -66,7 +66,7 @@ async def _check_views(stack: Stack, topics: dict[str, Topic], manifest: Manifes
 
 
 async def _append(
-    stack: Stack,
+    stack: Deployment,
     topics: dict[str, Topic],
     directory: Path,
     manifest: Manifest,
@@ -87,4 +87,4 @@ async def _append(
                 raise ImportRefused(f"Somebody else appends to {topics[part.kind].name}: run the import again.")
     found = await find_topics(settings, all_topics)
     await take_append_times(settings, [topic for topic in all_topics if found[topic.name].takes_given_times])
-    await check_stack(stack)
+    await check_deployment_of(stack)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from libs.backup.errors import ImportRefused
 from libs.backup.files import sha256_of
-from libs.backup.manifest import MANIFEST, Manifest, Part, read_manifest
+from libs.backup.manifest import MANIFEST, ExportedPartition, Manifest, read_manifest
 from libs.backup.ndjson_codec import from_line
 from libs.contracts.log_records import LogRecord
 
@@ -34,6 +34,6 @@ def open_export(directory: Path) -> Manifest:
     return manifest
 
 
-def records_of(directory: Path, part: Part) -> Iterator[LogRecord]:
+def records_of(directory: Path, part: ExportedPartition) -> Iterator[LogRecord]:
     with (directory / part.file).open("rb") as lines:
         yield from map(from_line, lines)

@@ -36,7 +36,7 @@ class Request(_Model):
         return self.format is Format.NDJSON and all(each is None for each in filters)
 
 
-class Part(_Model):
+class ExportedPartition(_Model):
     """One partition: the records from `start` up to but not including `end`, or those of them asked for.
 
     `records` and `sha256` of its file are known when the export is complete.
@@ -62,7 +62,7 @@ class Manifest(_Model):
     began: str
     ended: str | None = None
     complete: bool = False
-    parts: list[Part]
+    parts: list[ExportedPartition]
     secrets: dict[str, str]
 
     @property

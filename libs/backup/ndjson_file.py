@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from libs.backup.files import flush, open_own
-from libs.backup.manifest import Part
+from libs.backup.manifest import ExportedPartition
 from libs.backup.ndjson_codec import from_line, to_line
 from libs.contracts.log_records import LogRecord
 
@@ -16,7 +16,7 @@ class NdjsonFile:
     Opening it takes off a last line that a crash tore.
     """
 
-    def __init__(self, directory: Path, part: Part) -> None:
+    def __init__(self, directory: Path, part: ExportedPartition) -> None:
         self.next = part.start
         self.records = 0
         self._part = part

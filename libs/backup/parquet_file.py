@@ -8,7 +8,7 @@ from typing import Any, Final
 from libs.backup.errors import ExportRefused
 from libs.backup.files import flush, open_own, sha256_of
 from libs.backup.logs import CODECS
-from libs.backup.manifest import Part
+from libs.backup.manifest import ExportedPartition
 from libs.backup.ndjson_codec import is_one_line_of_json
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
@@ -24,7 +24,7 @@ class ParquetFile:
     together, place by place: of an external source they are its own ids.
     """
 
-    def __init__(self, directory: Path, part: Part) -> None:
+    def __init__(self, directory: Path, part: ExportedPartition) -> None:
         self._arrow, self._parquet = pyarrow_modules()
         self._part = part
         self._path = directory / part.file

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any, assert_never
 
 from libs.backup.logs import CODECS
-from libs.backup.manifest import Part, Request
+from libs.backup.manifest import ExportedPartition, Request
 from libs.contracts.catalogue import (
     CatalogueEvent,
     ContestClosing,
@@ -95,7 +95,7 @@ def _names(contest: str, written: RecordWritten | Write) -> bool:
     return written.contest == contest or ("contests", contest) in named
 
 
-async def bought_for(contest: str, reader: LogReader, topic: Topic, part: Part) -> frozenset[str]:
+async def bought_for(contest: str, reader: LogReader, topic: Topic, part: ExportedPartition) -> frozenset[str]:
     """Keys of the purchases of votes for the contest: a refund, which may come first, does not name it."""
     found: set[str] = set()
     ranges = {part.partition: Extent(part.start, part.end)}

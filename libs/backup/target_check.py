@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from libs.backup.errors import ImportRefused
 from libs.backup.integrity import records_of
-from libs.backup.manifest import Manifest, Part
+from libs.backup.manifest import ExportedPartition, Manifest
 from libs.contracts.topics import Topic, test_world
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.topics import find_topics
@@ -15,14 +15,14 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.progress import Progress
 
 ELSEWHERE: Final = "Import into another namespace (--namespace)."
 
 
 async def find_present(
-    stack: Stack, topics: dict[str, Topic], directory: Path, manifest: Manifest, progress: Progress
+    stack: Deployment, topics: dict[str, Topic], directory: Path, manifest: Manifest, progress: Progress
 ) -> dict[str, int]:
     """How many records of each file are in their log already.
 
@@ -52,7 +52,7 @@ async def find_present(
 
 
 async def _compare(
-    reader: LogReader, topic: Topic, directory: Path, part: Part, extent: Extent, progress: Progress
+    reader: LogReader, topic: Topic, directory: Path, part: ExportedPartition, extent: Extent, progress: Progress
 ) -> None:
     name = f"{topic.name}/{part.partition}"
     if extent.beginning > 0 or extent.end > part.end:
@@ -66,7 +66,7 @@ async def _compare(
             progress.advance(len(records))
 
 
-async def check_views(stack: Stack, topics: dict[str, Topic], manifest: Manifest, valkey: Valkey) -> None:
+async def check_views(stack: Deployment, topics: dict[str, Topic], manifest: Manifest, valkey: Valkey) -> None:
     """Raise `ImportRefused` where a view has folded what the export has not: it would take new records for those.
 
     A view that is behind, as after the loss of Kafka alone, goes on from where it is.

@@ -46,7 +46,7 @@ class UseRecorder(Protocol):
         """They are in use now. Raises `ViewsUnavailable`."""
 
 
-class KeyRing:
+class ApiKeyCache:
     """All keys of one world, in memory. New and revoked keys hold after `REFRESH_S`, new ones mostly at once.
 
     With `uses`, those that `mark_used` names are kept as used, `USES_S` later at most.

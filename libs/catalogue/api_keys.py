@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from libs.catalogue.errors import UnknownKey
-from libs.catalogue.writer import Request, Writer
+from libs.catalogue.writer import CatalogueWriter, Request
 from libs.contracts.catalogue import (
     ACCOUNT_PATTERN,
     NO_RULES,
@@ -55,11 +55,11 @@ class KeyReader(Protocol):
 
 
 async def issue_key(
-    writer: Writer, account: str, permissions: Iterable[str], rules: KeyRules = NO_RULES
+    writer: CatalogueWriter, account: str, permissions: Iterable[str], rules: KeyRules = NO_RULES
 ) -> IssuedKey:
     """Make a key of 256 random bits; an account is there as soon as it has one.
 
-    Raises `ValidationFailed` for a name, permission or rule that is none, and what `Writer.record` raises.
+    Raises `ValidationFailed` for a name, permission or rule that is none, and what `CatalogueWriter.record` raises.
     """
     rules = _checked(rules, writer.now())
     granted = tuple(dict.fromkeys(permissions))
@@ -100,8 +100,8 @@ async def find_key(views: KeyReader, key_id: str) -> KeyRow:
     return row
 
 
-async def revoke_key(writer: Writer, views: KeyReader, key_id: str) -> None:
-    """Raises `UnknownKey`, and what `Writer.record` raises."""
+async def revoke_key(writer: CatalogueWriter, views: KeyReader, key_id: str) -> None:
+    """Raises `UnknownKey`, and what `CatalogueWriter.record` raises."""
     row = await find_key(views, key_id)
     request = Request.once()
     outcome = await writer.record(

@@ -31,7 +31,7 @@ class Draft(NamedTuple):
         return Draft(refs, self.what | {"refs": tuple(dict.fromkeys(refs.values()))})
 
 
-class Drafts:
+class RecordBuilder:
     """By the rows of `table`; `at` is the time of a write (us). Everything raises `ValidationFailed`."""
 
     def __init__(self, table: Table) -> None:

@@ -17,10 +17,10 @@ from libs.catalogue.errors import VersionConflict
 from libs.catalogue.merge_patch import keep_in_items, merge_patch
 from libs.catalogue.outcome_errors import Refs, has_changed, no_such, refusal
 from libs.catalogue.pagination import ListReader, ListRequest, Page, read_page
-from libs.catalogue.record_builder import Change, Draft, Drafts, contest_of, refs_of, validated
+from libs.catalogue.record_builder import Change, Draft, RecordBuilder, contest_of, refs_of, validated
 from libs.catalogue.resource import Document, Resource, Table
 from libs.catalogue.schemas.base import NO_MEMBER, checked, strays_in
-from libs.catalogue.writer import FOLD_DEADLINE_S, Request, Writer
+from libs.catalogue.writer import FOLD_DEADLINE_S, CatalogueWriter, Request
 from libs.contracts.catalogue import (
     OWN_KEY_PATTERN,
     Outcome,
@@ -52,17 +52,17 @@ class Written(NamedTuple):
     replayed: bool
 
 
-class Engine:
+class RecordService:
     """The records of one world. Another account's records are not there for it.
 
     `guards` look at deletions, by the name of the resource.
     """
 
     def __init__(
-        self, table: Table, views: Reader, writer: Writer, guards: Mapping[str, Guard] | None = None
+        self, table: Table, views: Reader, writer: CatalogueWriter, guards: Mapping[str, Guard] | None = None
     ) -> None:
         self.table = table
-        self._drafts = Drafts(table)
+        self._drafts = RecordBuilder(table)
         self._guards = guards or {}
         self._views = views
         self._writer = writer
@@ -101,7 +101,7 @@ class Engine:
         """A new record, under a key of its own unless one is given; `owned` are members that the server gives it.
 
         Raises `ValidationFailed`, `NotFound` (the parent), `IdempotencyKeyReused`, `VersionConflict` (a given key
-        exists), and what `Writer.record` raises.
+        exists), and what `CatalogueWriter.record` raises.
         """
         if (earlier := await self.earlier(row, account, request, parent)) is not None:
             return earlier

@@ -129,7 +129,7 @@ class Folded:
             self._waiting.pop(partition, None)
 
 
-class Writer:
+class CatalogueWriter:
     """Records commands of one world. An account's commands are judged in the order of one partition."""
 
     def __init__(

@@ -17,7 +17,7 @@ from libs.certificates.certificate import (
 )
 from libs.certificates.closing_lookup import Decided, find_decision
 from libs.certificates.merkle import root_of
-from libs.certificates.partition_leaves import Leaf, PartitionFold
+from libs.certificates.partition_leaves import Leaf, LeafFold
 from libs.certificates.result import certified
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import source_log_key, votes_topic
@@ -95,8 +95,8 @@ class Sealing:
         names = sorted(self._decided.closing.sources)
         return [name for name in names if topic.partition_of(source_log_key(self._contest, name)) == partition]
 
-    async def _fold(self, partition: int, advance: Callable[[int], None]) -> PartitionFold:
-        fold = PartitionFold(self._contest, self._seq, self._sources_in(partition))
+    async def _fold(self, partition: int, advance: Callable[[int], None]) -> LeafFold:
+        fold = LeafFold(self._contest, self._seq, self._sources_in(partition))
         async with aclosing(self._log.votes(partition)) as batches:
             async for records in batches:
                 fold.take(records)
@@ -115,7 +115,7 @@ class Sealing:
         contest = Contest(self._contest, decided.at.account, decided.at.offset, participants=approved, closed=seq)
         return certified(decided.contest_type, counts, results_of(contest, decided.closing.sources, counts))
 
-    def _sealed(self, partition: int, fold: PartitionFold) -> SealedPartition:
+    def _sealed(self, partition: int, fold: LeafFold) -> SealedPartition:
         assert fold.mark is not None
         hashes = [leaf.hash for leaf in fold.leaves(self._decided.closing.approved)]
         return SealedPartition(

@@ -30,25 +30,25 @@ from pydantic import BaseModel, ConfigDict
 FORMAT: Final = 1
 
 
-class Part(BaseModel):
+class CertificatePart(BaseModel):
     """Times are microseconds since 1970 UTC, hashes are in hex."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Votes(Part):
+class Votes(CertificatePart):
     count: int
     unique_voter_count: int
     anonymous_voter_count: int
 
 
-class SubRating(Part):
+class SubRating(CertificatePart):
     sub_rating_id: str
     count: int
     total: int
 
 
-class Ratings(Part):
+class Ratings(CertificatePart):
     """How many ratings count, and the sum of their values in millionths."""
 
     count: int
@@ -86,7 +86,7 @@ class Result(Votes):
     rating: Ratings | None
 
 
-class RegisteredSource(Part):
+class RegisteredSource(CertificatePart):
     """An external source as the closing found it. `mapping` pairs its ids with keys of participants, by id."""
 
     source: str
@@ -98,7 +98,7 @@ class RegisteredSource(Part):
     mapping: list[tuple[str, str]]
 
 
-class Decision(Part):
+class Decision(CertificatePart):
     """Where in the catalogue's log the contest was closed."""
 
     account: str
@@ -106,12 +106,12 @@ class Decision(Part):
     offset: int
 
 
-class SourceMark(Part):
+class SourceMark(CertificatePart):
     source: str
     mark: int
 
 
-class SealedPartition(Part):
+class SealedPartition(CertificatePart):
     """One partition of the votes' log: `mark` is the offset of the contest's mark, `sources` those of sources."""
 
     partition: int
@@ -122,7 +122,7 @@ class SealedPartition(Part):
     root: str
 
 
-class Certificate(Part):
+class Certificate(CertificatePart):
     """The closing number `seq` of a contest that ended at `end`."""
 
     format: Literal[1]

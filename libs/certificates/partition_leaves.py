@@ -28,7 +28,7 @@ class Leaf(NamedTuple):
         return leaf_hash(" ".join(map(str, self)).encode())
 
 
-class PartitionFold:
+class LeafFold:
     """Folds until the contest's mark and those of `sources`, which report here, have come: then it `is_complete`.
 
     What comes behind a mark changes nothing and is no leaf: of the sources their own counts, of all else the

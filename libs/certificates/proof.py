@@ -9,12 +9,12 @@ and shows nobody's receipt but the one.
 from collections.abc import Sequence
 from typing import Literal
 
-from libs.certificates.certificate import FORMAT, Certificate, Part
+from libs.certificates.certificate import FORMAT, Certificate, CertificatePart
 from libs.certificates.merkle import path_to, root_by
 from libs.certificates.partition_leaves import NO_VOTE, Leaf
 
 
-class Proof(Part):
+class Proof(CertificatePart):
     """The leaf at `index` of a partition's tree; `path` is from below. `certificate` is the other's `sha256`."""
 
     format: Literal[1]

@@ -5,7 +5,7 @@ from operator import attrgetter
 from libs.certificates.certificate import ParticipantResult, Ratings, Result, SourceTotal, SourceVotes, SubRating
 from libs.results.counts import NO_RATINGS, Counts
 from libs.results.results import Results, SourceFigures, places
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 
 
 def certified(contest_type: str, counts: Counts, results: Results) -> Result:
@@ -41,7 +41,7 @@ def _place(figures: SourceFigures) -> tuple[str, str]:
     return figures.source, figures.mapped_id or ""
 
 
-def _votes(figures: Figures) -> dict[str, int]:
+def _votes(figures: VoteSums) -> dict[str, int]:
     return {
         "count": figures.count,
         "unique_voter_count": figures.unique,

@@ -6,7 +6,7 @@ from typing import Final
 
 from libs.catalogue.contests.closing import Closing, Seal, closing_of, sealed, unsealed, without_grace
 from libs.catalogue.errors import NotClosed
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import CONTESTS
 from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
@@ -20,11 +20,11 @@ DEADLINE_S: Final = 30.0
 POLL_S: Final = 0.1
 
 
-class Sealer:
+class SealingService:
     """Seals contests of one account, whose votes lie in `partitions` partitions. Raises `NotFound` where there is
     none."""
 
-    def __init__(self, engine: Engine, votes: VoteViews, partitions: int, account: str) -> None:
+    def __init__(self, engine: RecordService, votes: VoteViews, partitions: int, account: str) -> None:
         self._engine = engine
         self._votes = votes
         self._partitions = partitions

@@ -7,25 +7,25 @@ from libs.deployment.identity import check_deployment, examine_deployment
 from libs.kafka.writer import LogWriter
 from libs.storage.store import open_store
 from libs.tally.errors import TallyError
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 
-async def find_problems(stack: Stack) -> list[TallyError]:
+async def find_problems(stack: Deployment) -> list[TallyError]:
     """What keeps services from serving on this log. Raises `LogUnavailable` and `StorageUnavailable`."""
     store = open_store(stack.storage_url)
     found = await examine_deployment(stack.kafka_settings, stack.namespace, stack.partitions, store)
     return found.problems
 
 
-async def check_stack(stack: Stack) -> None:
+async def check_deployment_of(stack: Deployment) -> None:
     """Raise the first of what `find_problems` finds."""
     await check_deployment(stack.kafka_settings, stack.namespace, stack.partitions, open_store(stack.storage_url))
 
 
 @asynccontextmanager
-async def open_log(stack: Stack) -> AsyncIterator[LogWriter]:
-    """Checks the deployment, and gives what appends to its logs. Raises as `check_stack`."""
-    await check_stack(stack)
+async def open_log(stack: Deployment) -> AsyncIterator[LogWriter]:
+    """Checks the deployment, and gives what appends to its logs. Raises as `check_deployment_of`."""
+    await check_deployment_of(stack)
     log = LogWriter(stack.kafka_settings)
     await log.start()
     try:

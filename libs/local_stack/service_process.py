@@ -11,7 +11,7 @@ from libs.local_stack.child_process import Process, Reaper
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ServiceProcess:
     """`command` runs it in the foreground, its settings in the environment; SIGTERM makes it drain and end.
 
     `drain_s`: how long that may take.
@@ -23,16 +23,16 @@ class Part:
 
 
 PARTS = (
-    Part("projector", (sys.executable, "-m", "services.projector")),
-    Part("gateway", (sys.executable, "-m", "services.gateway")),
+    ServiceProcess("projector", (sys.executable, "-m", "services.projector")),
+    ServiceProcess("gateway", (sys.executable, "-m", "services.gateway")),
 )
 """In the order in which they start; they stop in the reverse one."""
 
 
-class RunningPart:
+class RunningService:
     """A part that can be started again and again, its output in `<logs>/<name>.log`."""
 
-    def __init__(self, part: Part, environment: Mapping[str, str], logs: Path, reaper: Reaper) -> None:
+    def __init__(self, part: ServiceProcess, environment: Mapping[str, str], logs: Path, reaper: Reaper) -> None:
         self.name = part.name
         self.log = logs / f"{part.name}.log"
         self._drain_s = part.drain_s

@@ -14,7 +14,7 @@ import httpx
 from libs.local_stack import description, errors, ports
 from libs.local_stack.report import Report
 from libs.local_stack.servers import Addresses, Servers
-from libs.local_stack.service_process import PARTS, Part, RunningPart
+from libs.local_stack.service_process import PARTS, RunningService, ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.telemetry.redaction import revealed
 from libs.web.settings import is_loopback
@@ -61,7 +61,7 @@ class Supervisor:
         port: int = 8080,
         any_port: bool = False,
         fresh: bool = False,
-        parts: Sequence[Part] = PARTS,
+        parts: Sequence[ServiceProcess] = PARTS,
         report: Report | None = None,
     ) -> None:
         self._settings = settings
@@ -187,7 +187,7 @@ class Supervisor:
         logs = self.data_dir / "logs"
         self._watched = dict(self._servers.running)
         for part in self._parts:
-            running = RunningPart(part, environment, logs, self._servers.reaper)
+            running = RunningService(part, environment, logs, self._servers.reaper)
             self._watched[part.name] = running
             await running.start()
         for name, watched in self._watched.items():

@@ -40,7 +40,7 @@ class Kept:
         return asdict(self)
 
 
-class Gallery:
+class ImageStore:
     """How many `decoders` there are bounds how many pictures are in memory at once."""
 
     def __init__(self, store: Store, namespace: str, decoders: Decoders) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from libs.kafka.reader import FIRST_RECORD_BYTES, Extent, LogReader
 
 
-class At(NamedTuple):
+class TimeAt(NamedTuple):
     """A record's place in one topic."""
 
     partition: int
@@ -20,9 +20,9 @@ class AppendTimes:
     def __init__(self, reader: LogReader, topic: str) -> None:
         self._reader = reader
         self._topic = topic
-        self._known: dict[At, int] = {}
+        self._known: dict[TimeAt, int] = {}
 
-    async def read(self, places: Iterable[At]) -> dict[At, int]:
+    async def read(self, places: Iterable[TimeAt]) -> dict[TimeAt, int]:
         """Milliseconds of each, which must be in the log. Raises `LogChanged` and `LogUnavailable`."""
         wanted = set(places)
         self._known = {at: time for at, time in self._known.items() if at in wanted}
@@ -32,5 +32,5 @@ class AppendTimes:
             ranges[partition] = Extent(first, offset + 1)
         async with aclosing(self._reader.records(self._topic, ranges, fetch_bytes=FIRST_RECORD_BYTES)) as batches:
             async for partition, records in batches:
-                self._known |= {At(partition, record.offset): record.timestamp_ms for record in records}
+                self._known |= {TimeAt(partition, record.offset): record.timestamp_ms for record in records}
         return self._known

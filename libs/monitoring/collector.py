@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from libs.certificates.index import Sealed, sealed_contests
 from libs.contracts.topics import purchases_topic
 from libs.kafka.reader import LogReader
-from libs.monitoring.append_times import AppendTimes, At
+from libs.monitoring.append_times import AppendTimes, TimeAt
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.quarantine import count_among, count_of, dropped
-from libs.monitoring.status import Ledger, OpenPurchase, OtherGeneration, Part, Row, Status
+from libs.monitoring.status import Ledger, OpenPurchase, OtherGeneration, PartitionStatus, Row, Status
 from libs.storage.store import Store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
@@ -46,7 +46,7 @@ class _Seen(NamedTuple):
     moved: int
 
 
-class Lookout:
+class StatusCollector:
     """Looks again and again: what one look cannot tell, two can."""
 
     def __init__(self, reader: LogReader, valkey: Valkey, store: Store, namespace: str, partitions: int) -> None:
@@ -62,7 +62,7 @@ class Lookout:
         self._purchases = PurchaseViews(valkey, namespace, purchases_topic(namespace, partitions))
         self._seen: dict[_View, _Seen] = {}
 
-    async def look(self, parts: Sequence[Part] = ()) -> Status:
+    async def look(self, parts: Sequence[PartitionStatus] = ()) -> Status:
         """With the `parts` as they are. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and
         `StorageUnavailable`.
         """
@@ -92,7 +92,7 @@ class Lookout:
         ends = await self._reader.end_offsets(views.topic.name, partitions)
         now = _now()
         times = await self._times[fold].read(
-            At(partition, offset)
+            TimeAt(partition, offset)
             for partition, position in enumerate(map(_offset, generations))
             for offset in (position - 1, position, todo[partition].offset if partition in todo else -1)
             if 0 <= offset < ends[partition]
@@ -100,7 +100,7 @@ class Lookout:
         rows = []
         for partition, of_one in enumerate(generations):
             position, (quarantined, dropped_ones) = _offset(of_one), quarantines[partition]
-            first = times.get(At(partition, position))
+            first = times.get(TimeAt(partition, position))
             moved, rate = self._moved(_View(fold, partition, of_one.live.number), position, now)
             since = None if first is None else max(first, moved)
             rows.append(
@@ -111,7 +111,7 @@ class Lookout:
                     position=position,
                     end=ends[partition],
                     lag_s=0.0 if first is None else max(0, now - first) / 1000,
-                    last_event=times.get(At(partition, position - 1)),
+                    last_event=times.get(TimeAt(partition, position - 1)),
                     stalled_since=since if since is not None and now - since > STALLED_MS else None,
                     quarantined=quarantined,
                     dropped=dropped_ones,
@@ -194,10 +194,10 @@ def ledger_of(state: PartitionState, asked: float, answered: float) -> Ledger:
     )
 
 
-def _oldest_open(todo: Todo | None, times: Mapping[At, int], partition: int, now: int) -> OpenPurchase | None:
+def _oldest_open(todo: Todo | None, times: Mapping[TimeAt, int], partition: int, now: int) -> OpenPurchase | None:
     if todo is None:
         return None
-    since = times.get(At(partition, todo.offset), now)
+    since = times.get(TimeAt(partition, todo.offset), now)
     unreadable = todo.purchase.reason if isinstance(todo.purchase, Unreadable) else ""
     return OpenPurchase(todo.offset, max(0, now - since) / 1000, unreadable)
 

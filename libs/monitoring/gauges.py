@@ -10,7 +10,7 @@ from typing import Final
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.metrics import table
-from libs.monitoring.collector import Lookout
+from libs.monitoring.collector import StatusCollector
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.status import Row
 from libs.storage.store import Store
@@ -59,7 +59,7 @@ async def open_gauges(
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """How to bring the gauges up to date, for as long as the context is open."""
     async with LogReader(kafka) as reader:
-        lookout = Lookout(reader, valkey, store, namespace, partitions)
+        lookout = StatusCollector(reader, valkey, store, namespace, partitions)
         topics = {fold: views.topic.name for fold, views in folds_of(valkey, namespace, partitions).items()}
         looks = [_Look(lookout, fold, topic) for fold, topic in topics.items() if fold is not Fold.VOTES]
         looks.append(_LookAtVotes(lookout, topics[Fold.VOTES], VoteViews(valkey, namespace), partitions))
@@ -77,7 +77,7 @@ async def open_gauges(
 class _Look:
     """At one topic and its views: what is wrong with another hides nothing of this one."""
 
-    def __init__(self, lookout: Lookout, fold: Fold, topic: str) -> None:
+    def __init__(self, lookout: StatusCollector, fold: Fold, topic: str) -> None:
         self._lookout = lookout
         self._fold = fold
         self._topic = topic
@@ -141,7 +141,7 @@ class _Look:
 class _LookAtVotes(_Look):
     """Also at gates and ledgers."""
 
-    def __init__(self, lookout: Lookout, topic: str, views: VoteViews, partitions: int) -> None:
+    def __init__(self, lookout: StatusCollector, topic: str, views: VoteViews, partitions: int) -> None:
         super().__init__(lookout, Fold.VOTES, topic)
         self._views = views
         self._partitions = range(partitions)

@@ -136,7 +136,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartitionStatus:
     """A process of the local stack; `failing` names the tasks in it that stopped or failed."""
 
     name: str
@@ -151,7 +151,7 @@ class Status:
 
     at: int
     rows: Sequence[Row]
-    parts: Sequence[Part]
+    parts: Sequence[PartitionStatus]
     sealed: Sequence[Sealed]
 
     def of(self, fold: Fold) -> list[Row]:

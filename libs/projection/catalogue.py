@@ -18,7 +18,7 @@ SLICE_BYTES = 256 * 1024
 """What one call folds: about 2 ms, but for a DELETE of a record that thousands belong to."""
 
 
-class CatalogueWriter(Protocol):
+class CatalogueViewWriter(Protocol):
     """What is needed of the catalogue's views."""
 
     @property
@@ -35,7 +35,7 @@ async def no_votes(versions: Mapping[str, int]) -> None:
 class CatalogueProjection:
     """Folds `topic` into `views`, and says first which contests are about to change."""
 
-    def __init__(self, topic: Topic, views: CatalogueWriter, raise_config: RaiseConfig) -> None:
+    def __init__(self, topic: Topic, views: CatalogueViewWriter, raise_config: RaiseConfig) -> None:
         self.topic = topic
         self.fresh = views.fresh
         self._views = views

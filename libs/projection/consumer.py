@@ -21,10 +21,10 @@ from libs.kafka.errors import LogChanged
 from libs.kafka.reader import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.broker_security import broker_security
-from libs.projection.consumer_health import Watch
+from libs.projection.consumer_health import ConsumerHealth
 from libs.projection.freshness import FreshnessKeeper
-from libs.projection.log_identity import Origins, start_of
-from libs.projection.partition_worker import PartitionFold
+from libs.projection.log_identity import LogIdentities, start_of
+from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection import Projection
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.projection.tracing import FoldTraces
@@ -56,7 +56,7 @@ class Membership:
     tracing: Tracing | None = None
 
 
-class Session(ConsumerRebalanceListener):  # type: ignore[misc]
+class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
     """FastStream hands over batches of several partitions; each assigned partition has a fold of its own.
 
     So a partition that stalls holds back no other. FastStream swallows what a handler raises, and with a broken
@@ -65,16 +65,16 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
     """
 
     def __init__(self, membership: Membership) -> None:
-        self.folds: dict[int, PartitionFold] = {}
+        self.folds: dict[int, PartitionWorker] = {}
         self._membership = membership
         self._topic = membership.projection.topic
         self._reader = LogReader(membership.kafka)
-        self._origins = Origins(self._reader, self._topic)
+        self._origins = LogIdentities(self._reader, self._topic)
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._room = asyncio.Event()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._closing = False
-        self.watch = Watch(self._topic, self._reader, self._origins, membership.settings)
+        self.watch = ConsumerHealth(self._topic, self._reader, self._origins, membership.settings)
         self._starting: asyncio.Task[None] | None = None
         self._freshness: asyncio.Task[None] | None = None
         self._broker, self._subscriber = self._build()
@@ -204,7 +204,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
     def _begin(self, partition: int) -> None:
         tracing = self._membership.tracing
         traces = None if tracing is None else FoldTraces(tracing, self._topic.name, partition)
-        fold = PartitionFold(self._membership.projection, partition, self, self._place, self._room.set, traces)
+        fold = PartitionWorker(self._membership.projection, partition, self, self._place, self._room.set, traces)
         self.folds[partition] = fold
         task = self._tasks[partition] = asyncio.create_task(fold.run())
         task.add_done_callback(self._ended)

@@ -10,8 +10,8 @@ from aiokafka.errors import KafkaError
 from libs.contracts.topics import Topic
 from libs.kafka.calls import call
 from libs.kafka.reader import LogReader
-from libs.projection.log_identity import Origins, start_of
-from libs.projection.partition_worker import PartitionFold
+from libs.projection.log_identity import LogIdentities, start_of
+from libs.projection.partition_worker import PartitionWorker
 from libs.projection.settings import ProjectorSettings
 from libs.tally.errors import LogUnavailable
 
@@ -24,10 +24,12 @@ IDENTITY_S = 30.0
 logger = logging.getLogger(__name__)
 
 
-class Watch:
+class ConsumerHealth:
     """What a session's checks have seen so far."""
 
-    def __init__(self, topic: Topic, reader: LogReader, origins: Origins, settings: ProjectorSettings) -> None:
+    def __init__(
+        self, topic: Topic, reader: LogReader, origins: LogIdentities, settings: ProjectorSettings
+    ) -> None:
         self.ends: dict[int, int] = {}
         """The log's end of each assigned partition, as of the last check."""
         self.unassigned_since: float | None = time.monotonic()
@@ -41,7 +43,7 @@ class Watch:
         self._identified_at = time.monotonic()
         self._committed: dict[int, int] = {}
 
-    async def check(self, consumer: AIOKafkaConsumer | None, folds: Mapping[int, PartitionFold]) -> None:
+    async def check(self, consumer: AIOKafkaConsumer | None, folds: Mapping[int, PartitionWorker]) -> None:
         """Raise what is wrong: `KafkaError` or `LogUnavailable` to start anew for, or `LogChanged`."""
         await self._check_consumer(consumer)
         try:
@@ -54,7 +56,7 @@ class Watch:
         self._check_progress(folds, time.monotonic())
         await self.commit(consumer, folds)
 
-    async def commit(self, consumer: AIOKafkaConsumer | None, folds: Mapping[int, PartitionFold]) -> None:
+    async def commit(self, consumer: AIOKafkaConsumer | None, folds: Mapping[int, PartitionWorker]) -> None:
         """Tell the group how far the folds are: for tools that show lag. Nothing here reads it, so it may fail."""
         now = {fold.partition: fold.position.offset for fold in folds.values() if fold.position is not None}
         news = {
@@ -86,7 +88,7 @@ class Watch:
         else:
             self._errors = 0
 
-    async def _check_identity(self, folds: Mapping[int, PartitionFold]) -> None:
+    async def _check_identity(self, folds: Mapping[int, PartitionWorker]) -> None:
         positions = {fold.partition: fold.position for fold in folds.values() if fold.position is not None}
         beyond = any(self.ends.get(partition, 0) < position.offset for partition, position in positions.items())
         if beyond or time.monotonic() - self._identified_at > IDENTITY_S:
@@ -95,7 +97,7 @@ class Watch:
                 start_of(self._topic, partition, origins[partition], position)
             self._identified_at = time.monotonic()
 
-    def _check_progress(self, folds: Mapping[int, PartitionFold], now: float) -> None:
+    def _check_progress(self, folds: Mapping[int, PartitionWorker], now: float) -> None:
         if self.unassigned_since is not None and now - self.unassigned_since > self._patience_s:
             raise LogUnavailable(f"the group assigned nothing for {self._patience_s:.0f} s")
         quiet: dict[int, tuple[int, float]] = {}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader
-from libs.projection.partition_worker import PartitionFold
+from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection import FreshViews
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.freshness import Freshness
@@ -37,7 +37,7 @@ class FreshnessKeeper:
     """
 
     def __init__(
-        self, topic: Topic, views: FreshViews, reader: LogReader, folds: Mapping[int, PartitionFold]
+        self, topic: Topic, views: FreshViews, reader: LogReader, folds: Mapping[int, PartitionWorker]
     ) -> None:
         self._topic = topic
         self._views = views

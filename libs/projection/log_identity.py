@@ -11,26 +11,26 @@ from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import LogUnavailable
 
 
-class Origin(NamedTuple):
+class LogIdentity(NamedTuple):
     """Which log a partition is, and what it holds."""
 
     log_id: str
     extent: Extent
 
 
-class Origins:
+class LogIdentities:
     """The origins of all partitions of a topic, asked for once for many callers."""
 
     def __init__(self, reader: LogReader, topic: Topic) -> None:
         self._reader = reader
         self._topic = topic
-        self._asking: asyncio.Task[dict[int, Origin]] | None = None
+        self._asking: asyncio.Task[dict[int, LogIdentity]] | None = None
 
-    async def of(self, partition: int) -> Origin:
+    async def of(self, partition: int) -> LogIdentity:
         """As it is now. Raises `LogUnavailable` when Kafka is away or the partition is empty, and `LogChanged`."""
         return (await self.of_all([partition]))[partition]
 
-    async def of_all(self, partitions: Iterable[int]) -> dict[int, Origin]:
+    async def of_all(self, partitions: Iterable[int]) -> dict[int, LogIdentity]:
         """Several, asked for at once. Raises as `of` does."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
@@ -42,15 +42,15 @@ class Origins:
                 raise LogUnavailable(f"{self._topic.name}/{partition} is empty: its creation is not complete")
         return {partition: origins[partition] for partition in wanted}
 
-    async def _ask(self) -> dict[int, Origin]:
+    async def _ask(self) -> dict[int, LogIdentity]:
         partitions = range(self._topic.partitions)
         # Ids first: an end asked for afterwards cannot be older than the log that the id was read from.
         ids = await self._reader.log_ids(self._topic.name, partitions)
         extents = await self._reader.extents(self._topic.name, partitions)
-        return {partition: Origin(log_id, extents[partition]) for partition, log_id in ids.items()}
+        return {partition: LogIdentity(log_id, extents[partition]) for partition, log_id in ids.items()}
 
 
-def start_of(topic: Topic, partition: int, origin: Origin, stored: Position | None) -> Position:
+def start_of(topic: Topic, partition: int, origin: LogIdentity, stored: Position | None) -> Position:
     """The position to fold from: what is stored, or the beginning.
 
     Raises `LogChanged` when `stored` cannot be a position in this log: it was recreated or shortened.
@@ -68,7 +68,7 @@ def start_of(topic: Topic, partition: int, origin: Origin, stored: Position | No
     raise LogChanged(f"{topic.name}/{partition} is not the log of this view: {why}", topic=topic.name)
 
 
-def _retrieve(asking: "asyncio.Task[dict[int, Origin]]") -> None:
+def _retrieve(asking: "asyncio.Task[dict[int, LogIdentity]]") -> None:
     """A failure that nobody waits for any more, after a rebalance, must not be reported as an unseen one."""
     if not asking.cancelled():
         asking.exception()

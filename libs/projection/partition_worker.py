@@ -41,7 +41,7 @@ class Source(Protocol):
     def resume(self, partition: int) -> None: ...
 
 
-class PartitionFold:
+class PartitionWorker:
     """What was handed over of one partition, and how far it is folded.
 
     `stalled_since` (seconds since 1970) is None unless the fold has been failing since then: views away, or a bug.

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from aiokafka.errors import KafkaError
 
 from libs.kafka.settings import KafkaSettings
-from libs.projection.consumer import Hook, Membership, Session
-from libs.projection.partition_worker import PartitionFold
+from libs.projection.consumer import ConsumerSession, Hook, Membership
+from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection import Projection
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
@@ -47,7 +47,7 @@ class Projector:
         self.topic = projection.topic
         name = group or f"{projection.topic.name}-projector"
         self._membership = Membership(projection, kafka, settings, pace, name, on_assigned, on_revoked, tracing)
-        self._session: Session | None = None
+        self._session: ConsumerSession | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
     @property
@@ -56,7 +56,7 @@ class Projector:
         return frozenset(self._session.folds) if self._session else frozenset()
 
     @property
-    def folds(self) -> Collection[PartitionFold]:
+    def folds(self) -> Collection[PartitionWorker]:
         """State of each assigned partition: position, time of the last fold, since when it is stalled."""
         return list(self._session.folds.values()) if self._session else []
 
@@ -82,7 +82,7 @@ class Projector:
         backoff_s = FIRST_BACKOFF_S
         while True:
             begun = time.monotonic()
-            session = self._session = Session(self._membership)
+            session = self._session = ConsumerSession(self._membership)
             try:
                 await session.run()
             except asyncio.CancelledError:
@@ -98,7 +98,7 @@ class Projector:
             backoff_s = FIRST_BACKOFF_S if lived else min(backoff_s * 2, LONGEST_BACKOFF_S)
             await asyncio.sleep(backoff_s)
 
-    async def _leave(self, session: Session, *, drain: bool) -> None:
+    async def _leave(self, session: ConsumerSession, *, drain: bool) -> None:
         task = asyncio.create_task(session.close(drain=drain))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)

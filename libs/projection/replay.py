@@ -9,7 +9,7 @@ from typing import Final
 
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.kafka.reader import Extent, LogReader
-from libs.projection.log_identity import Origin, start_of
+from libs.projection.log_identity import LogIdentity, start_of
 from libs.projection.projection import Projection
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.generations import Generations, State
@@ -116,7 +116,7 @@ class Replay:
             raise several.exceptions[0] from None
         return positions
 
-    async def _origins(self, partitions: Collection[int]) -> dict[int, Origin]:
+    async def _origins(self, partitions: Collection[int]) -> dict[int, LogIdentity]:
         """Ids first: an end asked for afterwards cannot be older than the log that the id was read from."""
         if not partitions:
             return {}
@@ -125,7 +125,7 @@ class Replay:
         empty = sorted(set(partitions) - log_ids.keys())
         if empty:
             raise LogUnavailable(f"{self._topic.name}/{empty[0]} is empty: its creation is not complete")
-        return {partition: Origin(log_ids[partition], extents[partition]) for partition in partitions}
+        return {partition: LogIdentity(log_ids[partition], extents[partition]) for partition in partitions}
 
     async def _fold(self, partition: int, position: Position, records: Sequence[LogRecord]) -> Position:
         """Fold what the view lacks of `records`: once it follows, the projector may have brought it further."""

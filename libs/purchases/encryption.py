@@ -32,7 +32,7 @@ class Buyer(NamedTuple):
     purchase_token: str
 
 
-class Vault:
+class AccountCipher:
     """The secret of one account, put to use."""
 
     def __init__(self, account: str, secret: bytes) -> None:
@@ -72,17 +72,17 @@ class Vault:
         return f"{self._account}\0{key}".encode()
 
 
-class Vaults:
+class AccountCiphers:
     """The vaults of all accounts, each secret loaded once."""
 
     def __init__(self, load_secret: Callable[[str], Awaitable[bytes]]) -> None:
         """`load_secret` gives an account's secret, made when there is none yet."""
         self._load_secret = load_secret
-        self._vaults: dict[str, Vault] = {}
+        self._vaults: dict[str, AccountCipher] = {}
 
-    async def of(self, account: str) -> Vault:
+    async def of(self, account: str) -> AccountCipher:
         """Raises what loading the secret raises."""
         vault = self._vaults.get(account)
         if vault is None:
-            vault = self._vaults[account] = Vault(account, await self._load_secret(account))
+            vault = self._vaults[account] = AccountCipher(account, await self._load_secret(account))
         return vault

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from libs.catalogue.schemas.base import Members, Timestamp, checked, microseconds
 from libs.contracts.person_ids import Identity
 from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded, Subscription
-from libs.purchases.encryption import Buyer, Vault
+from libs.purchases.encryption import AccountCipher, Buyer
 
 MAX_VOTES = 1_000_000
 MAX_PRICE = 2**53 - 1
@@ -74,7 +74,7 @@ class PurchaseForm(Members):
             raise PydanticCustomError("votes", "a purchase has vote if, and only if, its type is vote")
         return self
 
-    def recorded(self, account: str, vault: Vault, at: int) -> PurchaseRecorded:
+    def recorded(self, account: str, vault: AccountCipher, at: int) -> PurchaseRecorded:
         """The event, `at` microseconds since 1970 UTC."""
         given = self.subscription
         return PurchaseRecorded(

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.purchases import Purchase, PurchaseStatus
-from libs.purchases.encryption import Vault
+from libs.purchases.encryption import AccountCipher
 from libs.purchases.unreadable import report
 from libs.tally.errors import timestamp
 from libs.views.purchases import Unreadable
@@ -89,7 +89,7 @@ class RefundShown(BaseModel):
     status: PurchaseStatus = Field(description="`refunded`.")
 
 
-def show(purchase: Purchase, vault: Vault, *, whole_token: bool) -> PurchaseShown:
+def show(purchase: Purchase, vault: AccountCipher, *, whole_token: bool) -> PurchaseShown:
     """Of a purchase that has come. Raises `SecretLost`."""
     recorded = purchase.recorded
     assert recorded is not None, "only its refund has come"
@@ -122,7 +122,7 @@ def show(purchase: Purchase, vault: Vault, *, whole_token: bool) -> PurchaseShow
 
 
 def show_all(
-    purchases: Iterable[Purchase | Unreadable], vault: Vault, *, whole_token: bool
+    purchases: Iterable[Purchase | Unreadable], vault: AccountCipher, *, whole_token: bool
 ) -> tuple[list[PurchaseShown], list[Unreadable]]:
     """The purchases of a list, and those that cannot be shown: they are logged, and hide no others."""
     shown: list[PurchaseShown] = []

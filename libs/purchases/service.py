@@ -17,7 +17,7 @@ from libs.contracts.purchases import (
 )
 from libs.contracts.topics import Topic
 from libs.kafka.errors import AppendUnknown
-from libs.purchases.encryption import Vaults
+from libs.purchases.encryption import AccountCiphers
 from libs.purchases.requests import PurchaseForm
 from libs.purchases.unreadable import PurchaseUnreadable, report
 from libs.tally.errors import IdempotencyKeyReused, NotFound, ViewsUnavailable
@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Register:
+class PurchaseService:
     """Records for all accounts. Every write may be sent again: it takes effect once.
 
     Writes raise `LogUnavailable` when they certainly were not recorded, `ViewsUnavailable` when they were, or may
@@ -52,7 +52,7 @@ class Register:
     topic: Topic
     log: Log
     views: PurchaseViews
-    vaults: Vaults
+    vaults: AccountCiphers
 
     async def get(self, account: str, key: str) -> Purchase | None:
         """None where nothing of it has come. Raises `PurchaseUnreadable`, as all others do."""

@@ -2,12 +2,14 @@
 
 from libs.contracts.pseudonyms import pseudonym
 from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded
-from libs.purchases.encryption import Vault
+from libs.purchases.encryption import AccountCipher
 from libs.tally.commands import CastVote
 from libs.voting.content_hash import content_of
 
 
-def paid_vote(recorded: PurchaseRecorded, votes: PurchasedVotes, vault: Vault, contest_secret: bytes) -> CastVote:
+def paid_vote(
+    recorded: PurchaseRecorded, votes: PurchasedVotes, vault: AccountCipher, contest_secret: bytes
+) -> CastVote:
     """`votes` are those of the purchase, `contest_secret` is of their contest: without it nobody can tell the
     vote's id. Raises `SecretLost`."""
     buyer = vault.unseal(recorded.key, recorded.sealed)

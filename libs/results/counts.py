@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from libs.catalogue.contests.vote_sources import Reported
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.fold import ContestTally
 
-NOTHING: Final = Figures()
+NOTHING: Final = VoteSums()
 NO_RATINGS: Final = RatingSums()
 
 
@@ -32,27 +32,27 @@ class Counts:
     partition has passed the mark of, `updated_ms` when the last event of the contest was appended.
     """
 
-    figures: Mapping[tuple[str, str], Figures] = field(default_factory=dict)
+    figures: Mapping[tuple[str, str], VoteSums] = field(default_factory=dict)
     ratings: Mapping[str, RatingSums] = field(default_factory=dict)
     sources: Mapping[str, ReportedBy] = field(default_factory=dict)
     positions: Mapping[int, int] = field(default_factory=dict)
     closed: int = 0
     updated_ms: int | None = None
 
-    def at(self, participant: str, source: str) -> Figures:
+    def at(self, participant: str, source: str) -> VoteSums:
         return self.figures.get((participant, source), NOTHING)
 
 
 def counts_of(tallies: Iterable[ContestTally], positions: Mapping[int, int]) -> Counts:
     """The sum of folds of the log, one of each partition. A voter lives in one of them, so it is exact."""
     tallies = list(tallies)
-    figures: defaultdict[tuple[str, str], Figures] = defaultdict(Figures)
+    figures: defaultdict[tuple[str, str], VoteSums] = defaultdict(VoteSums)
     ratings: defaultdict[str, RatingSums] = defaultdict(RatingSums)
     for tally in tallies:
         for (participant, source), given in tally.figures.items():
             figures[participant, source] += given
             if source:  # a tally keeps no count over both sources
-                figures[participant, ""] += Figures(given.count)
+                figures[participant, ""] += VoteSums(given.count)
         for participant, sums in tally.ratings.items():
             ratings[participant] += sums
     return Counts(

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from libs.catalogue.contests.vote_sources import SourceConfig, external_counts
 from libs.results.counts import NO_RATINGS, NOTHING, Counts
 from libs.tally.contest import Contest
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 
 INTERNAL_SOURCES: Final = {"c-free": "Free votes", "c-paid": "Paid votes"}
 """The sources that every contest has, always in the total, with their titles."""
@@ -17,7 +17,7 @@ class SourceFigures(NamedTuple):
     """What a source gave a participant; an external one by each of its own ids that is mapped to it."""
 
     source: str
-    figures: Figures
+    figures: VoteSums
     mapped_id: str | None = None
 
 
@@ -26,7 +26,7 @@ class SourceTotal(NamedTuple):
 
     source: str
     title: str
-    figures: Figures
+    figures: VoteSums
     is_in_total: bool
     updated: int | None = None
 
@@ -42,7 +42,7 @@ class Results:
 
     participants: Mapping[str, Sequence[SourceFigures]]
     sources: Sequence[SourceTotal]
-    totals: Mapping[str, Figures]
+    totals: Mapping[str, VoteSums]
     rating: RatingSums
     final: bool
 
@@ -83,9 +83,9 @@ def places(counts: Iterable[int]) -> dict[int, int]:
     return found
 
 
-def _counting(voters: Figures, approved: Sequence[str], counts: Counts, source: str) -> Figures:
+def _counting(voters: VoteSums, approved: Sequence[str], counts: Counts, source: str) -> VoteSums:
     """The votes for approved participants, beside the distinct voters of all."""
-    return Figures(sum(counts.at(key, source).count for key in approved), voters.unique, voters.anonymous)
+    return VoteSums(sum(counts.at(key, source).count for key in approved), voters.unique, voters.anonymous)
 
 
 def _final(contest: Contest, registered: Mapping[str, SourceConfig], counts: Counts) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 from libs.results.counts import NO_RATINGS, Counts
 from libs.results.results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION, Contest
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import timestamp
 
 
@@ -56,7 +56,7 @@ def updated(created: int, counts: Counts) -> str | None:
     return timestamp(created if counts.updated_ms is None else counts.updated_ms * 1000)
 
 
-def _counted(figures: Figures) -> dict[str, Any]:
+def _counted(figures: VoteSums) -> dict[str, Any]:
     return {
         "count": figures.count,
         "anonymous_voter_count": figures.anonymous,

@@ -4,15 +4,15 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Figures:
+class VoteSums:
     """Votes, distinct voters, and those of them who are anonymous."""
 
     count: int = 0
     unique: int = 0
     anonymous: int = 0
 
-    def __add__(self, other: "Figures") -> "Figures":
-        return Figures(self.count + other.count, self.unique + other.unique, self.anonymous + other.anonymous)
+    def __add__(self, other: "VoteSums") -> "VoteSums":
+        return VoteSums(self.count + other.count, self.unique + other.unique, self.anonymous + other.anonymous)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import assert_never
 
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -25,7 +25,7 @@ from libs.tally.events import (
     VoteVoided,
 )
 from libs.tally.sources import SourceTally
-from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
+from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 
 
 @dataclass(slots=True)
@@ -38,8 +38,8 @@ class ContestTally:
     restorings. `touched` names those whose votes changed since somebody last emptied it.
     """
 
-    voters: dict[str, Standing] = field(default_factory=dict)
-    figures: dict[tuple[str, str], Figures] = field(default_factory=dict)
+    voters: dict[str, VoterLedger] = field(default_factory=dict)
+    figures: dict[tuple[str, str], VoteSums] = field(default_factory=dict)
     ratings: dict[str, RatingSums] = field(default_factory=dict)
     ids: Counter[VoteStatus] = field(default_factory=Counter)
     sources: dict[str, SourceTally] = field(default_factory=dict)
@@ -51,11 +51,11 @@ class ContestTally:
     last_time_ms: int = 0
     touched: set[str] = field(default_factory=set, compare=False)
 
-    def at(self, participant: str, source: str) -> Figures:
-        return self.figures.setdefault((participant, source), Figures())
+    def at(self, participant: str, source: str) -> VoteSums:
+        return self.figures.setdefault((participant, source), VoteSums())
 
-    def standing(self, event: VoteCast | VoteRemoved) -> Standing:
-        return self.voters.setdefault(event.voter, Standing(event.anonymous))
+    def standing(self, event: VoteCast | VoteRemoved) -> VoterLedger:
+        return self.voters.setdefault(event.voter, VoterLedger(event.anonymous))
 
     def cast(self, cast: VoteCast, offset: int) -> bool:
         """False for an id that was used before."""
@@ -181,7 +181,7 @@ class ContestTally:
         self.ids[status] += 1
         vote.status = status
 
-    def _move_choices(self, standing: Standing, vote: FoldedVote, used: int, active: int) -> None:
+    def _move_choices(self, standing: VoterLedger, vote: FoldedVote, used: int, active: int) -> None:
         """The vote's choices come to be used, and to count (1 each), or no more (-1)."""
         cast = vote.cast
         for participant, count in cast.choices:
@@ -192,11 +192,11 @@ class ContestTally:
         if active:
             self._rate(cast, active)
 
-    def _move_contest(self, standing: Standing, vote: FoldedVote, used: int, active: int) -> None:
+    def _move_contest(self, standing: VoterLedger, vote: FoldedVote, used: int, active: int) -> None:
         """The same of the vote as such, in the contest."""
         self._move(standing, vote, "", used * vote.cast.weight, active * vote.cast.weight)
 
-    def _move(self, standing: Standing, vote: FoldedVote, participant: str, votes: int, active: int) -> None:
+    def _move(self, standing: VoterLedger, vote: FoldedVote, participant: str, votes: int, active: int) -> None:
         """Use an allowance, or give it back, and count the voter where this is the first or the last."""
         source = vote.cast.source
         limit = vote.cast.max_participant if participant else vote.cast.max_contest

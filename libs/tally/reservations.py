@@ -37,7 +37,7 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Duplicate:
     """The id was folded before, with the same content: its first answer. `choices` are those of a ballot."""
 
     accepted_at: int
@@ -50,12 +50,12 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Reused:
+class IdConflict:
     """The id was used for something else."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shut:
+class GateClosed:
     """Not admitted now, decided soon: the gate is shut, or an earlier vote of the voter has to be folded first."""
 
 
@@ -75,7 +75,7 @@ class NotRunning:
 
 
 @dataclass(frozen=True, slots=True)
-class Declined:
+class RefusedByCaller:
     """The refusal that the caller passed along stands: nothing older or weightier comes before it."""
 
     now: int
@@ -92,7 +92,7 @@ class OverLimit:
     now: int
 
 
-Answer = Granted | Known | Reused | Shut | Stale | NotRunning | Declined | OverLimit
+Answer = Granted | Duplicate | IdConflict | GateClosed | Stale | NotRunning | RefusedByCaller | OverLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,9 @@ class Paid:
     """A paid vote is taken back with its purchase only."""
 
 
-RemovalAnswer = RemovalGranted | NotFolded | Unknown | NotCounted | Paid | Shut | Stale | NotRunning | Declined
+RemovalAnswer = (
+    RemovalGranted | NotFolded | Unknown | NotCounted | Paid | GateClosed | Stale | NotRunning | RefusedByCaller
+)
 
 
 def cast_of(command: CastVote, granted: Granted, receipt: str) -> VoteCast:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import SourceReported
 
 
@@ -24,8 +24,8 @@ class SourceTally:
     what is held, too.
     """
 
-    figures: dict[str, Figures] = field(default_factory=dict)
-    held: dict[str, Figures] = field(default_factory=dict)
+    figures: dict[str, VoteSums] = field(default_factory=dict)
+    held: dict[str, VoteSums] = field(default_factory=dict)
     reports: dict[str, FoldedReport] = field(default_factory=dict)
     closed: int = 0
     updated_ms: int = 0
@@ -42,7 +42,7 @@ class SourceTally:
             self.held.clear()
         held = []
         for mapped_id, *numbers in event.counts:
-            figures = Figures(*numbers)
+            figures = VoteSums(*numbers)
             known = self.figures.get(mapped_id)
             if event.mode == "delta":
                 self.figures[mapped_id] = figures if known is None else known + figures

@@ -68,7 +68,7 @@ class FoldedVote:
 
 
 @dataclass(slots=True)
-class Standing:
+class VoterLedger:
     """One voter of one contest. `anonymous` is as the voter's first record says.
 
     `used` is keyed by (participant or "" for the contest, source, epoch as of `kept_epoch`); `slots` gives the

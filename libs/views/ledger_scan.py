@@ -69,7 +69,7 @@ class StoredRecord:
     next_free_vote_at: int
 
 
-class LedgerPages:
+class LedgerScan:
     """Pages through ledgers. A page is one atomic call of some 0.1 ms; `ViewsUnavailable` when Valkey is away.
 
     Whoever was in the ledger when paging began is on one of the pages. Of the live generation, or another one.

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Position
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import Choices, Event, Source
-from libs.tally.reservations import Known, Stale
+from libs.tally.reservations import Duplicate, Stale
 from libs.tally.voter_ledger import VoteStatus
 
 
@@ -87,12 +87,12 @@ class VoteState:
     """A removal came behind the contest's close: it takes effect if the contest is reopened."""
 
     @property
-    def known(self) -> Known | None:
+    def known(self) -> Duplicate | None:
         """The first answer, once the vote is folded."""
         if self.status is None or self.accepted_at is None or self.offset is None:
             return None
         left = self.remaining_participant, self.remaining_contest
-        return Known(self.accepted_at, *left, self.next_free_vote_at, self.offset, self.status, self.choices)
+        return Duplicate(self.accepted_at, *left, self.next_free_vote_at, self.offset, self.status, self.choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ class SourceCounts:
 
     closed: int
     updated_ms: int
-    figures: Mapping[str, Figures]
-    held: Mapping[str, Figures]
+    figures: Mapping[str, VoteSums]
+    held: Mapping[str, VoteSums]
 
 
 class SourceRow(NamedTuple):
@@ -129,9 +129,9 @@ class SourceFigures(NamedTuple):
     What is `held` counts from the next of the source's `releases` on.
     """
 
-    figures: Figures
+    figures: VoteSums
     minute: int
-    held: Figures | None = None
+    held: VoteSums | None = None
     releases: int = 0
 
 
@@ -155,7 +155,7 @@ class ContestCounts:
 
     position: Position
     changed: int
-    figures: Mapping[tuple[str, str], Figures]
+    figures: Mapping[tuple[str, str], VoteSums]
     swaps: int = 0
     updated_ms: int | None = None
     ids: Mapping[VoteStatus, int] = field(default_factory=dict)

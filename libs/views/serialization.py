@@ -24,19 +24,19 @@ from libs.tally.events import (
 )
 from libs.tally.reservations import (
     Answer,
-    Declined,
+    Duplicate,
+    GateClosed,
     Granted,
-    Known,
+    IdConflict,
     NotCounted,
     NotFolded,
     NotRunning,
     OverLimit,
     Paid,
+    RefusedByCaller,
     RemovalAnswer,
     RemovalGranted,
     Request,
-    Reused,
-    Shut,
     Stale,
     Unknown,
 )
@@ -129,25 +129,25 @@ def answer(reply: Sequence[Any]) -> Answer:
             left = limited(left_p), limited(left_c)
             names = [name.decode() for name in chosen[::2]]
             choices = tuple(zip(names, chosen[1::2], strict=True))
-            return Known(at, *left, next_at or None, offset, VoteStatus(status), choices)
+            return Duplicate(at, *left, next_at or None, offset, VoteStatus(status), choices)
         case [3]:
-            return Reused()
+            return IdConflict()
         case [8 | 9 as kind, limit, used, next_at, now]:
             scope = LimitScope.PARTICIPANT if kind == 8 else LimitScope.CONTEST
             return OverLimit(scope, limit, used, next_at or None, now)
     return _not_admitted(reply)
 
 
-def _not_admitted(reply: Sequence[Any]) -> Shut | Stale | NotRunning | Declined:
+def _not_admitted(reply: Sequence[Any]) -> GateClosed | Stale | NotRunning | RefusedByCaller:
     match reply:
         case [4]:
-            return Shut()
+            return GateClosed()
         case [5, in_force, n]:
             return Stale(limited(in_force), n)
         case [6, now]:
             return NotRunning(now)
         case [7, now]:
-            return Declined(now)
+            return RefusedByCaller(now)
     raise ValueError(f"unknown reply: {reply!r}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.contest import Contest
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence
 from libs.tally.reservations import Answer, RemovalAnswer, Request, Stale
@@ -316,13 +316,13 @@ def _with_figures_of(known: ContestCounts, found: ContestCounts) -> ContestCount
 def contest_counts(reply: Sequence[Any]) -> ContestCounts:
     """What `votes_counts` and `votes_counts_at` answer, in one part."""
     log, offset, changed, swaps, rows, ratings, sources, fields, reported, _, last = reply
-    figures: dict[tuple[str, str], Figures] = {}
+    figures: dict[tuple[str, str], VoteSums] = {}
     top: Sequence[int] = ()
     for name, packed in rows:
         participant, row = name.decode(), unpack(packed)
-        figures[participant, "c-free"] = Figures(*row[1:4])
-        figures[participant, "c-paid"] = Figures(*row[4:7])
-        figures[participant, ""] = Figures(row[1] + row[4], *row[7:9])
+        figures[participant, "c-free"] = VoteSums(*row[1:4])
+        figures[participant, "c-paid"] = VoteSums(*row[4:7])
+        figures[participant, ""] = VoteSums(row[1] + row[4], *row[7:9])
         if not participant:
             top = row
     return ContestCounts(
@@ -344,8 +344,8 @@ def _sources(
     sources: Iterable[tuple[bytes, bytes]], reported: Iterable[tuple[bytes, bytes]], reopened: int
 ) -> dict[str, SourceCounts]:
     kept = {name.decode(): source_row(unpack(packed)) for name, packed in sources}
-    figures: dict[str, dict[str, Figures]] = {name: {} for name in kept}
-    held: dict[str, dict[str, Figures]] = {name: {} for name in kept}
+    figures: dict[str, dict[str, VoteSums]] = {name: {} for name in kept}
+    held: dict[str, dict[str, VoteSums]] = {name: {} for name in kept}
     for field, packed in dict(reported).items():
         name, _, mapped_id = field.decode().partition("\0")
         if not packed or name not in kept:
@@ -376,6 +376,6 @@ def source_figures(packed: Sequence[Any]) -> SourceFigures:
     """As `figures` holds them."""
     *numbers, minute = packed[:4]
     if len(packed) == 4:
-        return SourceFigures(Figures(*numbers), minute)
+        return SourceFigures(VoteSums(*numbers), minute)
     *held, releases = packed[4]
-    return SourceFigures(Figures(*numbers), minute, Figures(*held), releases)
+    return SourceFigures(VoteSums(*numbers), minute, VoteSums(*held), releases)

@@ -39,7 +39,7 @@ class _Lane:
         self.worker: asyncio.Task[None] | None = None
 
 
-class Reserver:
+class ReservationBatcher:
     """One call a partition is under way at a time; what comes meanwhile goes with the next, in order.
 
     Each request is answered by its deadline, also where the calls before its own hang.
@@ -116,7 +116,7 @@ class Reserver:
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop) if busy else None
 
 
-class Confirmer:
+class ConfirmationBatcher:
     """Asks once a tick and partition whether the gate still stands as it did when a vote was reserved."""
 
     def __init__(self, views: VoteViews) -> None:

@@ -20,14 +20,14 @@ from libs.tally.errors import (
 from libs.tally.events import address_votes
 from libs.tally.reservations import (
     Answer,
-    Declined,
+    Duplicate,
+    GateClosed,
     Granted,
-    Known,
+    IdConflict,
     NotRunning,
     OverLimit,
+    RefusedByCaller,
     Request,
-    Reused,
-    Shut,
     Stale,
 )
 from libs.tally.rules import Selection, judge
@@ -35,8 +35,8 @@ from libs.telemetry.tracing import Tracing, step
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Taken
 from libs.views.replies import Progress
 from libs.views.votes import VoteViews
-from libs.voting.batching import Reserver
-from libs.voting.contest_cache import Contests, refresh
+from libs.voting.batching import ReservationBatcher
+from libs.voting.contest_cache import ContestCache, refresh
 from libs.voting.partition_watch import PartitionWatch
 from libs.voting.recorder import Recorder, reused
 from libs.voting.timeouts import GATE_WAIT_S, POLL_S, RESERVE_WAIT_S, SETTLE_WAIT_S
@@ -50,8 +50,8 @@ class Caster:
     topic: Topic
     views: VoteViews
     addresses: AddressCounters
-    contests: Contests
-    reserver: Reserver
+    contests: ContestCache
+    reserver: ReservationBatcher
     recorder: Recorder
     watch: PartitionWatch
     tracing: Tracing | None = None
@@ -97,11 +97,11 @@ class Caster:
                 continue
             if attempt.taken and not isinstance(answer, TallyError):
                 await self.recorder.give_address(attempt)
-            if isinstance(answer, Known):
+            if isinstance(answer, Duplicate):
                 attempt.answer_again(answer, self.recorder.receipts, replayed=not attempt.doubted)
             elif isinstance(answer, Stale):
                 stale[attempt.partition] = answer
-            elif isinstance(answer, Shut):
+            elif isinstance(answer, GateClosed):
                 shut.append(attempt)
             else:
                 attempt.outcome = _refused(contest, attempt, answer)
@@ -183,16 +183,16 @@ def _request(contest: Contest, attempt: Attempt) -> Request:
 
 
 def _refused(
-    contest: Contest, attempt: Attempt, answer: Reused | NotRunning | Declined | OverLimit | TallyError
+    contest: Contest, attempt: Attempt, answer: IdConflict | NotRunning | RefusedByCaller | OverLimit | TallyError
 ) -> TallyError:
     match answer:
         case TallyError():
             return answer
-        case Reused():
+        case IdConflict():
             return reused(attempt.command)
         case NotRunning(now):
             return ContestNotRunning(contest.phase(now), contest.start, contest.end)
-        case Declined():
+        case RefusedByCaller():
             assert isinstance(attempt.judged, TallyError)
             return attempt.judged
         case OverLimit(scope, limit, used, next_free_vote_at, at):

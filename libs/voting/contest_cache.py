@@ -47,7 +47,7 @@ class _Entry:
     checks: SingleFlight[Known] = field(init=False)
 
 
-class Contests:
+class ContestCache:
     """Configuration and secret by account and contest key, for as long as they are among the latest used.
 
     However many ask: of one contest one load is under way, and one at most is queued behind it.
@@ -162,7 +162,7 @@ class Contests:
 
 async def refresh(
     views: VoteViews,
-    contests: Contests,
+    contests: ContestCache,
     account: str,
     before: Contest,
     stale: Mapping[int, Stale],

@@ -19,7 +19,7 @@ from libs.telemetry.tracing import Tracing, appending, step
 from libs.views.address_counters import AddressCounters
 from libs.views.replies import VoteName, VoteState
 from libs.views.votes import VoteViews
-from libs.voting.batching import Confirmer
+from libs.voting.batching import ConfirmationBatcher
 from libs.voting.partition_watch import PartitionWatch, Undecided
 from libs.voting.timeouts import LOOK_WAIT_S
 from libs.voting.vote_attempt import Attempt, ReceiptSecrets
@@ -44,7 +44,7 @@ class Recorder:
     views: VoteViews
     addresses: AddressCounters
     log: Log
-    confirmer: Confirmer
+    confirmer: ConfirmationBatcher
     watch: PartitionWatch
     receipts: ReceiptSecrets
     tracing: Tracing | None = None

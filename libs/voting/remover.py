@@ -24,14 +24,14 @@ from libs.tally.errors import (
 )
 from libs.tally.events import Actor, VoteCast, VoteRemoved
 from libs.tally.reservations import (
-    Declined,
+    GateClosed,
     NotCounted,
     NotFolded,
     NotRunning,
     Paid,
+    RefusedByCaller,
     RemovalAnswer,
     RemovalGranted,
-    Shut,
     Stale,
     Unknown,
 )
@@ -39,8 +39,8 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.address_counters import AddressCounters, give_back
 from libs.views.replies import Progress, Refund, VoteName, VoteState
 from libs.views.votes import VoteViews
-from libs.voting.batching import Confirmer
-from libs.voting.contest_cache import Contests, refresh
+from libs.voting.batching import ConfirmationBatcher
+from libs.voting.contest_cache import ContestCache, refresh
 from libs.voting.partition_watch import PartitionWatch, Undecided
 from libs.voting.recorder import Log, name_of
 from libs.voting.timeouts import GATE_WAIT_S, POLL_S, READ_WAIT_S, SETTLE_WAIT_S
@@ -85,9 +85,9 @@ class Remover:
     topic: Topic
     views: VoteViews
     addresses: AddressCounters
-    contests: Contests
+    contests: ContestCache
     log: Log
-    confirmer: Confirmer
+    confirmer: ConfirmationBatcher
     watch: PartitionWatch
     read_cast: CastReader
 
@@ -160,7 +160,7 @@ class Remover:
                         raise LogUnavailable("The removal was not recorded.", retry_after_s=1)
                 case NotCounted():
                     return Removed(partition, None)
-                case Shut():
+                case GateClosed():
                     seen = await self.watch.wait_for_gate(partition, seen, began + GATE_WAIT_S)
                     if seen is None:
                         raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
@@ -263,7 +263,7 @@ def _refusal(contest: Contest, command: RemoveVote, answer: RemovalAnswer) -> Ta
             return NotFound(f"This voter has no accepted vote {command.vote_id}.")
         case NotRunning(now):
             return ContestNotRunning(contest.phase(now), contest.start, contest.end)
-        case Declined():
+        case RefusedByCaller():
             return VoteRemovalNotAllowed("This contest does not allow votes to be removed.")
         case NotCounted(VoteStatus.VOIDED):
             return VoteRemovalNotAllowed(

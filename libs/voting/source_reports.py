@@ -37,7 +37,7 @@ class Log(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SourceReport:
     """What a source sends: (id, votes, distinct voters, anonymous ones of them), each id once."""
 
     report_id: str
@@ -66,7 +66,7 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True)
-class Reporter:
+class SourceReporter:
     """A report id counts once within its contest and source: whatever became of a report, it may be sent again."""
 
     topic: Topic
@@ -74,7 +74,7 @@ class Reporter:
     catalogue: ContestReader
     log: Log
 
-    async def report(self, account: str, contest: str, source: str, report: Report) -> Folded:
+    async def report(self, account: str, contest: str, source: str, report: SourceReport) -> Folded:
         """Record a report, and wait for its fold.
 
         Raises `NotFound` for a source that is not in use, `IdempotencyKeyReused`, `ContestFinal` behind the
@@ -111,7 +111,7 @@ class Reporter:
             replayed,
         )
 
-    async def _check_open(self, partition: int, contest: str, source: str, report: Report) -> None:
+    async def _check_open(self, partition: int, contest: str, source: str, report: SourceReport) -> None:
         known = await self.views.source(partition, contest, source, {mapped_id for mapped_id, *_ in report.counts})
         if known.closed:
             raise ContestFinal("The source is closed with its contest.")
@@ -147,7 +147,7 @@ def _in_use(config: ContestConfig, contest: str, source: str) -> SourceConfig:
     return counting
 
 
-def _event(contest: str, source: str, mode: Mode, report: Report) -> SourceReported:
+def _event(contest: str, source: str, mode: Mode, report: SourceReport) -> SourceReported:
     return SourceReported(
         contest=contest,
         source=source,

@@ -7,7 +7,7 @@ from libs.contracts.pseudonyms import receipt
 from libs.tally.commands import CastVote
 from libs.tally.errors import TallyError
 from libs.tally.events import Choices
-from libs.tally.reservations import Granted, Known
+from libs.tally.reservations import Duplicate, Granted
 from libs.tally.rules import Selection
 
 RECOVERING = "Temporarily unavailable while the service recovers; retry shortly."
@@ -73,7 +73,7 @@ class Attempt:
             offset,
         )
 
-    def answer_again(self, known: Known, receipts: ReceiptSecrets, *, replayed: bool) -> None:
+    def answer_again(self, known: Duplicate, receipts: ReceiptSecrets, *, replayed: bool) -> None:
         command = self.command
         self.outcome = Accepted(
             command,

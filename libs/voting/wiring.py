@@ -15,9 +15,9 @@ from libs.views.address_counters import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.votes import VoteViews
-from libs.voting.batching import Confirmer, Reserver
+from libs.voting.batching import ConfirmationBatcher, ReservationBatcher
 from libs.voting.caster import Caster
-from libs.voting.contest_cache import Contests
+from libs.voting.contest_cache import ContestCache
 from libs.voting.partition_watch import PartitionWatch
 from libs.voting.recorder import Recorder
 from libs.voting.remover import Remover, cast_reader
@@ -28,7 +28,7 @@ SINGLE_RECORD_BYTES = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Casting:
-    contests: Contests
+    contests: ContestCache
     caster: Caster
     remover: Remover
 
@@ -56,13 +56,13 @@ async def assemble(
     async def load_secret(contest: str) -> bytes:
         return await contest_secret(store, contest)
 
-    contests = Contests(load, load_version, load_secret)
-    addresses, confirmer = AddressCounters(valkey, namespace), Confirmer(views)
+    contests = ContestCache(load, load_version, load_secret)
+    addresses, confirmer = AddressCounters(valkey, namespace), ConfirmationBatcher(views)
     watch, receipts = PartitionWatch(views), SecretRing(store, "receipts")
     await receipts.load()
     recorder = Recorder(topic, views, addresses, log, confirmer, watch, receipts, tracing)
     return Casting(
         contests=contests,
-        caster=Caster(topic, views, addresses, contests, Reserver(views), recorder, watch, tracing),
+        caster=Caster(topic, views, addresses, contests, ReservationBatcher(views), recorder, watch, tracing),
         remover=Remover(topic, views, addresses, contests, log, confirmer, watch, cast_reader(reader, topic)),
     )

@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect
 
 from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
-from libs.web.asgi_routes import HotRoute
+from libs.web.asgi_routes import AsgiRoute
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.metrics import RequestTimes
 from libs.web.rate_limits import RateLimits
@@ -42,7 +42,7 @@ class Front:
     def __init__(
         self,
         app: App,
-        hot: Sequence[HotRoute] = (),
+        hot: Sequence[AsgiRoute] = (),
         refusals: Sequence[Refusal] = (),
         limits: RateLimits | None = None,
         shows_operations: bool = True,

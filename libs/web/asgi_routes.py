@@ -11,7 +11,7 @@ from libs.web.errors import MethodNotAllowed, allow
 Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class HotRoute(APIRoute):
+class AsgiRoute(APIRoute):
     """`documented` gives the OpenAPI entry (its signature and docstring) and is never called; `serve` answers.
 
     Put it into an app's `routes` itself, for the document; `Front` serves it before the app is asked.
@@ -28,7 +28,7 @@ class HotRoute(APIRoute):
         await self.serve(scope, receive, send)
 
 
-class StreamRoute(HotRoute):
+class StreamRoute(AsgiRoute):
     """A hot route whose answers go on until the client goes, or `end` is called: when the process is to stop."""
 
     def __init__(

@@ -17,7 +17,7 @@ SWEEPS_APART_S: Final = 0.2
 
 
 class Connection(Protocol):
-    """`deadline` is a time of `Door.clock`, None where the client is not waited for."""
+    """`deadline` is a time of `ConnectionLimits.clock`, None where the client is not waited for."""
 
     deadline: float | None
 
@@ -28,7 +28,7 @@ class Connection(Protocol):
         """Close it at once: others need its place."""
 
 
-class Door:
+class ConnectionLimits:
     """Counts connections, and ends those that are late."""
 
     def __init__(

@@ -15,11 +15,11 @@ from libs.metrics.table import HTTP_REQUEST_SECONDS, REGISTRY
 from libs.web.cached_value import OncePerSecond
 from libs.web.errors import METHODS, Scope
 
-Look = Callable[[], Awaitable[None]]
+MetricRefresher = Callable[[], Awaitable[None]]
 """Brings up to date what is not counted as it happens. It raises nothing, and takes two seconds at most."""
 
 
-def metrics_route(looks: Iterable[Look] = ()) -> Route:
+def metrics_route(looks: Iterable[MetricRefresher] = ()) -> Route:
     """Without a key, as Prometheus asks: sums over all contests, for whoever may reach the address.
 
     They are measured once a second at most.
@@ -40,7 +40,7 @@ def metrics_route(looks: Iterable[Look] = ()) -> Route:
     return Route("/metrics", metrics)
 
 
-def metrics_router(looks: Iterable[Look] = ()) -> APIRouter:
+def metrics_router(looks: Iterable[MetricRefresher] = ()) -> APIRouter:
     """`metrics_route`, described."""
     router, text = APIRouter(tags=["operations"]), {"schema": {"type": "string"}}
     told = {"text/plain": text, "application/openmetrics-text": text}

@@ -12,7 +12,7 @@ from uvicorn.server import ServerState
 
 from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.errors import Overloaded, TallyError
-from libs.web.connection_limits import Door
+from libs.web.connection_limits import ConnectionLimits
 from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem_response
 
 LINGER_S: Final = 10.0
@@ -40,9 +40,9 @@ class Phase(Enum):
 
 
 class BoundedConfig(uvicorn.Config):
-    """The settings of a server with a `Door`."""
+    """The settings of a server with a `ConnectionLimits`."""
 
-    def __init__(self, app: Any, door: Door, **options: Any) -> None:
+    def __init__(self, app: Any, door: ConnectionLimits, **options: Any) -> None:
         super().__init__(
             app,
             http=BoundedProtocol,

@@ -19,13 +19,13 @@ from starlette.types import ASGIApp
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
 from libs.web.asgi import Front, Refusal, nothing
-from libs.web.asgi_routes import HotRoute, StreamRoute
+from libs.web.asgi_routes import AsgiRoute, StreamRoute
 from libs.web.auth import ApiKey
-from libs.web.connection_limits import Door
+from libs.web.connection_limits import ConnectionLimits
 from libs.web.docs_pages import page_routes
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_router
-from libs.web.metrics import Look, metrics_router
+from libs.web.metrics import MetricRefresher, metrics_router
 from libs.web.openapi_document import DocumentedApp
 from libs.web.protocol import BoundedConfig
 from libs.web.rate_limits import RateLimits, SharedCounts
@@ -43,7 +43,7 @@ Complete = Callable[[ApiKey, str, list[dict[str, Any]]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Surface:
+class HttpModule:
     """What a service shows over HTTP, and what it needs to be ready.
 
     `hot` routes are served before all others. `checks` are named for what they look at; `remarks` are checks, too,
@@ -52,18 +52,18 @@ class Surface:
     serves nothing. `rate_counts` are shared with other processes, for rate limits.
     """
 
-    hot: Sequence[HotRoute] = ()
+    hot: Sequence[AsgiRoute] = ()
     routers: Sequence[APIRouter] = ()
     routes: Sequence[BaseRoute] = ()
     checks: Mapping[str, Check] = field(default_factory=dict)
-    looks: Sequence[Look] = ()
+    looks: Sequence[MetricRefresher] = ()
     remarks: Mapping[str, Check] = field(default_factory=dict)
     completes: Mapping[str, Complete] = field(default_factory=dict)
     refusal: Refusal = nothing
     rate_counts: SharedCounts | None = None
 
 
-def build_app(title: str, surfaces: Sequence[Surface], **options: Any) -> FastAPI:
+def build_app(title: str, surfaces: Sequence[HttpModule], **options: Any) -> FastAPI:
     """One app of several surfaces, with health routes over all their checks; wrap it in `Front` to serve it."""
     # the framework's own spans and logs would hold query strings and errors' texts; `Traced` makes ours
     silent: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
@@ -110,7 +110,7 @@ class Server(uvicorn.Server):
     system can."""
 
     def __init__(self, app: FastAPI, settings: HttpSettings, tracing: Tracing | None = None) -> None:
-        hot = [route for route in app.routes if isinstance(route, HotRoute)]
+        hot = [route for route in app.routes if isinstance(route, AsgiRoute)]
         self._streams = [route for route in hot if isinstance(route, StreamRoute)]
         proxies = settings.proxies()
         limits = RateLimits(settings, proxies, getattr(app.state, "rate_counts", None))
@@ -121,7 +121,7 @@ class Server(uvicorn.Server):
 
         self.operations = front(shows_operations=True)
         """The app as operators see it."""
-        self.door = Door(settings, proxies)
+        self.door = ConnectionLimits(settings, proxies)
         super().__init__(
             BoundedConfig(
                 front(shows_operations=settings.shows_operations),
@@ -178,7 +178,7 @@ def run_process(
 
 
 def run_alone(
-    name: str, settings: HttpSettings, opened: Callable[[Tracing | None], AbstractAsyncContextManager[Surface]]
+    name: str, settings: HttpSettings, opened: Callable[[Tracing | None], AbstractAsyncContextManager[HttpModule]]
 ) -> None:
     """One service as a process of its own, until it is told to stop."""
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from libs.web.connection_limits import Door
+from libs.web.connection_limits import ConnectionLimits
 from libs.web.protocol import BoundedConfig
 from libs.web.settings import HostSettings
 
@@ -29,7 +29,7 @@ async def served_beside(app: ASGIApp, settings: HostSettings, host: str, port: i
         logger.error("nothing is served at %s, port %d: %s", host, port, error)
         yield
         return
-    door = Door(settings, settings.proxies())
+    door = ConnectionLimits(settings, settings.proxies())
     config = BoundedConfig(app, door, timeout_graceful_shutdown=1)
     server = _Guest(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))

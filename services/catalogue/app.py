@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.contests.reopening import Reopener
-from libs.catalogue.record_service import Engine, Guard
+from libs.catalogue.record_service import Guard, RecordService
 from libs.catalogue.resources import FILES, PARTICIPANTS, RESOURCES
-from libs.catalogue.writer import Writer
+from libs.catalogue.writer import CatalogueWriter
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.errors import AppendUnknown
@@ -18,7 +18,7 @@ from libs.kafka.writer import LogWriter
 from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
 from libs.media.fetcher import open_fetcher
-from libs.media.image_store import Gallery
+from libs.media.image_store import ImageStore
 from libs.media.ssrf_guard import parse_allowed
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import check_secrets
@@ -34,7 +34,7 @@ from libs.views.request_counters import RateCounters
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
-from libs.web.service import Complete, Surface
+from libs.web.service import Complete, HttpModule
 from libs.web.sessions import Sessions
 from services.catalogue.closed_contest_guard import ClosedContests
 from services.catalogue.file_routes import file_router
@@ -57,9 +57,9 @@ class World:
     """Production, or the legacy test environment: the same code over another namespace."""
 
     views: CatalogueViews
-    writer: Writer
-    engine: Engine
-    keys: KeyRing
+    writer: CatalogueWriter
+    engine: RecordService
+    keys: ApiKeyCache
     auth: Authenticator
 
     def legacy(
@@ -82,10 +82,14 @@ def world_of(
     sessions: Sessions | None = None,
 ) -> World:
     views = CatalogueViews(valkey, namespace)
-    writer = Writer(catalogue_topic(namespace), log, views, AppendUnknown)
-    keys = KeyRing(views, KeyUses(valkey, namespace))
+    writer = CatalogueWriter(catalogue_topic(namespace), log, views, AppendUnknown)
+    keys = ApiKeyCache(views, KeyUses(valkey, namespace))
     return World(
-        views, writer, Engine(RESOURCES, views, writer, guards), keys, Authenticator(keys, proxies, sessions)
+        views,
+        writer,
+        RecordService(RESOURCES, views, writer, guards),
+        keys,
+        Authenticator(keys, proxies, sessions),
     )
 
 
@@ -95,7 +99,7 @@ async def open_surface(
     completes: Mapping[str, Complete] | None = None,
     tracing: Tracing | None = None,
     guard: ServiceGuard | None = None,
-) -> AsyncIterator[Surface]:
+) -> AsyncIterator[HttpModule]:
     """What the service shows, for as long as the context is open.
 
     `completes` adds to reads what other services know, by resource name, in legacy behind its base. It opens
@@ -112,7 +116,7 @@ async def open_surface(
 @asynccontextmanager
 async def _open_guarded(
     settings: Settings, completes: Mapping[str, Complete], tracing: Tracing | None, guard: ServiceGuard
-) -> AsyncIterator[Surface]:
+) -> AsyncIterator[HttpModule]:
     valkey = open_valkey(settings.valkey_url)
     log = LogWriter(settings, tracing, guard)
     await log.start()
@@ -128,8 +132,8 @@ async def _open_guarded(
     files = Files(settings.namespace, world.engine, store, scanner)
     decoders = Decoders(settings.image_max_pixels, settings.image_cpu_ms / 1000)
 
-    def gallery(namespace: str) -> Gallery:
-        return Gallery(store, namespace, decoders)
+    def gallery(namespace: str) -> ImageStore:
+        return ImageStore(store, namespace, decoders)
 
     rooms = [
         Room(world.views, world.auth, gallery(settings.namespace)),
@@ -156,7 +160,7 @@ async def _open_guarded(
                 for each, room in zip((world, test), rooms, strict=True)
             )
             largest = settings.image_max_bytes
-            yield Surface(
+            yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 routers=[
                     image_router(world.auth, images, largest),  # `upload_from_url` is not the key of an image

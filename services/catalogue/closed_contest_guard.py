@@ -4,7 +4,7 @@ import asyncio
 
 from libs.catalogue.contests.closing import Closing, closing_of
 from libs.contracts.catalogue import Stored
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.replies import ContestCounts
@@ -41,7 +41,7 @@ class ClosedContests:
 
 def _counts(part: ContestCounts, closing: Closing, participant: str) -> bool:
     """Whether anything counts for the participant here; of external sources by the mapping of the closing."""
-    if part.figures.get((participant, ""), Figures()).count:
+    if part.figures.get((participant, ""), VoteSums()).count:
         return True
     return any(
         key == participant and mapped in reported.figures and reported.figures[mapped].count > 0

@@ -42,7 +42,7 @@ class Admission(NamedTuple):
     upload_id: str | None
 
 
-class Door:
+class FileAccess:
     """Who may handle a file's bytes."""
 
     def __init__(self, auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls) -> None:
@@ -90,7 +90,7 @@ def file_router(
 ) -> APIRouter:
     """Without a signature, and where a file is not public, a key is needed."""
     router = APIRouter(tags=["files"], dependencies=[Depends(BEARER)])
-    door = Door(auth, views, files, urls)
+    door = FileAccess(auth, views, files, urls)
 
     @router.put(
         CONTENT,

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
-from libs.catalogue.record_service import Engine, Fits, Written
+from libs.catalogue.record_service import Fits, RecordService, Written
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
@@ -32,7 +32,9 @@ logger = logging.getLogger(__name__)
 class Files:
     """Of one world."""
 
-    def __init__(self, namespace: str, engine: Engine, store: Store, scanner: Scanner | None = None) -> None:
+    def __init__(
+        self, namespace: str, engine: RecordService, store: Store, scanner: Scanner | None = None
+    ) -> None:
         self._prefix = f"{world_files(namespace)}files"
         self._engine = engine
         self._store = store
@@ -46,7 +48,7 @@ class Files:
         """The chunks become the file's bytes, in one step, when all of them have come.
 
         With `signed`, the `upload_id` of the address that they are sent to, only while that holds.
-        Raises what `chunks` raises, `NotFound`, `StorageUnavailable`, and as `Engine.amend`: where the outcome is
+        Raises what `chunks` raises, `NotFound`, `StorageUnavailable`, and as `RecordService.amend`: where the outcome is
         unknown either bytes may hold, and the same PUT may be sent again.
         """
         stored = await self.get(account, key)
@@ -103,7 +105,7 @@ class Files:
         return await self._store.read(self._object(account, key, name), start, end)
 
     async def renew(self, account: str, key: str, request: Request) -> Written:
-        """The file with another address, once for a repeated `request`. Raises as `Engine.amend`."""
+        """The file with another address, once for a repeated `request`. Raises as `RecordService.amend`."""
         new = {"upload_id": secrets.token_hex(NAME_BYTES)}
         return await self._engine.amend_once(FILES, account, key, lambda document: document | new, request)
 
@@ -123,7 +125,7 @@ class Files:
     async def delete(self, account: str, key: str, fits: Fits | None) -> None:
         """The record, then its bytes; sent again after a failure, it takes away what is left of them.
 
-        Raises as `Engine.delete`, and `StorageUnavailable`.
+        Raises as `RecordService.delete`, and `StorageUnavailable`.
         """
         try:
             await self._engine.delete(FILES, account, key, fits)

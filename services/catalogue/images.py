@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import IO, Final, NamedTuple
 
 from libs.catalogue.record_builder import KEY_BYTES, validated
-from libs.catalogue.record_service import Engine, Fits, Written
+from libs.catalogue.record_service import Fits, RecordService, Written
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.writer import Request
@@ -20,7 +20,7 @@ from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Scanner
 from libs.media.fetcher import Fetcher, NotFetched
-from libs.media.image_store import Gallery, Kept
+from libs.media.image_store import ImageStore, Kept
 from libs.media.pictures import FORMATS, NotAPicture
 from libs.storage.store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
@@ -32,14 +32,14 @@ ALL: Final = tuple(FORMATS)
 ICONS: Final = ("png",)
 
 
-class Part(NamedTuple):
+class ImageUpload(NamedTuple):
     """What a request calls its picture, and the formats that are taken there."""
 
     where: str
     formats: Collection[str]
 
 
-CURRENT: Final = Part("/file", ALL)
+CURRENT: Final = ImageUpload("/file", ALL)
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,9 @@ logger = logging.getLogger(__name__)
 class Images:
     """Of one world."""
 
-    def __init__(self, engine: Engine, gallery: Gallery, fetcher: Fetcher, scanner: Scanner | None = None) -> None:
+    def __init__(
+        self, engine: RecordService, gallery: ImageStore, fetcher: Fetcher, scanner: Scanner | None = None
+    ) -> None:
         """With a `scanner`, what it does not pass is refused."""
         self._engine = engine
         self._gallery = gallery
@@ -55,9 +57,9 @@ class Images:
         self._scanner = scanner
 
     async def upload(
-        self, account: str, file: IO[bytes], body: Document, request: Request, part: Part = CURRENT
+        self, account: str, file: IO[bytes], body: Document, request: Request, part: ImageUpload = CURRENT
     ) -> Written:
-        """The picture in `file` as a new image. Raises as `Engine.create`, and `StorageUnavailable`."""
+        """The picture in `file` as a new image. Raises as `RecordService.create`, and `StorageUnavailable`."""
         if (earlier := await self._engine.earlier(IMAGES, account, request)) is not None:
             return earlier
         validated(IMAGES, body)
@@ -71,16 +73,16 @@ class Images:
             return earlier
         validated(IMAGES, body)
         async with self._fetched(url) as file:
-            return await self._add(account, file, body, request, Part("/url", formats))
+            return await self._add(account, file, body, request, ImageUpload("/url", formats))
 
     async def replace(
         self, account: str, key: str, url: str, change: Callable[[Document], Document], formats: Collection[str]
     ) -> Stored:
-        """The image, changed, with the picture at `url`. Raises as `Engine.change`, and as `upload`."""
+        """The image, changed, with the picture at `url`. Raises as `RecordService.change`, and as `upload`."""
         before = (await self._engine.get(IMAGES, account, key)).document
         validated(IMAGES, change(before))
         async with self._fetched(url) as file:
-            kept = await self._kept(account, key, file, before, Part("/url", formats))
+            kept = await self._kept(account, key, file, before, ImageUpload("/url", formats))
 
         def changing(document: Document) -> Document:
             nonlocal before
@@ -99,7 +101,7 @@ class Images:
         return changed
 
     async def delete(self, account: str, key: str, fits: Fits | None) -> None:
-        """Raises as `Engine.delete`."""
+        """Raises as `RecordService.delete`."""
         await self._engine.delete(IMAGES, account, key, fits)
         await self._forget(account, key)
 
@@ -113,7 +115,7 @@ class Images:
             file.seek(0)
             yield file
 
-    async def _kept(self, account: str, key: str, file: IO[bytes], body: Document, part: Part) -> Kept:
+    async def _kept(self, account: str, key: str, file: IO[bytes], body: Document, part: ImageUpload) -> Kept:
         """Safely, the picture of an image as `body` describes it."""
         if self._scanner is not None:
             await self._scanner.scan(_chunks(file), part.where)
@@ -124,7 +126,9 @@ class Images:
         except NotAPicture as error:
             raise ValidationFailed([Problem(part.where, str(error))]) from None
 
-    async def _add(self, account: str, file: IO[bytes], body: Document, request: Request, part: Part) -> Written:
+    async def _add(
+        self, account: str, file: IO[bytes], body: Document, request: Request, part: ImageUpload
+    ) -> Written:
         key = secrets.token_hex(KEY_BYTES)
         kept = await self._kept(account, key, file, body, part)
         owned = {"picture": kept.members()}

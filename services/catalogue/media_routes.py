@@ -9,7 +9,7 @@ from starlette.responses import Response
 from libs.catalogue.resources import IMAGES
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.media.image_store import SIZES, Gallery, Kept
+from libs.media.image_store import SIZES, ImageStore, Kept
 from libs.media.pictures import FORMATS
 from libs.tally.errors import NotFound
 from libs.views.catalogue import CatalogueViews
@@ -38,7 +38,7 @@ class Room(NamedTuple):
 
     views: CatalogueViews
     auth: Authenticator
-    gallery: Gallery
+    gallery: ImageStore
 
 
 class Found(NamedTuple):

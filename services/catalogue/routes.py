@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from libs.catalogue.pagination import ListRequest
-from libs.catalogue.record_service import Engine, Fits, Written
+from libs.catalogue.record_service import Fits, RecordService, Written
 from libs.catalogue.resource import Document, Resource
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.writer import Request as WriteRequest
@@ -51,7 +51,7 @@ COMPLETED: Final = re.compile(r"\.[0-9a-f]+(?=\")")
 """What an entity tag says, behind the record's version, of what was added from other views."""
 
 
-def build_router(engine: Engine, auth: Authenticator, completes: Mapping[str, Complete]) -> APIRouter:
+def build_router(engine: RecordService, auth: Authenticator, completes: Mapping[str, Complete]) -> APIRouter:
     """All routes of all rows that have them; `completes` by resource name."""
     router = APIRouter(dependencies=[Depends(openapi.BEARER)])
     for row in engine.table.values():
@@ -63,7 +63,9 @@ def build_router(engine: Engine, auth: Authenticator, completes: Mapping[str, Co
 class _Routes:
     """The handlers of one row: who asks, what is asked, the engine's answer."""
 
-    def __init__(self, row: Resource, engine: Engine, auth: Authenticator, complete: Complete | None) -> None:
+    def __init__(
+        self, row: Resource, engine: RecordService, auth: Authenticator, complete: Complete | None
+    ) -> None:
         self._row = row
         self._engine = engine
         self._auth = auth

@@ -2,7 +2,7 @@
 
 from libs.catalogue.contests.mapper import ContestReader
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
-from libs.catalogue.record_service import Engine, Fits
+from libs.catalogue.record_service import Fits, RecordService
 from libs.catalogue.resources import VOTE_SOURCES
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, VoteSource
 from libs.contracts.catalogue import ContestConfig, Stored
@@ -13,7 +13,7 @@ from libs.tally.errors import NotFound
 class VoteSources:
     """The registrations with the contests of one world. For its readers a retired source is not there."""
 
-    def __init__(self, engine: Engine, views: ContestReader) -> None:
+    def __init__(self, engine: RecordService, views: ContestReader) -> None:
         self._engine = engine
         self._views = views
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import orjson
 
-from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts.catalogue import KeyRules
 from libs.contracts.topics import test_world
@@ -72,12 +72,12 @@ async def _credentials(store: Store, settings: KafkaSettings, valkey: str, names
 async def _is_known(valkey: str, namespace: str, token: str) -> bool:
     connection = open_valkey(valkey)
     try:
-        return await _when_readable(KeyRing(CatalogueViews(connection, namespace)), token)
+        return await _when_readable(ApiKeyCache(CatalogueViews(connection, namespace)), token)
     finally:
         await connection.close()
 
 
-async def _when_readable(ring: KeyRing, token: str) -> bool:
+async def _when_readable(ring: ApiKeyCache, token: str) -> bool:
     """Once all keys can be read: a projector that was just started may still have to fold them."""
     deadline = asyncio.get_running_loop().time() + READABLE_S
     while True:

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from libs.catalogue.writer import Writer
+from libs.catalogue.writer import CatalogueWriter
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.kafka.errors import AppendUnknown
 from libs.kafka.settings import KafkaSettings
@@ -31,24 +31,28 @@ class Environment(StrEnum):
 World = Annotated[Environment, typer.Option("--environment", help="The legacy test environment is apart.")]
 
 
-class Office(NamedTuple):
+class CatalogueAccess(NamedTuple):
     """What commands work with."""
 
-    writer: Writer
+    writer: CatalogueWriter
     views: CatalogueViews
     uses: KeyUses
 
 
 @asynccontextmanager
-async def open_office(kafka: KafkaSettings, valkey_url: str, namespace: str) -> AsyncIterator[Office]:
+async def open_catalogue_access(
+    kafka: KafkaSettings, valkey_url: str, namespace: str
+) -> AsyncIterator[CatalogueAccess]:
     """For one world, `namespace`. The projector must be running: what is written is there once it is folded."""
     valkey = open_valkey(valkey_url)
     log = LogWriter(kafka)
     await log.start()
     try:
         views = CatalogueViews(valkey, namespace)
-        yield Office(
-            Writer(catalogue_topic(namespace), log, views, AppendUnknown), views, KeyUses(valkey, namespace)
+        yield CatalogueAccess(
+            CatalogueWriter(catalogue_topic(namespace), log, views, AppendUnknown),
+            views,
+            KeyUses(valkey, namespace),
         )
     finally:
         await log.stop()

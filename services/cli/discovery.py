@@ -15,7 +15,7 @@ from libs.views.settings import ValkeyUrl
 DATA_DIR = Path(".tally")
 
 
-class NoStack(Exception):
+class NoDeployment(Exception):
     """Neither settings nor a running stack say where the servers are; the message says the way out."""
 
 
@@ -32,7 +32,7 @@ class _Given(BaseSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class Deployment:
     """Where the servers of one deployment are. `description` is stack.json's contents, {} for external servers."""
 
     kafka: str
@@ -47,19 +47,19 @@ class Stack:
         return KafkaSettings(kafka_bootstrap_servers=self.kafka)
 
 
-def find_stack(data_dir: Path) -> Stack:
-    """Raises `NoStack`."""
+def find_deployment(data_dir: Path) -> Deployment:
+    """Raises `NoDeployment`."""
     given = _Given()
     found = description.read(data_dir) or {}
     kafka = given.kafka_bootstrap_servers or found.get("kafka")
     valkey = found.get("valkey") if given.valkey_url is None else revealed(given.valkey_url)
     if kafka is None or valkey is None:
-        raise NoStack(
+        raise NoDeployment(
             f"No stack runs on {data_dir}. Start one with `tally up`, name its directory with --data-dir, "
             "or set TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL."
         )
     objects = found.get("storage_url") or f"file://{(data_dir / 'objects').resolve()}"
-    return Stack(
+    return Deployment(
         kafka=kafka,
         valkey=valkey,
         namespace=found.get("namespace", given.namespace),

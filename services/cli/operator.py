@@ -13,7 +13,7 @@ from libs.contracts.catalogue import OperatorActed, catalogue_codec
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.writer import LogWriter
 from libs.tally.events import Actor
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 PARTITION = 0
 """Of the catalogue: an action belongs to no account."""
@@ -33,7 +33,7 @@ def operator(command: str) -> Actor:
     return Actor("command", command, f"{_user()}@{socket.gethostname()}")
 
 
-async def record_action(stack: Stack, action: str, **arguments: object) -> None:
+async def record_action(stack: Deployment, action: str, **arguments: object) -> None:
     """Record what an operator is about to do. Whoever cannot record it does not do it: raises `LogUnavailable`.
 
     Arguments that are None are left out.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final, NamedTuple, TypeVar
 
-from libs.catalogue.writer import Request, Writer
+from libs.catalogue.writer import CatalogueWriter, Request
 from libs.contracts.catalogue import (
     OutcomeKind,
     RecordChanged,
@@ -33,7 +33,7 @@ class Stuck(TallyError):
     code = "in_use"
 
 
-class Name(NamedTuple):
+class RecordName(NamedTuple):
     """Where a record is found; `is_top`: it belongs to no other."""
 
     account: str
@@ -45,15 +45,15 @@ class Name(NamedTuple):
 class Contents:
     """What lies in one world, over connections that the caller opened and closes."""
 
-    def __init__(self, topic: Topic, reader: LogReader, views: CatalogueViews, writer: Writer) -> None:
+    def __init__(self, topic: Topic, reader: LogReader, views: CatalogueViews, writer: CatalogueWriter) -> None:
         self._topic = topic
         self._reader = reader
         self._views = views
         self._writer = writer
         self._read = dict.fromkeys(range(topic.partitions), 0)
-        self._found: dict[Name, None] = {}
+        self._found: dict[RecordName, None] = {}
 
-    async def look(self) -> list[Name]:
+    async def look(self) -> list[RecordName]:
         """Every record that exists, as of the log's end now. Raises `ViewsUnavailable` while the views lag."""
         ends = await self._reader.end_offsets(self._topic.name, self._read)
         ranges = {partition: Extent(self._read[partition], end) for partition, end in ends.items()}
@@ -63,7 +63,7 @@ class Contents:
                 self._found |= dict.fromkeys(_made(events))
         self._read = ends
         await self._folded(ends)
-        there: list[Name] = []
+        there: list[RecordName] = []
         for names in _sliced(list(self._found)):
             found = await asyncio.gather(*(self._views.get(*name[:3]) for name in names))
             there += [name for name, stored in zip(names, found, strict=True) if stored is not None]
@@ -86,7 +86,7 @@ class Contents:
             progress.advance(len(names) - len(left))
             names = left
 
-    async def _delete(self, names: Sequence[Name]) -> int:
+    async def _delete(self, names: Sequence[RecordName]) -> int:
         """How many are gone; what others refer to stays."""
         commands = [
             RecordDeleted(
@@ -101,7 +101,7 @@ class Contents:
         ]
         return await self._record(commands)
 
-    async def _part(self, names: Sequence[Name]) -> int:
+    async def _part(self, names: Sequence[RecordName]) -> int:
         """Records that refer to one another in a circle refer to nothing any more; how many that is."""
         commands = []
         for name in names:
@@ -138,16 +138,16 @@ class Contents:
                 await asyncio.sleep(POLL_S)
 
 
-def _made(events: Iterable[object]) -> Iterator[Name]:
+def _made(events: Iterable[object]) -> Iterator[RecordName]:
     for event in events:
         if isinstance(event, RecordCreated):
-            yield Name(event.account, event.resource, event.key, event.parent is None)
+            yield RecordName(event.account, event.resource, event.key, event.parent is None)
         elif isinstance(event, RecordsWritten):
             for write in event.writes:
-                yield Name(event.account, write.resource, write.key, write.parent is None)
+                yield RecordName(event.account, write.resource, write.key, write.parent is None)
 
 
-def _contest(name: Name) -> str | None:
+def _contest(name: RecordName) -> str | None:
     return name.key if name.resource == "contests" else None
 
 

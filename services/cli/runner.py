@@ -16,7 +16,7 @@ from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.local_stack.errors import StackError
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
-from services.cli.discovery import NoStack
+from services.cli.discovery import NoDeployment
 
 DataDir = Annotated[
     Path, typer.Option("--data-dir", envvar="TALLY_DATA_DIR", help="Data directory of the running stack.")
@@ -24,7 +24,7 @@ DataDir = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
-class Ending(IntEnum):
+class ExitCode(IntEnum):
     """Exit codes of the `tally` command."""
 
     FINE = 0
@@ -37,33 +37,33 @@ BAD_USAGE_CODES: Final = frozenset({"validation_failed", "not_found"})
 """Of errors about what the command was told; every other one that trying again does not help is a problem."""
 
 
-def run(work: Coroutine[Any, Any, Ending]) -> None:
+def run(work: Coroutine[Any, Any, ExitCode]) -> None:
     """Run a command to its end; always raises `typer.Exit`. No foreseeable condition shows a traceback."""
     for noisy in ("aiokafka", "kafka", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
     try:
         ending = uvloop.run(work)
-    except NoStack as error:
-        ending = _say(str(error), Ending.SERVER_AWAY)
+    except NoDeployment as error:
+        ending = _say(str(error), ExitCode.SERVER_AWAY)
     except TallyError as error:
         if error.code in BAD_USAGE_CODES:
-            ending = _say(error.message, Ending.BAD_USAGE)
+            ending = _say(error.message, ExitCode.BAD_USAGE)
         elif error.retry_after_s is None:
-            ending = _say(str(error), Ending.PROBLEM)
+            ending = _say(str(error), ExitCode.PROBLEM)
         else:
-            ending = _say(f"{str(error).rstrip('.')}. `tally doctor` says more.", Ending.SERVER_AWAY)
+            ending = _say(f"{str(error).rstrip('.')}. `tally doctor` says more.", ExitCode.SERVER_AWAY)
     except ValidationError as error:
         wrong = (f"TALLY_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors())
-        ending = _say("; ".join(wrong), Ending.BAD_USAGE)
+        ending = _say("; ".join(wrong), ExitCode.BAD_USAGE)
     except StackError as error:
-        ending = _say(error.message, Ending(int(error.exit_code)))
+        ending = _say(error.message, ExitCode(int(error.exit_code)))
     except asyncio.CancelledError:
         # Nobody but a library cancels a command (Ctrl-C is a KeyboardInterrupt): a connection of it ended.
         ending = _say(
-            "A connection to a server ended: run it again. `tally doctor` says more.", Ending.SERVER_AWAY
+            "A connection to a server ended: run it again. `tally doctor` says more.", ExitCode.SERVER_AWAY
         )
     except KeyboardInterrupt:
-        ending = _say("Interrupted.", Ending.PROBLEM)
+        ending = _say("Interrupted.", ExitCode.PROBLEM)
     raise typer.Exit(ending)
 
 
@@ -79,6 +79,6 @@ def print_json(value: object) -> None:
     typer.echo(orjson.dumps(value).decode())
 
 
-def _say(message: str, ending: Ending) -> Ending:
+def _say(message: str, ending: ExitCode) -> ExitCode:
     typer.echo(f"Error: {redacted(message)}", err=True)
     return ending

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.kafka.reader import LogReader
-from libs.monitoring.collector import Lookout
+from libs.monitoring.collector import StatusCollector
 from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
@@ -16,32 +16,32 @@ from libs.views.key_uses import KeyUses
 from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
 from libs.web.health import Check
-from libs.web.service import Surface
+from libs.web.service import HttpModule
 from libs.web.sessions import Sessions
 from services.dashboard.pages import page_routes
 from services.dashboard.session_routes import session_router
 from services.dashboard.settings import Settings
-from services.dashboard.status import Standing
+from services.dashboard.status import StatusCache
 from services.dashboard.status_routes import standing_router
 
 
 @asynccontextmanager
-async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = None) -> AsyncIterator[Surface]:
+async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = None) -> AsyncIterator[HttpModule]:
     """Pages, their parts, and log-in; what the pages show they ask the API for.
 
     Operators are told what `checks` say, those of the services that it is served with.
     """
     valkey = open_valkey(settings.valkey_url)
-    keys = KeyRing(CatalogueViews(valkey, settings.namespace), KeyUses(valkey, settings.namespace))
+    keys = ApiKeyCache(CatalogueViews(valkey, settings.namespace), KeyUses(valkey, settings.namespace))
     store = open_store(settings.storage_url)
     sessions = Sessions(SecretRing(store, "sessions"))
     auth = Authenticator(keys, settings.proxies(), sessions)
     reader = LogReader(settings)
-    lookout = Lookout(reader, valkey, store, settings.namespace, settings.partitions)
-    standing = Standing(lookout, checks or {}, version("tallykeeper"), settings.projector_urls())
+    lookout = StatusCollector(reader, valkey, store, settings.namespace, settings.partitions)
+    standing = StatusCache(lookout, checks or {}, version("tallykeeper"), settings.projector_urls())
     try:
         async with keys.kept_fresh():
-            yield Surface(
+            yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 routers=[
                     session_router(auth, keys, sessions, RequestKeys(valkey, settings.namespace)),

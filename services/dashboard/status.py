@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from libs.monitoring.collector import Lookout
+from libs.monitoring.collector import StatusCollector
 from libs.monitoring.problems import Problem, as_json
 from libs.monitoring.projectors import failing_tasks
-from libs.monitoring.status import Part, Status, moment
+from libs.monitoring.status import PartitionStatus, Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from libs.web.health import Check, reasons_of
@@ -24,11 +24,15 @@ NOTHING_READ: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-class Standing:
+class StatusCache:
     """The latest look. While a server is away that stays, and what is away is said beside it."""
 
     def __init__(
-        self, lookout: Lookout, checks: Mapping[str, Check], version: str, projector_urls: Sequence[str] = ()
+        self,
+        lookout: StatusCollector,
+        checks: Mapping[str, Check],
+        version: str,
+        projector_urls: Sequence[str] = (),
     ) -> None:
         """`checks` are those of `/readyz`; `projector_urls` have the metrics of projectors."""
         self._projector_urls = projector_urls
@@ -74,7 +78,7 @@ class Standing:
         """Why nothing could be read, or ""."""
         try:
             failing = await failing_tasks(self._projector_urls)
-            self._status = await self._lookout.look([Part("projector", 0, alive=True, failing=failing)])
+            self._status = await self._lookout.look([PartitionStatus("projector", 0, alive=True, failing=failing)])
         except TallyError as error:
             return redacted(str(error))
         return ""

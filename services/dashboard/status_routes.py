@@ -6,11 +6,11 @@ from starlette.responses import Response
 
 from libs.web.auth import Authenticator, require
 from libs.web.openapi import answers, needs
-from services.dashboard.status import Standing
+from services.dashboard.status import StatusCache
 from services.dashboard.status_models import OperationsStatus
 
 
-def standing_router(auth: Authenticator, standing: Standing) -> APIRouter:
+def standing_router(auth: Authenticator, standing: StatusCache) -> APIRouter:
     """Needs the permission operations."""
     router = APIRouter(tags=["operations"])
 

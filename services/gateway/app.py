@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from libs.deployment.guard import open_guard
 from libs.telemetry.tracing import Tracing
-from libs.web.service import Surface, build_app
+from libs.web.service import HttpModule, build_app
 from services.catalogue.app import open_surface as open_catalogue
 from services.dashboard.app import open_surface as open_dashboard
 from services.gateway.settings import Settings
@@ -62,13 +62,13 @@ async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncI
         yield build(surfaces)
 
 
-def build(surfaces: Sequence[Surface]) -> FastAPI:
+def build(surfaces: Sequence[HttpModule]) -> FastAPI:
     """The app of these surfaces, with its description."""
     tags = [{"name": name, "description": text} for name, text in TAGS.items()]
     return build_app(TITLE, surfaces, version=VERSION, openapi_tags=tags)
 
 
-def asyncapi_surface(settings: Settings) -> Surface:
+def asyncapi_surface(settings: Settings) -> HttpModule:
     """`/asyncapi`: the topics and what lies in them."""
     document = orjson.dumps(asyncapi_document(settings.namespace, settings.partitions, VERSION))
     router = APIRouter(tags=["operations"])
@@ -82,4 +82,4 @@ def asyncapi_surface(settings: Settings) -> Surface:
         """Read the log's description (AsyncAPI)."""
         return Response(document, media_type=JSON)
 
-    return Surface(routers=[router])
+    return HttpModule(routers=[router])

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.gauges import open_gauges
-from libs.purchases.encryption import Vaults
-from libs.purchases.service import Register
+from libs.purchases.encryption import AccountCiphers
+from libs.purchases.service import PurchaseService
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import account_secret, check_secrets
 from libs.storage.store import open_store
@@ -25,10 +25,10 @@ from libs.views.key_uses import KeyUses
 from libs.views.purchases import PurchaseViews
 from libs.views.request_counters import RateCounters
 from libs.views.votes import VoteViews
-from libs.voting.source_reports import Reporter
+from libs.voting.source_reports import SourceReporter
 from libs.voting.wiring import SINGLE_RECORD_BYTES, assemble
 from libs.web.auth import Authenticator
-from libs.web.service import Surface
+from libs.web.service import HttpModule
 from libs.web.sessions import Sessions
 from services.ingestion.purchases import purchase_router
 from services.ingestion.reads import VoterReads
@@ -41,7 +41,7 @@ from services.ingestion.voting import Voting
 @asynccontextmanager
 async def open_surface(
     settings: Settings, tracing: Tracing | None = None, guard: ServiceGuard | None = None
-) -> AsyncIterator[Surface]:
+) -> AsyncIterator[HttpModule]:
     """The service's routes, with what they work on. At the end what was taken on is recorded first.
 
     Without the `guard` of a process that serves more, it has one of its own.
@@ -53,7 +53,7 @@ async def open_surface(
 @asynccontextmanager
 async def _open_guarded(
     settings: Settings, tracing: Tracing | None, guard: ServiceGuard
-) -> AsyncIterator[Surface]:
+) -> AsyncIterator[HttpModule]:
     valkey = open_valkey(settings.valkey_url)
     catalogue = CatalogueViews(valkey, settings.namespace)
     views = VoteViews(valkey, settings.namespace)
@@ -63,13 +63,13 @@ async def _open_guarded(
     await log.start()
     casting = await assemble(settings.namespace, settings.partitions, valkey, log, reader, store, tracing)
     purchases = purchases_topic(settings.namespace, settings.partitions)
-    register = Register(
+    register = PurchaseService(
         purchases,
         log,
         PurchaseViews(valkey, settings.namespace, purchases),
-        Vaults(partial(account_secret, store)),
+        AccountCiphers(partial(account_secret, store)),
     )
-    keys = KeyRing(catalogue, KeyUses(valkey, settings.namespace))
+    keys = ApiKeyCache(catalogue, KeyUses(valkey, settings.namespace))
     proxies = settings.proxies()
     auth = Authenticator(keys, proxies, Sessions(SecretRing(store, "sessions")))
     requests = RequestKeys(valkey, settings.namespace)
@@ -86,13 +86,13 @@ async def _open_guarded(
             keys.kept_fresh(),
             open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges,
         ):
-            yield Surface(
+            yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 hot=hot_routes(voting),
                 routers=[
                     voter_router(auth, VoterReads(topic, views, casting.contests, catalogue), casting.remover),
                     purchase_router(auth, register, requests),
-                    source_router(auth, Reporter(topic, views, catalogue, log), requests),
+                    source_router(auth, SourceReporter(topic, views, catalogue, log), requests),
                 ],
                 checks={
                     "deployment": guard.check,

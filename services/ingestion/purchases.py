@@ -12,7 +12,7 @@ from libs.contracts.purchases import Purchase
 from libs.purchases.encryption import SecretLost
 from libs.purchases.requests import PurchaseForm, RefundForm, parse_purchase, parse_refund
 from libs.purchases.responses import PurchaseShown, RefundShown, show, show_all
-from libs.purchases.service import Register
+from libs.purchases.service import PurchaseService
 from libs.purchases.unreadable import PurchaseUnreadable, report
 from libs.tally.errors import NotFound
 from libs.views.purchases import Unreadable
@@ -25,7 +25,7 @@ from services.ingestion.purchase_pages import PurchasePage, Reader, read_page
 TAG: Final = "purchases"
 
 
-def purchase_router(auth: Authenticator, register: Register, requests: RequestKeys) -> APIRouter:
+def purchase_router(auth: Authenticator, register: PurchaseService, requests: RequestKeys) -> APIRouter:
     """What was sent may be sent again: the token, or the key, makes it the same."""
     router = APIRouter(tags=[TAG])
 

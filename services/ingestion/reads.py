@@ -15,7 +15,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue import CatalogueViews
 from libs.views.freshness import RECOVERING
 from libs.views.votes import VoteViews
-from libs.voting.contest_cache import Contests, refresh
+from libs.voting.contest_cache import ContestCache, refresh
 from libs.voting.timeouts import GATE_WAIT_S
 from services.ingestion.forms import (
     Allowance,
@@ -40,7 +40,7 @@ REASONS = {
 class VoterReads:
     """Reads of one voter, found by the pseudonym that only this contest's secret gives."""
 
-    def __init__(self, topic: Topic, views: VoteViews, contests: Contests, catalogue: CatalogueViews) -> None:
+    def __init__(self, topic: Topic, views: VoteViews, contests: ContestCache, catalogue: CatalogueViews) -> None:
         self._catalogue = catalogue
         self._topic = topic
         self._views = views

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from libs.contracts.position_token import encode_positions
 from libs.tally.commands import RemoveVote
 from libs.voting.remover import Remover
-from libs.web.asgi_routes import HotRoute
+from libs.web.asgi_routes import AsgiRoute
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.openapi import (
     BAD_BODY,
@@ -60,11 +60,11 @@ def _accepted(description: str, headers: Schema) -> Schema:
     return {"description": description, "headers": POSITION | LOCATION | headers, "model": AcceptedVote}
 
 
-def hot_routes(voting: Voting) -> list[HotRoute]:
+def hot_routes(voting: Voting) -> list[AsgiRoute]:
     batch = body(BatchForm)
     batch["content"][NDJSON] = NDJSON_BODY
     return [
-        HotRoute(
+        AsgiRoute(
             "/contests/{contest_key}/votes",
             cast_vote,
             voting.cast,
@@ -89,7 +89,7 @@ def hot_routes(voting: Voting) -> list[HotRoute]:
                 parameter("Idempotency-Key", "header", "Same as vote_id.", {"type": "string", "pattern": VOTE_ID}),
             ),
         ),
-        HotRoute(
+        AsgiRoute(
             "/contests/{contest_key}/votes/batch",
             cast_votes,
             voting.cast_batch,

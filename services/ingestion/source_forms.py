@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from libs.catalogue.schemas.base import Timestamp, checked, microseconds
 from libs.catalogue.schemas.vote_source import MappedId
-from libs.voting.source_reports import MOST_IDS, Folded, Report
+from libs.voting.source_reports import MOST_IDS, Folded, SourceReport
 from services.ingestion.forms import VOTE_ID
 
 MAX_FIGURE = 10**12
@@ -72,8 +72,8 @@ class ReportForm(BaseModel):
             raise PydanticCustomError("empty", "counts must not be empty without allow_decrease")
         return self
 
-    def report(self) -> Report:
-        return Report(
+    def report(self) -> SourceReport:
+        return SourceReport(
             report_id=self.report_id,
             reported_at=None if self.reported_at is None else microseconds(self.reported_at),
             counts=tuple(

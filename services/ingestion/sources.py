@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from libs.contracts.position_token import encode_positions
-from libs.voting.source_reports import Reporter
+from libs.voting.source_reports import SourceReporter
 from libs.web.auth import Authenticator, require
 from libs.web.idempotency import RequestKeys, came_before
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, REPLAYED, answers, needs, takes
@@ -13,7 +13,7 @@ from services.ingestion.routes import POSITION
 from services.ingestion.source_forms import ReportAnswer, ReportForm, answer, parse_report
 
 
-def source_router(auth: Authenticator, reporter: Reporter, requests: RequestKeys) -> APIRouter:
+def source_router(auth: Authenticator, reporter: SourceReporter, requests: RequestKeys) -> APIRouter:
     router = APIRouter(tags=["vote sources"])
 
     @router.post(

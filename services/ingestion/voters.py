@@ -9,7 +9,7 @@ from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError
 from libs.tally.events import Rating
 from libs.voting.content_hash import content_of
-from libs.voting.contest_cache import Contests
+from libs.voting.contest_cache import ContestCache
 from services.ingestion.forms import RatingForm, VoteForm, check_vote
 
 
@@ -25,7 +25,7 @@ def voter_pseudonym(secret: bytes, voter_id: str | None, anonymous_id: str | Non
 
 
 async def find_voter(
-    contests: Contests, account: str, contest: str, voter_id: str | None, anonymous_id: str | None
+    contests: ContestCache, account: str, contest: str, voter_id: str | None, anonymous_id: str | None
 ) -> str:
     """The voter that query parameters name.
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar
 
-from libs.catalogue.writer import Writer
+from libs.catalogue.writer import CatalogueWriter
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
 from libs.deployment.guard import DeploymentGuard
 from libs.deployment.identity import check_deployment
@@ -22,7 +22,7 @@ from libs.projection.projector import Projector
 from libs.projection.purchases import PurchasesProjection
 from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes import VotesProjection
-from libs.purchases.encryption import Vaults
+from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
@@ -101,7 +101,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
         catalogue_views,
         vote_views,
         writer,
-        Writer(catalogue, writer, catalogue_views, AppendUnknown),
+        CatalogueWriter(catalogue, writer, catalogue_views, AppendUnknown),
         assigned=lambda: catalogue_projector.assigned,
         source_grace_s=settings.source_grace_s,
     )
@@ -112,7 +112,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     async def manage_purchases() -> None:
         place = settings.namespace, settings.partitions
         casting = await _when_there(lambda: assemble(*place, valkey, writer, reader, store))
-        vaults = Vaults(partial(account_secret, store))
+        vaults = AccountCiphers(partial(account_secret, store))
         steps = Steps(casting.caster, casting.remover, vaults, account_is_folded)
         await PurchaseManager(
             purchases, purchase_views, writer, steps.take, lambda: purchases_projector.assigned

@@ -27,7 +27,7 @@ import orjson
 
 from libs.catalogue.contests.closing import Closing, closed, closing_of
 from libs.catalogue.contests.mapper import contest_of, sources_of
-from libs.catalogue.writer import RecordTooLarge, Request, Writer
+from libs.catalogue.writer import CatalogueWriter, RecordTooLarge, Request
 from libs.contracts.catalogue import ContestClosing, ContestConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
@@ -80,7 +80,7 @@ class ClosingManager:
         catalogue: CatalogueViews,
         votes: VoteViews,
         log: Log,
-        writer: Writer,
+        writer: CatalogueWriter,
         assigned: Callable[[], Collection[int]],
         source_grace_s: float,
     ) -> None:

@@ -13,7 +13,7 @@ from libs.contracts.purchases import (
     PurchaseStatus,
     PurchaseTakenBack,
 )
-from libs.purchases.encryption import Vaults
+from libs.purchases.encryption import AccountCiphers
 from libs.purchases.votes import paid_vote
 from libs.tally.commands import CastVote
 from libs.tally.errors import NotFound, SecretErased, TallyError, ViewsUnavailable
@@ -45,7 +45,7 @@ class Steps:
 
     caster: Caster
     remover: Remover
-    vaults: Vaults
+    vaults: AccountCiphers
     catalogue_is_folded: Callable[[str], Awaitable[bool]]
 
     async def take(self, purchase: Purchase) -> PurchaseEvent:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.storage.secret_rings import SecretRing
@@ -15,7 +15,7 @@ from libs.views.request_counters import RateCounters
 from libs.views.timeline import Timeline
 from libs.views.votes import VoteViews
 from libs.web.auth import Authenticator
-from libs.web.service import Surface
+from libs.web.service import HttpModule
 from libs.web.sessions import Sessions
 from services.query.historical_counts import PastCounts
 from services.query.historical_read_limits import PastReads
@@ -26,13 +26,13 @@ from services.query.public_results import PublicResults
 from services.query.receipts import Receipts
 from services.query.routes import count_route, legacy_router, public_route, timeline_route
 from services.query.settings import Settings
-from services.query.snapshot_cache import Snapshots
-from services.query.streams.change_detector import Changes
+from services.query.snapshot_cache import SnapshotCache
+from services.query.streams.change_detector import ChangeDetector
 from services.query.streams.endpoints import CountStream, PublicStream
-from services.query.streams.hub import Streams
-from services.query.streams.keyless_quota import Seats
+from services.query.streams.hub import StreamHub
+from services.query.streams.keyless_quota import KeylessQuota
 from services.query.streams.routes import count_stream_route, public_stream_route
-from services.query.timeline_cache import Timelines
+from services.query.timeline_cache import TimelineCache
 from services.query.timeline_endpoint import ContestTimeline
 from services.query.vote_updates import VoteUpdates
 
@@ -41,7 +41,7 @@ NO_VOTES = 0
 
 
 @asynccontextmanager
-async def open_surface(settings: Settings, guard: ServiceGuard | None = None) -> AsyncIterator[Surface]:
+async def open_surface(settings: Settings, guard: ServiceGuard | None = None) -> AsyncIterator[HttpModule]:
     """The service's routes, with what they work on.
 
     Without the `guard` of a process that serves more, it has one of its own.
@@ -51,19 +51,19 @@ async def open_surface(settings: Settings, guard: ServiceGuard | None = None) ->
 
 
 @asynccontextmanager
-async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterator[Surface]:
+async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterator[HttpModule]:
     valkey = open_valkey(settings.valkey_url)
     views = VoteViews(valkey, settings.namespace)
     watch = PositionWatch(views)
     interval_s, wait_s = settings.count_build_interval_ms / 1000, settings.count_wait_ms / 1000
-    rings: list[KeyRing] = []
+    rings: list[ApiKeyCache] = []
     proxies = settings.proxies()
     store = open_store(settings.storage_url)
 
     def world(namespace: str, partitions: int, sessions: Sessions | None = None) -> LegacyReads:
         catalogue = CatalogueViews(valkey, namespace)
-        rings.append(KeyRing(catalogue, KeyUses(valkey, namespace)))
-        snapshots = Snapshots(
+        rings.append(ApiKeyCache(catalogue, KeyUses(valkey, namespace)))
+        snapshots = SnapshotCache(
             views, watch, catalogue, catalogue_topic(namespace), partitions=partitions, interval_s=interval_s
         )
         return LegacyReads(Authenticator(rings[-1], proxies, sessions), catalogue, snapshots)
@@ -74,13 +74,13 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     reads = PastReads(settings.past_rows_per_s)
     past = PastCounts(minutes, reads)
     counts = VoteUpdates(production.auth, production.snapshots, past, settings.partitions, wait_s)
-    timelines = ContestTimeline(production.auth, production.snapshots, Timelines(minutes, reads))
+    timelines = ContestTimeline(production.auth, production.snapshots, TimelineCache(minutes, reads))
     receipts = Receipts(store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
-    changes = Changes(views, CatalogueViews(valkey, settings.namespace), settings.partitions)
-    streams = Streams(production.auth, production.snapshots, changes, catalogue_topic(settings.namespace))
+    changes = ChangeDetector(views, CatalogueViews(valkey, settings.namespace), settings.partitions)
+    streams = StreamHub(production.auth, production.snapshots, changes, catalogue_topic(settings.namespace))
 
-    seats = Seats(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
+    seats = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
 
     async def views_are_there() -> None:
         await views.state(0)
@@ -88,7 +88,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     try:
         await load_functions(valkey)
         async with rings[0].kept_fresh(), rings[1].kept_fresh(), streams.running():
-            yield Surface(
+            yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 hot=[
                     count_route(counts),

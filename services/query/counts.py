@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from libs.results.counts import NO_RATINGS, NOTHING, Counts
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.views.replies import ContestCounts
 
 
@@ -24,7 +24,7 @@ class ContestSums:
         self._views = views
         self._contest = contest
         self._parts: list[ContestCounts | None] = [None] * partitions
-        self._figures: dict[tuple[str, str], Figures] = {}
+        self._figures: dict[tuple[str, str], VoteSums] = {}
         self._ratings: dict[str, RatingSums] = {}
 
     async def refresh(self) -> bool:
@@ -60,7 +60,7 @@ class ContestSums:
 
 def sum_of(parts: Sequence[ContestCounts]) -> Counts:
     """Of the parts of all partitions, in their order."""
-    figures: dict[tuple[str, str], Figures] = {}
+    figures: dict[tuple[str, str], VoteSums] = {}
     ratings: dict[str, RatingSums] = {}
     for part in parts:
         _replace_figures(figures, {}, part.figures)
@@ -69,7 +69,7 @@ def sum_of(parts: Sequence[ContestCounts]) -> Counts:
 
 
 def _counts(
-    figures: Mapping[tuple[str, str], Figures], ratings: Mapping[str, RatingSums], parts: Sequence[ContestCounts]
+    figures: Mapping[tuple[str, str], VoteSums], ratings: Mapping[str, RatingSums], parts: Sequence[ContestCounts]
 ) -> Counts:
     return Counts(
         figures=figures,
@@ -89,16 +89,16 @@ def _went_back(held: ContestCounts | None, found: ContestCounts) -> bool:
 
 
 def _replace_figures(
-    sums: dict[tuple[str, str], Figures],
-    before: Mapping[tuple[str, str], Figures],
-    after: Mapping[tuple[str, str], Figures],
+    sums: dict[tuple[str, str], VoteSums],
+    before: Mapping[tuple[str, str], VoteSums],
+    after: Mapping[tuple[str, str], VoteSums],
 ) -> None:
     """Take a partition's old part out of the sums and put its new one in; a view that lost data has less."""
     for name in before.keys() | after.keys():
         minus, plus = before.get(name, NOTHING), after.get(name, NOTHING)
         if minus != plus:
             total = sums.get(name, NOTHING)
-            sums[name] = Figures(
+            sums[name] = VoteSums(
                 total.count + plus.count - minus.count,
                 total.unique + plus.unique - minus.unique,
                 total.anonymous + plus.anonymous - minus.anonymous,

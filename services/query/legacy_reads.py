@@ -15,7 +15,7 @@ from libs.contracts.catalogue import Stored
 from libs.tally.errors import NotFound
 from libs.web.auth import ApiKey, Authenticator
 from services.query.snapshot import Snapshot
-from services.query.snapshot_cache import Snapshots, now
+from services.query.snapshot_cache import SnapshotCache, now
 
 
 class CatalogueReads(ListReader, Owners, Protocol):
@@ -34,7 +34,7 @@ class LegacyReads:
 
     auth: Authenticator
     catalogue: CatalogueReads
-    snapshots: Snapshots
+    snapshots: SnapshotCache
 
     async def contest(self, key: ApiKey, contest_id: str) -> dict[str, Any]:
         return await self._shape(key, await self._snapshot(key, contest_id))

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.errors import NotFound
 from libs.web.auth import ApiKey
-from services.query.snapshot_cache import Snapshots, now
+from services.query.snapshot_cache import SnapshotCache, now
 
 
 class ParticipantCounts:
     """Fills in `vote_count` and `rater_count` for keys that may see them; a `Complete` of the participants."""
 
-    def __init__(self, snapshots: Snapshots) -> None:
+    def __init__(self, snapshots: SnapshotCache) -> None:
         self._snapshots = snapshots
 
     async def __call__(self, key: ApiKey, _: str, participants: list[dict[str, Any]]) -> None:
@@ -26,5 +26,5 @@ class ParticipantCounts:
         if totals is None:
             return
         for participant in participants:
-            figures = totals.get(participant["key"], Figures())
+            figures = totals.get(participant["key"], VoteSums())
             participant |= {"vote_count": figures.count, "rater_count": figures.unique}

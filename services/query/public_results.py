@@ -12,7 +12,7 @@ from libs.web.etags import not_modified
 from services.query.public_results_record import hidden, shown
 from services.query.responses import Answer
 from services.query.snapshot import Snapshot
-from services.query.snapshot_cache import Snapshots, now
+from services.query.snapshot_cache import SnapshotCache, now
 
 MOST_OWNERS: Final = 10_000
 SHARED_S: Final = 2
@@ -35,7 +35,7 @@ class Voters(Protocol):
 class PublicResults:
     """Serves the results of published contests of production."""
 
-    def __init__(self, owners: Owners, snapshots: Snapshots, receipts: Voters) -> None:
+    def __init__(self, owners: Owners, snapshots: SnapshotCache, receipts: Voters) -> None:
         self._owners = owners
         self._snapshots = snapshots
         self._receipts = receipts

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from libs.catalogue.legacy.models import LegacyContest, LegacyContests, LegacyParticipant, LegacyParticipants
-from libs.web.asgi_routes import HotRoute
+from libs.web.asgi_routes import AsgiRoute
 from libs.web.auth import ApiKey, require
 from libs.web.openapi import IF_NONE_MATCH, LEGACY_ANSWERS, UNCHANGED, Schema, answers, needs, problems
 from services.query.legacy_reads import LegacyReads
@@ -87,7 +87,7 @@ PUBLIC_HEADERS: Final[Schema] = {
 }
 
 
-def count_route(serve: VoteUpdates) -> HotRoute:
+def count_route(serve: VoteUpdates) -> AsgiRoute:
     """The hot read."""
 
     def vote_updates(
@@ -99,7 +99,7 @@ def count_route(serve: VoteUpdates) -> HotRoute:
         `at`, `updated`, `Tally-Position` and `Tally-Final` are as of then, too.
         """
 
-    return HotRoute(
+    return AsgiRoute(
         "/contests/{contest_key}/vote_updates",
         vote_updates,
         serve,
@@ -117,7 +117,7 @@ def count_route(serve: VoteUpdates) -> HotRoute:
     )
 
 
-def timeline_route(serve: ContestTimeline) -> HotRoute:
+def timeline_route(serve: ContestTimeline) -> AsgiRoute:
     """What charts are made of."""
 
     def timeline(
@@ -129,7 +129,7 @@ def timeline_route(serve: ContestTimeline) -> HotRoute:
         needed, too.
         """
 
-    return HotRoute(
+    return AsgiRoute(
         "/contests/{contest_key}/timeline",
         timeline,
         serve,
@@ -147,7 +147,7 @@ def timeline_route(serve: ContestTimeline) -> HotRoute:
     )
 
 
-def public_route(serve: PublicResults) -> HotRoute:
+def public_route(serve: PublicResults) -> AsgiRoute:
     """What voters see."""
 
     def public_results(contest_key: str, receipt: ReceiptOfVote = None) -> None:
@@ -156,7 +156,7 @@ def public_route(serve: PublicResults) -> HotRoute:
         While `vote_visibility` hides them, counts, ranks and shares are null and the order is by running number.
         """
 
-    return HotRoute(
+    return AsgiRoute(
         "/public/contests/{contest_key}/results",
         public_results,
         serve,

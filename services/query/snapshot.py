@@ -10,7 +10,7 @@ from libs.contracts.catalogue import ContestConfig, Stored
 from libs.results.counts import Counts
 from libs.results.results import Results, results_of
 from libs.tally.contest import Contest, Phase
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.views.replies import ContestCounts
 from services.query.responses import Answer
 
@@ -67,7 +67,7 @@ class Snapshot:
         """Whether the counts are hidden from who voted, or did not, without any key."""
         return self.hides(now) and not (has_voted and self.visibility == "hidden_until_vote")
 
-    def totals(self, permissions: Collection[str], now: int) -> Mapping[str, Figures] | None:
+    def totals(self, permissions: Collection[str], now: int) -> Mapping[str, VoteSums] | None:
         """Figures by participant that appears in results, "" for the contest; None where a key with these
         permissions may not see them."""
         may = "results:read" in permissions and ("results:read_hidden" in permissions or not self.hides(now))

@@ -47,7 +47,7 @@ class Entry:
     rounds: SingleFlight[Snapshot] = field(init=False)
 
 
-class Snapshots:
+class SnapshotCache:
     """Snapshots of the contests of one world.
 
     A catalogue write that was answered shows in every snapshot asked for after it: one shared look at the

@@ -8,7 +8,7 @@ from operator import add, sub
 from typing import Final, Protocol
 
 from libs.contracts.log_records import Position
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.errors import ViewsUnavailable
 from libs.views.freshness import RECOVERING
 from libs.views.replies import ContestCounts, SourceCounts
@@ -58,7 +58,7 @@ class TimelineViews(Protocol):
 
 
 @dataclass(slots=True)
-class Part:
+class PartitionTimeline:
     """One partition: `state` is what it was before the minute `until`, and `present` what it became since, by
     adding `latest` in the step `step`."""
 
@@ -87,7 +87,7 @@ class Series:
         self._minutes = minutes
         self.settled: defaultdict[Subject, dict[int, Cells]] = defaultdict(dict)
         self.version = object()
-        self._parts: list[Part] = []
+        self._parts: list[PartitionTimeline] = []
 
     def serves(self, present: Snapshot, begin: int, until: int) -> bool:
         """Whether all of it still holds, and it may be brought to `until`."""
@@ -116,13 +116,13 @@ class Series:
         for partition, found in enumerate(present.parts):
             await self._settle(partition, found, min(_minute(found), until))
 
-    async def _before(self, partition: int, found: ContestCounts) -> Part:
+    async def _before(self, partition: int, found: ContestCounts) -> PartitionTimeline:
         if _minute(found) >= self._begin > 0:
             subjects = participants_of(found), found.sources
             past = await self._views.counts_at(partition, self._contest, self._begin - 1, *subjects)
             _is_not_lost(past.position, found)
-            return Part(basis(found), self._begin, _state(past))
-        return Part(basis(found), self._begin, _state(found) if _minute(found) < self._begin else {})
+            return PartitionTimeline(basis(found), self._begin, _state(past))
+        return PartitionTimeline(basis(found), self._begin, _state(found) if _minute(found) < self._begin else {})
 
     async def _settle(self, partition: int, found: ContestCounts, until: int) -> None:
         part = self._parts[partition]
@@ -160,7 +160,7 @@ class Series:
                 yield subject, part.step, cells
 
 
-class Timelines:
+class TimelineCache:
     """Keeps the series of the contests that were asked for last, at most so many changes."""
 
     def __init__(self, views: TimelineViews, reads: PastReads, most_changes: int = MOST_CHANGES) -> None:
@@ -243,5 +243,5 @@ def _cells(change: Change) -> Cells:
     return change.value.cells[:8] if isinstance(change.value, PastRow) else _three(change.value.figures)
 
 
-def _three(figures: Figures) -> tuple[int, int, int]:
+def _three(figures: VoteSums) -> tuple[int, int, int]:
     return figures.count, figures.unique, figures.anonymous

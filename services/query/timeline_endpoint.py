@@ -17,8 +17,8 @@ from libs.web.etags import not_modified
 from services.query.errors import ResultsHidden
 from services.query.responses import Answer
 from services.query.snapshot import Snapshot
-from services.query.snapshot_cache import Snapshots, now
-from services.query.timeline_cache import Timelines
+from services.query.snapshot_cache import SnapshotCache, now
+from services.query.timeline_cache import TimelineCache
 from services.query.timeline_schema import Page, Span, width
 
 MINUTE_S: Final = 60
@@ -64,7 +64,7 @@ class Made(NamedTuple):
 class ContestTimeline:
     """Serves the timelines of contests. Whoever asks for the same at about the same time shares the work."""
 
-    def __init__(self, auth: Authenticator, snapshots: Snapshots, timelines: Timelines) -> None:
+    def __init__(self, auth: Authenticator, snapshots: SnapshotCache, timelines: TimelineCache) -> None:
         self._auth = auth
         self._snapshots = snapshots
         self._timelines = timelines

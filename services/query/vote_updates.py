@@ -16,7 +16,7 @@ from libs.web.etags import not_modified
 from services.query.errors import ResultsHidden
 from services.query.historical_counts import PastCounts
 from services.query.snapshot import Snapshot
-from services.query.snapshot_cache import NO_POSITIONS, Snapshots, covers, now
+from services.query.snapshot_cache import NO_POSITIONS, SnapshotCache, covers, now
 from services.query.vote_count_record import vote_count, vote_count_by_source
 
 LASTING: Final = b"private, max-age=60"
@@ -37,7 +37,7 @@ class VoteUpdates:
     """Serves the vote count record of a contest."""
 
     def __init__(
-        self, auth: Authenticator, snapshots: Snapshots, past: PastCounts, partitions: int, wait_s: float
+        self, auth: Authenticator, snapshots: SnapshotCache, past: PastCounts, partitions: int, wait_s: float
     ) -> None:
         self._auth = auth
         self._snapshots = snapshots

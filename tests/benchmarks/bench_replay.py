@@ -25,8 +25,8 @@ from libs.projection.votes import VotesProjection
 from libs.views.address_counters import AddressCounters
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
-from services.cli.commands.replay.projections import PROJECTIONS, Name
-from services.cli.discovery import find_stack
+from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
+from services.cli.discovery import find_deployment
 from tests.benchmarks.bench_projector import fold
 from tests.benchmarks.stack import Load, median, whole_service, wrk
 from tests.support.voting import Contest, new_id, running
@@ -157,7 +157,7 @@ async def verified(supervisor: Supervisor, when: str) -> bool:
 class Bench:
     def __init__(self, supervisor: Supervisor, contest: Contest) -> None:
         self._supervisor = supervisor
-        self._stack = find_stack(supervisor.data_dir)
+        self._stack = find_deployment(supervisor.data_dir)
         self._contest = contest
         self._valkey = open_valkey(self._stack.valkey)
 
@@ -194,7 +194,7 @@ class Bench:
 
     async def _kill_half_way(self) -> None:
         process = await tally(self._supervisor, "replay", "run", "--projection", "votes", "--execute")
-        generations = PROJECTIONS[Name.VOTES].generations(self._valkey, self._stack)
+        generations = PROJECTIONS[ProjectionName.VOTES].generations(self._valkey, self._stack)
         while True:
             found = await generations.read_all()
             folded = sum(one.position.offset for each in found for one in each.others.values() if one.position)

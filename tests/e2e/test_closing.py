@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from libs.audit.comparison import compare
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
-from services.cli.discovery import find_stack
+from services.cli.discovery import find_deployment
 from tests.support.eventually import eventually
 from tests.support.purchasing import client_with
 from tests.support.sources import a_source
@@ -110,7 +110,7 @@ async def test_exactly_what_was_received_before_the_end_counts(
     record = await becomes_final(contest)
     assert record["count"] == len(accepted)
     assert record["unique_voter_count"] == len(accepted)
-    report = await compare(find_stack(stack.data_dir), contest.key)
+    report = await compare(find_deployment(stack.data_dir), contest.key)
     assert report.equal, report.as_json()
 
 

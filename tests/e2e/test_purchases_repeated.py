@@ -24,14 +24,14 @@ from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.local_stack.supervisor import Supervisor
-from libs.purchases.encryption import Vaults
+from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
 from libs.voting.wiring import assemble
-from services.cli.discovery import find_stack
+from services.cli.discovery import find_deployment
 from services.cli.progress import Progress
 from services.projector.purchase_saga import Steps
 from services.projector.purchases import PurchaseManager
@@ -79,7 +79,7 @@ class Second:
 
 @pytest.fixture
 async def second(stack: Supervisor) -> AsyncIterator[Second]:
-    found = find_stack(stack.data_dir)
+    found = find_deployment(stack.data_dir)
     settings = KafkaSettings(kafka_bootstrap_servers=found.kafka)
     valkey, log, reader = open_valkey(found.valkey), LogWriter(settings), LogReader(settings)
     await log.start()
@@ -89,7 +89,7 @@ async def second(stack: Supervisor) -> AsyncIterator[Second]:
     async def folded(account: str) -> bool:
         return True
 
-    steps = Steps(casting.caster, casting.remover, Vaults(partial(account_secret, store)), folded)
+    steps = Steps(casting.caster, casting.remover, AccountCiphers(partial(account_secret, store)), folded)
     views = PurchaseViews(valkey, found.namespace, topic)
     yield Second(found.description["account"], topic, views, log, steps)
     await log.stop()
@@ -132,7 +132,7 @@ async def test_two_managers_at_the_same_purchases_cast_them_once(
     # each of 8 users bought 6 times 20 votes, of which 100 are allowed
     assert [record["status"] for record in found].count("cast") == 40
     await come_to(contest, 800)
-    reconciled = await reconcile_logs(find_stack(stack.data_dir), 0, Progress())
+    reconciled = await reconcile_logs(find_deployment(stack.data_dir), 0, Progress())
     mine = [one for one in reconciled.uncast + reconciled.not_taken_back if one.contest == contest.key]
     assert (mine, [one for one in reconciled.unpaid if one.contest == contest.key]) == ([], [])
 

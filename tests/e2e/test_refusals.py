@@ -7,7 +7,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.commands.keys import issue_key
-from services.cli.discovery import Stack, find_stack
+from services.cli.discovery import Deployment, find_deployment
 from tests.support.voting import Api, code
 
 JSON = {"content-type": "application/json"}
@@ -22,8 +22,8 @@ async def key_with(stack: Supervisor, *permissions: str, account: str | None = N
     return {"Authorization": f"Bearer {issued.api_key}"}
 
 
-def stack_of(stack: Supervisor) -> Stack:
-    return find_stack(Path(stack.data_dir))
+def stack_of(stack: Supervisor) -> Deployment:
+    return find_deployment(Path(stack.data_dir))
 
 
 async def test_without_a_known_key_nothing_is_answered(api: Api, stack: Supervisor) -> None:

@@ -19,7 +19,7 @@ from libs.tally.events import VoteRestored, VoteVoided
 from services.cli.__main__ import app
 from services.cli.commands.void import operation
 from services.cli.commands.void.recorder import append, read_back
-from services.cli.discovery import Stack, find_stack
+from services.cli.discovery import Deployment, find_deployment
 from services.cli.progress import Progress
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, come_to, purchase, refund, send
@@ -158,7 +158,7 @@ def a_rating_contest(rating: dict[str, Any]) -> dict[str, Any]:
 async def test_an_interrupted_operation_goes_on_under_its_name(
     api: Api, stack: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def half(where: Stack, events: Sequence[tuple[int, VoidEvent]], progress: Progress) -> None:
+    async def half(where: Deployment, events: Sequence[tuple[int, VoidEvent]], progress: Progress) -> None:
         await append(where, events[:2], progress)
         raise LogUnavailable("Kafka: away", retry_after_s=1)
 
@@ -186,7 +186,7 @@ async def test_an_interrupted_operation_goes_on_under_its_name(
 async def test_what_is_recorded_twice_voids_once(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     await votes(contest, 0, "ann")
-    where = find_stack(stack.data_dir)
+    where = find_deployment(stack.data_dir)
     ballots = await read_ballots(where, contest.key, Progress())
     (vote,) = ballots
     voided = VoteVoided(contest.key, vote.voter, "ann", "v", 1)

@@ -18,7 +18,7 @@ from libs.audit.comparison import compare
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap as prepare
-from services.cli.discovery import find_stack
+from services.cli.discovery import find_deployment
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, new_id
 
@@ -153,7 +153,7 @@ async def test_votes_outlive(own_stack: Supervisor, fault: object, name: str) ->
             await eventually(lambda: crowd.total > before + 100, 60)
             crowd.stop.set()
         await settled(client, contest, crowd)
-        report = await compare(find_stack(own_stack.data_dir), contest.key)
+        report = await compare(find_deployment(own_stack.data_dir), contest.key)
         assert report.equal, report.as_json()
         for voter, ids in crowd.accepted.items():
             assert crowd.left(voter) <= 2 * LIMIT

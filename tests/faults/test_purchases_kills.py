@@ -13,7 +13,7 @@ from libs.audit.purchase_orphans import reconcile_logs
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap as prepare
-from services.cli.discovery import find_stack
+from services.cli.discovery import find_deployment
 from services.cli.progress import Progress
 from tests.support.eventually import eventually
 from tests.support.purchasing import PURCHASES, becomes, come_to, purchase
@@ -87,7 +87,7 @@ async def test_purchases_outlive(own_stack: Supervisor, name: str) -> None:
         await come_to(contest, 10 * list(bought.values()).count(False), 60)
 
         async def fits() -> bool:
-            found = await reconcile_logs(find_stack(own_stack.data_dir), 0, Progress())
+            found = await reconcile_logs(find_deployment(own_stack.data_dir), 0, Progress())
             assert found.fits, found.as_json()
             return True
 

@@ -24,8 +24,8 @@ from libs.local_stack.supervisor import Supervisor
 from libs.views.functions import open_valkey
 from libs.views.generations import State
 from services.cli import bootstrap as prepare
-from services.cli.commands.replay.projections import PROJECTIONS, Name
-from services.cli.discovery import find_stack
+from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
+from services.cli.discovery import find_deployment
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest
 
@@ -102,9 +102,9 @@ class Operator:
     async def kill_half_way(self) -> None:
         """While the first partition is folded and the others are not."""
         process = await self.start("run", "--projection", "votes", "--parallel", "1")
-        described = find_stack(self.stack.data_dir)
+        described = find_deployment(self.stack.data_dir)
         valkey = open_valkey(described.valkey)
-        generations = PROJECTIONS[Name.VOTES].generations(valkey, described)
+        generations = PROJECTIONS[ProjectionName.VOTES].generations(valkey, described)
 
         async def half_way() -> bool:
             others = [one for found in await generations.read_all() for one in found.others.values()]
@@ -116,7 +116,7 @@ class Operator:
         await valkey.close()
 
     async def is_clean(self) -> bool:
-        report = await compare(find_stack(self.stack.data_dir))
+        report = await compare(find_deployment(self.stack.data_dir))
         assert report.equal, report.as_json()
         return True
 

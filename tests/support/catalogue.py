@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource import Table
 from libs.catalogue.resources import RESOURCES
-from libs.catalogue.writer import Request, Writer
+from libs.catalogue.writer import CatalogueWriter, Request
 from libs.contracts.catalogue import Stored
 from libs.contracts.topics import Topic, catalogue_topic
 from libs.kafka.errors import AppendUnknown
@@ -38,8 +38,8 @@ class Catalogue:
     valkey: Coalescer
     log: LogWriter
     views: CatalogueViews
-    writer: Writer
-    engine: Engine
+    writer: CatalogueWriter
+    engine: RecordService
     raised: dict[str, int] = field(default_factory=dict)
     """What the votes views would have been told of contests' versions."""
 
@@ -65,9 +65,9 @@ class Catalogue:
         """Whether every partition can be read."""
         return await are_fresh(self.views.fresh, self.topic.partitions)
 
-    def another_engine(self, table: Table = RESOURCES) -> Engine:
+    def another_engine(self, table: Table = RESOURCES) -> RecordService:
         """As another process would have it."""
-        return Engine(table, self.views, Writer(self.topic, self.log, self.views, AppendUnknown))
+        return RecordService(table, self.views, CatalogueWriter(self.topic, self.log, self.views, AppendUnknown))
 
     async def create(self, resource: str, account: str, body: dict[str, Any], parent: str = "") -> Stored:
         row = self.engine.table[resource]
@@ -94,8 +94,8 @@ async def open_catalogue(
     try:
         await load_functions(valkey)
         views = CatalogueViews(valkey, namespace)
-        writer = Writer(topic, log, views, AppendUnknown)
-        engine = Engine(table, views, writer)
+        writer = CatalogueWriter(topic, log, views, AppendUnknown)
+        engine = RecordService(table, views, writer)
         yield Catalogue(namespace, topic, settings, valkey, log, views, writer, engine)
     finally:
         await log.stop()

@@ -23,7 +23,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from tests.support.freshness import make_fresh
 
 PARTITIONS = 2
@@ -32,7 +32,9 @@ PARTITIONS = 2
 class FoldedLog:
     """`append` writes to the log alone, `fold` brings the view to the log's end."""
 
-    def __init__(self, stack: Stack, valkey: Coalescer, producer: AIOKafkaProducer, reader: LogReader) -> None:
+    def __init__(
+        self, stack: Deployment, valkey: Coalescer, producer: AIOKafkaProducer, reader: LogReader
+    ) -> None:
         self.stack = stack
         self.valkey = valkey
         self.views = VoteViews(valkey, stack.namespace)
@@ -85,7 +87,7 @@ class FoldedLog:
 
 @asynccontextmanager
 async def folded_log(kafka: str, valkey_url: str, namespace: str, **description: Any) -> AsyncIterator[FoldedLog]:
-    stack = Stack(kafka, valkey_url, namespace, PARTITIONS, "", description)
+    stack = Deployment(kafka, valkey_url, namespace, PARTITIONS, "", description)
     await create_topics(stack.kafka_settings, topics_of(namespace, PARTITIONS))
     valkey = open_valkey(valkey_url)
     producer = AIOKafkaProducer(**connection(stack.kafka_settings), acks="all")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from libs.local_stack.service_process import Part
+from libs.local_stack.service_process import ServiceProcess
 
 _GATEWAY = """
 import http.server, json, os, signal, sys
@@ -37,11 +37,11 @@ while True:
     signal.pause()
 """
 
-GATEWAY = Part("gateway", (sys.executable, "-c", _GATEWAY))
+GATEWAY = ServiceProcess("gateway", (sys.executable, "-c", _GATEWAY))
 """Answers every GET with 200 and its own environment as JSON."""
-PROJECTOR = Part("projector", (sys.executable, "-c", _PROJECTOR))
-BROKEN = Part("projector", (sys.executable, "-c", "raise SystemExit('cannot go on')"))
-STUBBORN = Part(
+PROJECTOR = ServiceProcess("projector", (sys.executable, "-c", _PROJECTOR))
+BROKEN = ServiceProcess("projector", (sys.executable, "-c", "raise SystemExit('cannot go on')"))
+STUBBORN = ServiceProcess(
     "projector",
     (
         sys.executable,

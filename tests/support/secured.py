@@ -29,7 +29,7 @@ from libs.local_stack import ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.kafka import NativeKafka
 from libs.local_stack.report import Silence
-from libs.local_stack.service_process import Part
+from libs.local_stack.service_process import ServiceProcess
 from libs.local_stack.valkey import NativeValkey
 from tests.support.proxy import pump
 
@@ -163,10 +163,10 @@ class Secured:
             "TALLY_VALKEY_CA_FILE": str(self.certificates.authority),
         }
 
-    def parts(self, parts: Sequence[Part]) -> tuple[Part, ...]:
+    def parts(self, parts: Sequence[ServiceProcess]) -> tuple[ServiceProcess, ...]:
         """The same parts, each as the user of its own that it is in this deployment."""
         return tuple(
-            Part(
+            ServiceProcess(
                 part.name,
                 ("/usr/bin/env", *_assignments(self.environment(part.name)), *part.command),
                 part.drain_s,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from libs.catalogue.contests.closing import reopened, reopened_of
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import CONTESTS
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
@@ -33,7 +33,7 @@ class Marks(Protocol):
 class Reopener:
     """Reopens contests whose votes lie in `partitions` partitions."""
 
-    def __init__(self, engine: Engine, votes: Marks, partitions: int) -> None:
+    def __init__(self, engine: RecordService, votes: Marks, partitions: int) -> None:
         self._engine = engine
         self._votes = votes
         self._partitions = partitions

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from libs.catalogue.schemas.vote_source import Mode, StoredVoteSource
 from libs.contracts.catalogue import Stored
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 
 Reason = Literal["unmapped", "decrease"]
 
@@ -53,9 +53,9 @@ class Reported(Protocol):
     """What the vote views hold of one source, by its own ids."""
 
     @property
-    def figures(self) -> Mapping[str, Figures]: ...
+    def figures(self) -> Mapping[str, VoteSums]: ...
     @property
-    def held(self) -> Mapping[str, Figures]: ...
+    def held(self) -> Mapping[str, VoteSums]: ...
 
 
 class Held(NamedTuple):
@@ -66,8 +66,8 @@ class Held(NamedTuple):
 
     mapped_id: str
     reason: Reason
-    reported: Figures
-    counted: Figures
+    reported: VoteSums
+    counted: VoteSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class ExternalCounts:
     """
 
     config: SourceConfig
-    counted: Mapping[tuple[str, str], Figures]
+    counted: Mapping[tuple[str, str], VoteSums]
     held: tuple[Held, ...]
 
 
@@ -92,11 +92,11 @@ def split(config: SourceConfig, reported: Reported | None, participants: Collect
     """What of a source's figures counts, for whom, and what is held; `participants` are all of the contest's."""
     mapping = mapped(config, participants)
     figures, waiting = (reported.figures, reported.held) if reported is not None else ({}, {})
-    counted = {(key, mapped_id): figures.get(mapped_id, Figures()) for mapped_id, key in sorted(mapping.items())}
+    counted = {(key, mapped_id): figures.get(mapped_id, VoteSums()) for mapped_id, key in sorted(mapping.items())}
     held = []
     for mapped_id, latest in sorted({**figures, **waiting}.items(), key=itemgetter(0)):
         if mapped_id not in mapping:
-            held.append(Held(mapped_id, "unmapped", latest, Figures()))
+            held.append(Held(mapped_id, "unmapped", latest, VoteSums()))
         elif mapped_id in waiting:
             held.append(Held(mapped_id, "decrease", latest, figures[mapped_id]))
     return ExternalCounts(config, counted, tuple(held))

@@ -9,10 +9,10 @@ from libs.catalogue.legacy.fields import Field, Translator
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.errors import timestamp
 
-Totals = Mapping[str, Figures] | None
+Totals = Mapping[str, VoteSums] | None
 """Figures by participant that appears in results, "" for the contest; None while the caller may not see them:
 counts are null then."""
 Images = Mapping[str, Mapping[str, Any]]
@@ -66,9 +66,9 @@ def participant_read(account: str, stored: Stored, totals: Totals, images: Image
     }
 
 
-def of_participant(totals: Totals, participant: str) -> Figures | None:
+def of_participant(totals: Totals, participant: str) -> VoteSums | None:
     """What a participant has: zeros where it is in no results, None while they are hidden."""
-    return None if totals is None else totals.get(participant, Figures())
+    return None if totals is None else totals.get(participant, VoteSums())
 
 
 def brand_of(account: str) -> dict[str, Any]:

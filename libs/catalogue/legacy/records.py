@@ -9,7 +9,7 @@ from libs.catalogue.errors import UnknownReferences
 from libs.catalogue.legacy.errors import Owners, not_there
 from libs.catalogue.legacy.fields import Translator
 from libs.catalogue.pagination import ListRequest, Page
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource import Document, Resource
 from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
@@ -30,7 +30,7 @@ class LegacyRecords:
     record asked for as of those that it refers to; wrong values are named by their parameters.
     """
 
-    def __init__(self, engine: Engine, owners: Owners, row: Resource, translator: Translator) -> None:
+    def __init__(self, engine: RecordService, owners: Owners, row: Resource, translator: Translator) -> None:
         self._engine = engine
         self._owners = owners
         self._row = row

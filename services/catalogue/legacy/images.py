@@ -16,7 +16,7 @@ from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem
 from services.catalogue.image_forms import open_form
-from services.catalogue.images import Part
+from services.catalogue.images import ImageUpload
 from services.catalogue.legacy.forms import FORMS, from_form
 from services.catalogue.legacy.routing import Call, LegacyRoutes, LegacyWorld
 
@@ -62,7 +62,9 @@ class _Images:
                 made = await self._images.fetch(call.account, url, document, request, FORMATS)
             else:
                 assert file is not None
-                made = await self._images.upload(call.account, file, document, request, Part("/src", FORMATS))
+                made = await self._images.upload(
+                    call.account, file, document, request, ImageUpload("/src", FORMATS)
+                )
         return image_record_read(call.account, made.stored)
 
     async def update_image(self, call: Call) -> Document:

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from libs.catalogue.legacy.fields import JsonSchema, Translator
 from libs.catalogue.legacy.records import LegacyRecords
 from libs.catalogue.pagination import Page
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource import Document, Resource
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
@@ -38,7 +38,7 @@ class LegacyWorld:
 
     base: Literal["/legacy", "/legacy-test"]
     auth: Authenticator
-    engine: Engine
+    engine: RecordService
     views: CatalogueViews
     now: Callable[[], int]
     completes: Mapping[str, Complete]

@@ -17,7 +17,7 @@ from libs.local_stack import description
 from libs.local_stack.settings import StackSettings
 from libs.telemetry.redaction import redacted
 from services.cli.discovery import DATA_DIR
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 from services.gateway.settings import Settings as GatewaySettings
 from services.projector.settings import Settings as ProjectorSettings
 
@@ -53,13 +53,13 @@ class Value:
 def show(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
     """Every setting, its value, and whether that comes from the environment, a running stack or is the default."""
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         found = read_config(data_dir, os.environ)
         if as_json:
             print_json({"settings": [asdict(one) for one in found], "unknown": unknown(os.environ)})
         else:
             _show(found)
-        return Ending.BAD_USAGE if any(one.problem for one in found) else Ending.FINE
+        return ExitCode.BAD_USAGE if any(one.problem for one in found) else ExitCode.FINE
 
     run(work())
 

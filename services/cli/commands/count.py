@@ -12,9 +12,9 @@ from libs.audit.generation_counts import count_in
 from libs.audit.historical_counts import Counted, count_at
 from libs.audit.log_fold import without_gc
 from libs.results.results import places
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, moment, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json, run
 
 
 def count(
@@ -35,10 +35,10 @@ def count(
     if None not in (at, generation):
         raise typer.BadParameter("A generation is as of one time only: leave out --at.", param_hint="--generation")
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         now = time.time_ns() // 1000
         when = now if at is None else moment(at, "--at")
-        stack = find_stack(data_dir)
+        stack = find_deployment(data_dir)
         with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
             if generation is None:
                 counted = await count_at(stack, contest, when, now, sources=sources, progress=progress)
@@ -48,7 +48,7 @@ def count(
             print_json(counted.as_json())
         else:
             show(counted)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 

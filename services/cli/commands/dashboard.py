@@ -14,8 +14,8 @@ import httpx
 import typer
 
 from libs.tally.errors import TallyError
-from services.cli.discovery import DATA_DIR, NoStack, find_stack
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.discovery import DATA_DIR, NoDeployment, find_deployment
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 class NotLoggedIn(TallyError):
@@ -32,10 +32,10 @@ def dashboard(
 ) -> None:
     """Open the dashboard of the stack on this machine, logged in; prints the address, good once within 60 s."""
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir).description
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir).description
         if not stack:
-            raise NoStack("Only for a stack of `tally up`. Elsewhere log in at /dashboard, with an API key.")
+            raise NoDeployment("Only for a stack of `tally up`. Elsewhere log in at /dashboard, with an API key.")
         address = await ticketed(stack, contest)
         if as_json:
             print_json({"dashboard_url": address})
@@ -43,7 +43,7 @@ def dashboard(
             typer.echo(address)
         if not no_browser and has_display():
             await asyncio.to_thread(webbrowser.open, address)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 

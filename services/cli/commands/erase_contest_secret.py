@@ -9,16 +9,16 @@ from typing import Annotated, NamedTuple
 import typer
 
 from libs.catalogue.contests.closing import erased
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS, RESOURCES
-from libs.deployment.access import check_stack
+from libs.deployment.access import check_deployment_of
 from libs.storage.secrets import erase_contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import timestamp
-from services.cli.catalogue_access import open_office
-from services.cli.discovery import DATA_DIR, Stack, find_stack
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.catalogue_access import open_catalogue_access
+from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 WHAT_IS_LOST = """\
 - No vote and no allowance can be looked up by voter any more, nor taken back: such requests answer 410.
@@ -27,10 +27,10 @@ WHAT_IS_LOST = """\
 Its counts, seal and receipts stay. Whoever has a backup or an export of the object store has the secret still."""
 
 
-class Desk(NamedTuple):
+class EraseContext(NamedTuple):
     """What the command works with, and the account that owns the contest."""
 
-    engine: Engine
+    engine: RecordService
     account: str
 
 
@@ -42,9 +42,9 @@ def erase_secret(
 ) -> None:
     """Destroy the secret that ties a sealed contest's votes to its voters; its counts stay."""
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
-        async with open_desk(stack, contest) as desk:
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
+        async with open_erase_context(stack, contest) as desk:
             before = (await desk.engine.get(CONTESTS, desk.account, contest)).document
             change = partial(erased, now=time.time_ns() // 1000)
             after = change(before)
@@ -53,20 +53,20 @@ def erase_secret(
                 after = (await desk.engine.amend(CONTESTS, desk.account, contest, change)).document
                 await erase_contest_secret(open_store(stack.storage_url), contest)
         _show(contest, before, after, execute, as_json)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
 
 @asynccontextmanager
-async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
+async def open_erase_context(stack: Deployment, contest: str) -> AsyncIterator[EraseContext]:
     """Raises `BadParameter` where there is no such contest."""
-    await check_stack(stack)
-    async with open_office(stack.kafka_settings, stack.valkey, stack.namespace) as office:
+    await check_deployment_of(stack)
+    async with open_catalogue_access(stack.kafka_settings, stack.valkey, stack.namespace) as office:
         account = await office.views.find_owner("contests", contest)
         if account is None:
             raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
-        yield Desk(Engine(RESOURCES, office.views, office.writer), account)
+        yield EraseContext(RecordService(RESOURCES, office.views, office.writer), account)
 
 
 def _show(contest: str, before: Document, after: Document, executed: bool, as_json: bool) -> None:

@@ -10,10 +10,10 @@ from libs.backup.errors import ExportRefused
 from libs.backup.exporter import export_logs
 from libs.backup.manifest import Format, Manifest, Request
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
 from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 def export(
@@ -38,7 +38,7 @@ def export(
     are like 2026-05-01T18:00:00Z. Uploaded files and images are not in it.
     """
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         named = {f".{each}": each for each in Format}.get(to.suffix)
         if named and format_ not in (None, named):
             raise typer.BadParameter(f"is not the format of {to.name}.", param_hint="--format")
@@ -53,7 +53,7 @@ def export(
         try:
             if named and to.exists():
                 raise ExportRefused(f"{to} exists already.")
-            stack = find_stack(data_dir)
+            stack = find_deployment(data_dir)
             await record_action(stack, "exported", contest=contest, secrets=request.secrets)
             with ProgressBar("Exporting", enabled=not as_json) as progress:
                 manifest = await export_logs(stack, directory, request, progress)
@@ -68,7 +68,7 @@ def export(
             print_json(as_dict(manifest, to, importable))
         else:
             show(manifest, to, importable)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 

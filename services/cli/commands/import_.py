@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from libs.backup.importer import Imported, import_logs
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 def import_export(
@@ -29,8 +29,8 @@ def import_export(
     folds it as usual.
     """
 
-    async def work() -> Ending:
-        found = find_stack(data_dir)
+    async def work() -> ExitCode:
+        found = find_deployment(data_dir)
         stack = replace(found, namespace=namespace or found.namespace)
         with ProgressBar("Importing" if execute else "Checking", enabled=not as_json) as progress:
             result = await import_logs(stack, source, execute, progress)
@@ -38,7 +38,7 @@ def import_export(
             print_json({"executed": execute, "namespace": stack.namespace, **as_dict(result)})
         else:
             show(result, stack.namespace, execute)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 

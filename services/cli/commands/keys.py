@@ -10,12 +10,12 @@ import typer
 from libs.catalogue import api_keys as catalogue_keys
 from libs.catalogue.api_keys import IssuedKey
 from libs.contracts.catalogue import NO_RULES, KeyRow, KeyRules
-from libs.deployment.access import check_stack
+from libs.deployment.access import check_deployment_of
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import timestamp
-from services.cli.catalogue_access import Environment, World, open_office
-from services.cli.discovery import DATA_DIR, find_stack
-from services.cli.runner import AsJson, DataDir, Ending, moment, print_json, run
+from services.cli.catalogue_access import Environment, World, open_catalogue_access
+from services.cli.discovery import DATA_DIR, find_deployment
+from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json, run
 
 _DURATION: Final = re.compile(r"([0-9]{1,5})([dhm])")
 
@@ -34,7 +34,7 @@ async def issue_key(
 
     Raises `ValidationFailed`, `LogUnavailable`, `ViewsUnavailable`.
     """
-    async with open_office(kafka, valkey_url, namespace) as office:
+    async with open_catalogue_access(kafka, valkey_url, namespace) as office:
         return await catalogue_keys.issue_key(office.writer, account, permissions, rules)
 
 
@@ -60,17 +60,17 @@ def create(
 ) -> None:
     """Make a key. It is shown this once."""
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         rules = KeyRules(name, None if expires is None else _expiry(expires), tuple(network or ()), rate)
-        stack = find_stack(data_dir)
+        stack = find_deployment(data_dir)
         namespace = environment.namespace(stack.namespace)
-        await check_stack(stack)
+        await check_deployment_of(stack)
         key = await issue_key(stack.kafka_settings, stack.valkey, namespace, account, permission, rules)
         if as_json:
             print_json({"key_id": key.key_id, "api_key": key.api_key, "account": key.account})
         else:
             typer.echo(f"Key {key.key_id} of account {key.account}; it is not shown again:\n{key.api_key}")
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -84,10 +84,10 @@ def list_keys(
     The last use is known to the minute, half a minute later; where Valkey lost its data it is not known any more.
     """
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
         namespace = environment.namespace(stack.namespace)
-        async with open_office(stack.kafka_settings, stack.valkey, namespace) as office:
+        async with open_catalogue_access(stack.kafka_settings, stack.valkey, namespace) as office:
             rows = await catalogue_keys.list_keys(office.views)
             used = await office.uses.last()
         shown = [_shown(row) | {"last_used": _time(used.get(row.key_id))} for row in rows]
@@ -95,7 +95,7 @@ def list_keys(
             print_json(shown)
         for one in shown if not as_json else ():
             typer.echo(_line(one))
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -112,10 +112,10 @@ def revoke(
     del execute  # a leaked key must not wait for a second command; the flag is taken as everywhere else
     # nor for a deployment that is as it must be: keys depend on neither the votes nor the object store
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
         namespace = environment.namespace(stack.namespace)
-        async with open_office(stack.kafka_settings, stack.valkey, namespace) as office:
+        async with open_catalogue_access(stack.kafka_settings, stack.valkey, namespace) as office:
             row = await catalogue_keys.find_key(office.views, key_id)
             await catalogue_keys.revoke_key(office.writer, office.views, key_id)
             await office.uses.forget(key_id)
@@ -123,7 +123,7 @@ def revoke(
             print_json(_shown(row))
         else:
             typer.echo(f"Revoked key {key_id} of account {row.account}.")
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 

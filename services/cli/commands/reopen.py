@@ -8,9 +8,9 @@ import typer
 
 from libs.catalogue.contests.closing import closing_of
 from libs.catalogue.contests.reopening import Reopener
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import RESOURCES
-from libs.catalogue.writer import Writer
+from libs.catalogue.writer import CatalogueWriter
 from libs.contracts.catalogue import Stored
 from libs.contracts.topics import catalogue_topic
 from libs.contracts.validation import ValidationFailed
@@ -20,11 +20,11 @@ from libs.tally.errors import timestamp
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
-from services.cli.discovery import DATA_DIR, Stack, find_stack
-from services.cli.runner import AsJson, DataDir, Ending, moment, print_json, run
+from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json, run
 
 
-class Desk(NamedTuple):
+class ReopenContext(NamedTuple):
     """What the command works with, and the account that owns the contest."""
 
     reopener: Reopener
@@ -40,9 +40,9 @@ def reopen(
 ) -> None:
     """Let a closed contest take votes again until a new end; what was late stays late."""
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         until = moment(end, "--end")
-        async with open_desk(find_stack(data_dir), contest) as desk:
+        async with open_reopen_context(find_deployment(data_dir), contest) as desk:
             try:
                 before = await desk.reopener.check(desk.account, contest, until)
             except ValidationFailed as error:
@@ -50,13 +50,13 @@ def reopen(
             if execute:
                 await desk.reopener.reopen(desk.account, contest, until)
         _show(before, until, execute, as_json)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
 
 @asynccontextmanager
-async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
+async def open_reopen_context(stack: Deployment, contest: str) -> AsyncIterator[ReopenContext]:
     """Raises `BadParameter` where there is no such contest."""
     valkey = open_valkey(stack.valkey)
     try:
@@ -65,8 +65,8 @@ async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
         if account is None:
             raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
         async with open_log(stack) as log:
-            engine = Engine(RESOURCES, views, Writer(topic, log, views, AppendUnknown))
-            yield Desk(Reopener(engine, VoteViews(valkey, stack.namespace), stack.partitions), account)
+            engine = RecordService(RESOURCES, views, CatalogueWriter(topic, log, views, AppendUnknown))
+            yield ReopenContext(Reopener(engine, VoteViews(valkey, stack.namespace), stack.partitions), account)
     finally:
         await valkey.close()
 

@@ -11,11 +11,11 @@ from libs.catalogue.errors import NotSealed
 from libs.certificates.builder import Sealing
 from libs.certificates.certificate import Certificate
 from libs.certificates.store import keep
-from services.cli.commands.certificate.context import Desk, open_desk
+from services.cli.commands.certificate.context import SealContext, open_seal_context
 from services.cli.commands.certificate.render import show
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
 Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
@@ -29,15 +29,15 @@ def seal(
     External sources that may still report end at once.
     """
 
-    async def work() -> Ending:
-        async with open_desk(find_stack(data_dir), contest) as desk:
+    async def work() -> ExitCode:
+        async with open_seal_context(find_deployment(data_dir), contest) as desk:
             closing = await desk.sealer.closing(contest)
             reporting = await desk.sealer.reporting(contest, closing)
             if reporting and execute:
                 await desk.sealer.end_grace(contest, closing)
             elif any(not closing.sources[name].retired for name in reporting):
                 _say_who_reports(contest, reporting, as_json)
-                return Ending.FINE
+                return ExitCode.FINE
             await desk.sealer.final(contest, closing)
             with ProgressBar("Reading the log", enabled=not as_json) as progress, without_gc():
                 progress.begin(await desk.log.size())
@@ -46,7 +46,7 @@ def seal(
             if execute:
                 await _seal(desk, certificate)
         _show(certificate, execute, as_json)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -56,8 +56,8 @@ def unseal(
 ) -> None:
     """Let a sealed contest be reopened. Its certificate is kept."""
 
-    async def work() -> Ending:
-        async with open_desk(find_stack(data_dir), contest) as desk:
+    async def work() -> ExitCode:
+        async with open_seal_context(find_deployment(data_dir), contest) as desk:
             found = seal_of((await desk.record()).document)
             if found is None:
                 raise NotSealed("The contest is not sealed.")
@@ -69,12 +69,12 @@ def unseal(
             typer.echo(f"Unsealed; the certificate {found.sha256} is kept.")
         else:
             typer.echo(f"Closing {found.seq} is sealed as {found.sha256}. Run again with --execute to unseal it.")
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
 
-async def _seal(desk: Desk, certificate: Certificate) -> None:
+async def _seal(desk: SealContext, certificate: Certificate) -> None:
     """The certificate first: a contest that says it is sealed has one."""
     await keep(desk.store, certificate)
     seal = Seal(certificate.seq, certificate.sha256, time.time_ns() // 1000)

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from libs.deployment.access import check_stack
+from libs.deployment.access import check_deployment_of
 from libs.storage.secret_rings import AHEAD_S, FRESH_S, RingSecret, read_ring, retired, rotate
 from libs.storage.store import open_store
 from libs.tally.errors import timestamp
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 class Purpose(StrEnum):
@@ -33,14 +33,14 @@ app = typer.Typer(no_args_is_help=True, help="Secrets that sign sessions, receip
 def list_secrets(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
     """Since when each secret signs; never the secrets themselves."""
 
-    async def work() -> Ending:
-        store = open_store(find_stack(data_dir).storage_url)
+    async def work() -> ExitCode:
+        store = open_store(find_deployment(data_dir).storage_url)
         rows = [row for purpose in Purpose for row in _rows(purpose, await read_ring(store, _stored(purpose)))]
         if as_json:
             print_json({"secrets": rows})
         for row in rows if not as_json else ():
             typer.echo(f"{row['purpose']}  {row['state']}  since {row['since'] or 'the beginning'}")
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -54,9 +54,9 @@ def rotate_secret(
     A vote's receipt stays what it was: it is of the secret that signed when the vote was accepted.
     """
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
-        await check_stack(stack)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
+        await check_deployment_of(stack)
         made = None
         if execute:
             await record_action(stack, "secret rotated", purpose=purpose)
@@ -68,7 +68,7 @@ def rotate_secret(
             typer.echo(f"Run again with --execute: a new secret signs {purpose} from {AHEAD_S} s later on.")
         else:
             typer.echo(f"A new secret signs {purpose} from {since} on.")
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -77,11 +77,11 @@ def rotate_secret(
 def retire(purpose: Name, execute: Execute = False, data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
     """Delete all secrets but the newest: what they signed ends. Those of receipts stay: receipts hold for good."""
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         if purpose is Purpose.RECEIPTS:
             raise typer.BadParameter("Receipts hold for good, so their secrets stay.", param_hint="PURPOSE")
-        stack = find_stack(data_dir)
-        await check_stack(stack)
+        stack = find_deployment(data_dir)
+        await check_deployment_of(stack)
         store = open_store(stack.storage_url)
         former = retired(await read_ring(store, _stored(purpose)), _now())
         if execute and former:
@@ -96,7 +96,7 @@ def retire(purpose: Name, execute: Execute = False, data_dir: DataDir = DATA_DIR
             typer.echo(f"Retired {len(former)}: what they signed ends within {FRESH_S:.0f} s.")
         else:
             typer.echo(f"Run again with --execute to end all {purpose} that {len(former)} former secrets signed.")
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 

@@ -15,16 +15,16 @@ from libs.catalogue.contests.mapper import sources_of
 from libs.catalogue.contests.vote_sources import ExternalCounts, Held, external_counts
 from libs.contracts.topics import source_log_key, votes_topic
 from libs.deployment.access import open_log
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.errors import timestamp
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.replies import SourceCounts
 from libs.views.votes import VoteViews
-from libs.voting.source_reports import Report, Reporter
-from services.cli.discovery import DATA_DIR, Stack, find_stack
+from libs.voting.source_reports import SourceReport, SourceReporter
+from services.cli.discovery import DATA_DIR, Deployment, find_deployment
 from services.cli.operator import record_action
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 app = typer.Typer(no_args_is_help=True, help="External vote sources of contests.")
 
@@ -32,10 +32,10 @@ ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class SourcesContext:
     """What the commands work with, for one contest and the account that owns it."""
 
-    reporter: Reporter
+    reporter: SourceReporter
     account: str
     contest: str
 
@@ -54,7 +54,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
+async def open_sources_context(stack: Deployment, contest: str) -> AsyncIterator[SourcesContext]:
     """Raises `BadParameter` where there is no such contest."""
     valkey = open_valkey(stack.valkey)
     try:
@@ -64,7 +64,7 @@ async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
             raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
         topic, views = votes_topic(stack.namespace, stack.partitions), VoteViews(valkey, stack.namespace)
         async with open_log(stack) as log:
-            yield Desk(Reporter(topic, views, catalogue, log), account, contest)
+            yield SourcesContext(SourceReporter(topic, views, catalogue, log), account, contest)
     finally:
         await valkey.close()
 
@@ -73,15 +73,15 @@ async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
 def list_sources(contest: ContestKey, data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
     """Every external source of a contest: its registration, what is counted, and what is held and why."""
 
-    async def work() -> Ending:
-        async with open_desk(find_stack(data_dir), contest) as desk:
+    async def work() -> ExitCode:
+        async with open_sources_context(find_deployment(data_dir), contest) as desk:
             shown, reported = await desk.read()
         sources = [_source(name, external, reported.get(name)) for name, external in shown.items()]
         if as_json:
             print_json({"contest_key": contest, "sources": sources})
         else:
             show(sources)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -96,9 +96,9 @@ def release(
 ) -> None:
     """Let what a source has reported last count, also where that is less than before."""
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
-        async with open_desk(stack, contest) as desk:
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
+        async with open_sources_context(stack, contest) as desk:
             shown, reported = await desk.read()
             if source not in shown:
                 raise typer.BadParameter(f"The contest has no vote source {source}.", param_hint="SOURCE")
@@ -113,14 +113,14 @@ def release(
                 for name, (before, after) in sorted(lower.items())
             ]
             print_json({"contest_key": contest, "source": source, "executed": execute, "released": changes})
-            return Ending.FINE
+            return ExitCode.FINE
         for name, (before, after) in sorted(lower.items()):
             typer.echo(f"{name}: {before.count:,} -> {after.count:,}")
         if not lower:
             typer.echo("Nothing is held for having gone down.")
         else:
             typer.echo("Released." if execute else "Run again with --execute to release them.")
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -149,8 +149,8 @@ def show(sources: list[dict[str, Any]]) -> None:
                 console.out(f"{source['source']}: id={mapped_id} participant={participant} votes={count} {what}")
 
 
-def _permission() -> Report:
-    return Report(report_id=f"release-{uuid7()}", reported_at=None, counts=(), allow_decrease=True)
+def _permission() -> SourceReport:
+    return SourceReport(report_id=f"release-{uuid7()}", reported_at=None, counts=(), allow_decrease=True)
 
 
 def _source(name: str, external: ExternalCounts, reported: SourceCounts | None) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _held(held: Held) -> dict[str, Any]:
     return {"mapped_id": held.mapped_id, "reason": held.reason, **_figures(held.reported)}
 
 
-def _figures(figures: Figures) -> dict[str, int]:
+def _figures(figures: VoteSums) -> dict[str, int]:
     return {
         "count": figures.count,
         "anonymous_voter_count": figures.anonymous,

@@ -12,8 +12,8 @@ from libs.kafka.topics import REPLICATION_FACTOR
 from libs.storage.store import open_store
 from libs.tally.errors import TallyError
 from libs.views.functions import load_functions, open_valkey
-from services.cli.discovery import DATA_DIR, Stack, find_stack
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 app = typer.Typer(no_args_is_help=True, help="The log's topics.")
 
@@ -22,15 +22,15 @@ app = typer.Typer(no_args_is_help=True, help="The log's topics.")
 def create(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
     """Make the topics that are missing, begin their logs, and load the Valkey functions; safe to repeat."""
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
         try:
             await create_deployment(
                 stack.kafka_settings, stack.namespace, stack.partitions, open_store(stack.storage_url)
             )
         except (WrongTopic, WrongStore, LogChanged) as error:
             typer.echo(f"Error: {error.message}. `tally topics check` says how to mend it.", err=True)
-            return Ending.PROBLEM
+            return ExitCode.PROBLEM
         valkey = open_valkey(stack.valkey)
         try:
             await load_functions(valkey)
@@ -45,13 +45,13 @@ def create(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
 def check(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
     """Compare the topics with what keeps the truth; say what is wrong with each, and how to mend it."""
 
-    async def work() -> Ending:
-        return await _report(find_stack(data_dir), as_json)
+    async def work() -> ExitCode:
+        return await _report(find_deployment(data_dir), as_json)
 
     run(work())
 
 
-async def _report(stack: Stack, as_json: bool) -> Ending:
+async def _report(stack: Deployment, as_json: bool) -> ExitCode:
     wanted = topics_of(stack.namespace, stack.partitions)
     problems = await find_problems(stack)
     rows: list[dict[str, Any]] = [
@@ -70,7 +70,7 @@ async def _report(stack: Stack, as_json: bool) -> Ending:
         print_json({"topics": rows})
     else:
         _print(rows)
-    return Ending.PROBLEM if problems else Ending.FINE
+    return ExitCode.PROBLEM if problems else ExitCode.FINE
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
@@ -81,7 +81,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             typer.echo(f"{one['problem']}\n  to mend it: {one['mend']}")
 
 
-def _mend(error: TallyError, stack: Stack) -> str:
+def _mend(error: TallyError, stack: Deployment) -> str:
     topic, setting = error.data["topic"], error.data.get("setting")
     elsewhere = "set TALLY_NAMESPACE to another name and `tally import` an export there"
     if isinstance(error, WrongStore):

@@ -16,9 +16,9 @@ from libs.audit.report import Report
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
-from services.cli.discovery import DATA_DIR, Stack, find_stack
+from services.cli.discovery import DATA_DIR, Deployment, find_deployment
 from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 __all__ = ["Report", "compare", "verify"]
 
@@ -43,19 +43,19 @@ def verify(
         raise typer.BadParameter("Two contests are named; one can be compared, or all.", param_hint="--contest")
     contest = contest or only
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
         scope = contest if generation is None else await scope_of(stack, generation) or contest
         with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
             report = await compare(stack, scope, progress=progress, generation=generation)
         if contest is not None and not report.contests and not await _exists(stack, contest):
             typer.echo(f"Error: There is no contest {contest}, neither in the log nor in the views.", err=True)
-            return Ending.BAD_USAGE
+            return ExitCode.BAD_USAGE
         if as_json:
             print_json(report.as_json())
         else:
             show(report)
-        return Ending.FINE if report.equal else Ending.PROBLEM
+        return ExitCode.FINE if report.equal else ExitCode.PROBLEM
 
     run(work())
 
@@ -154,7 +154,7 @@ def _cells(difference: Difference) -> tuple[str, ...]:
     return (*where, difference.what, difference.log, difference.view)
 
 
-async def _exists(stack: Stack, contest: str) -> bool:
+async def _exists(stack: Deployment, contest: str) -> bool:
     valkey = open_valkey(stack.valkey)
     try:
         return await CatalogueViews(valkey, stack.namespace).find_owner("contests", contest) is not None

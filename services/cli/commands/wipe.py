@@ -8,20 +8,20 @@ import typer
 from libs.catalogue.api_keys import list_keys, revoke_key
 from libs.contracts.catalogue import KeyRow
 from libs.contracts.topics import catalogue_topic
-from libs.deployment.access import check_stack
+from libs.deployment.access import check_deployment_of
 from libs.kafka.reader import LogReader
 from libs.storage.store import open_store, world_files
-from services.cli.catalogue_access import Environment, World, open_office
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.catalogue_access import Environment, World, open_catalogue_access
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import ProgressBar
-from services.cli.reset import Contents, Name
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.reset import Contents, RecordName
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 class Found(NamedTuple):
     """What a wipe takes away."""
 
-    records: list[Name]
+    records: list[RecordName]
     objects: list[str]
     keys: list[KeyRow]
 
@@ -44,15 +44,15 @@ def wipe(
 ) -> None:
     """Delete every record and file of the legacy test environment; its API keys stay, unless --keys is given."""
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         if environment is not Environment.TEST:
             raise typer.BadParameter("Only the test environment can be wiped.", param_hint="--environment")
-        stack = find_stack(data_dir)
+        stack = find_deployment(data_dir)
         namespace = environment.namespace(stack.namespace)
-        await check_stack(stack)
+        await check_deployment_of(stack)
         store = open_store(stack.storage_url)
         async with (
-            open_office(stack.kafka_settings, stack.valkey, namespace) as office,
+            open_catalogue_access(stack.kafka_settings, stack.valkey, namespace) as office,
             LogReader(stack.kafka_settings) as reader,
         ):
             contents = Contents(catalogue_topic(namespace), reader, office.views, office.writer)
@@ -69,7 +69,7 @@ def wipe(
                     for key in found.keys:
                         await revoke_key(office.writer, office.views, key.key_id)
         _show(found, execute, as_json)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 

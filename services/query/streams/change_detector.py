@@ -30,7 +30,7 @@ View = tuple[str, int]
 """Of which topic, and which partition."""
 
 
-class Changes:
+class ChangeDetector:
     """Remembers where the views stood.
 
     A replay's swap alone moves none of the votes' positions: it shows with the next vote, or to who looks anyway.

@@ -9,9 +9,9 @@ from libs.metrics.table import STREAM_MESSAGES
 from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, ViewsUnavailable
 from services.query.snapshot import Snapshot
-from services.query.snapshot_cache import Snapshots, now
+from services.query.snapshot_cache import SnapshotCache, now
 from services.query.streams.renderers import View
-from services.query.streams.subscriber import Listener
+from services.query.streams.subscriber import Subscriber
 from services.query.streams.updates import ENDED, GONE, NOTHING, STALE, stale
 
 logger = logging.getLogger(__name__)
@@ -29,15 +29,15 @@ class Channel:
     Times are microseconds since 1970.
     """
 
-    def __init__(self, snapshots: Snapshots, account: str, contest: str, view: View) -> None:
+    def __init__(self, snapshots: SnapshotCache, account: str, contest: str, view: View) -> None:
         self.account = account
-        self.listeners: set[Listener] = set()
+        self.listeners: set[Subscriber] = set()
         self._snapshots = snapshots
         self._contest = contest
         self._view = view
         self._snapshot: Snapshot | None = None
         self._told = self._spread = NOTHING
-        self._audience: Sequence[Listener] = ()
+        self._audience: Sequence[Subscriber] = ()
         self._has_new = self._is_missing = False
         self._looked_at = self._spoke_at = now()
         self._changes_at: int | None = None
@@ -46,7 +46,7 @@ class Channel:
     def is_over(self) -> bool:
         return not self.listeners or self._told.last
 
-    def join(self, listener: Listener) -> None:
+    def join(self, listener: Subscriber) -> None:
         """It is told what it missed by a look that begins later, never what was seen before it came."""
         self.listeners.add(listener)
         self._has_new = True
@@ -95,14 +95,14 @@ class Channel:
         """If nothing was said for a while."""
         if now() >= self._spoke_at + PING_US:
             self._spoke_at = now()
-            await self._each(tuple(self.listeners), Listener.ping)
+            await self._each(tuple(self.listeners), Subscriber.ping)
 
     def end(self) -> None:
         """Nobody hears anything more."""
         for listener in self.listeners:
             listener.tell(ENDED)
 
-    async def _each(self, listeners: Sequence[Listener], say: Callable[[Listener], bool]) -> int:
+    async def _each(self, listeners: Sequence[Subscriber], say: Callable[[Subscriber], bool]) -> int:
         """To how many it was said."""
         said = 0
         for number, listener in enumerate(listeners, 1):

@@ -4,9 +4,9 @@ from starlette.types import Receive, Scope, Send
 
 from libs.web.auth import Authenticator, require
 from services.query.public_results import PublicResults, receipt_of
-from services.query.snapshot_cache import Snapshots
-from services.query.streams.hub import Streams
-from services.query.streams.keyless_quota import Seats
+from services.query.snapshot_cache import SnapshotCache
+from services.query.streams.hub import StreamHub
+from services.query.streams.keyless_quota import KeylessQuota
 from services.query.streams.renderers import KeyView, PublicView
 from services.query.vote_updates import by_source
 
@@ -14,7 +14,7 @@ from services.query.vote_updates import by_source
 class CountStream:
     """The vote count record to a key's holder. Where that may not see it now, the stream says so, and waits."""
 
-    def __init__(self, auth: Authenticator, snapshots: Snapshots, streams: Streams) -> None:
+    def __init__(self, auth: Authenticator, snapshots: SnapshotCache, streams: StreamHub) -> None:
         self._auth = auth
         self._snapshots = snapshots
         self._streams = streams
@@ -30,7 +30,7 @@ class CountStream:
 class PublicStream:
     """The public results, to everybody."""
 
-    def __init__(self, results: PublicResults, streams: Streams, seats: Seats) -> None:
+    def __init__(self, results: PublicResults, streams: StreamHub, seats: KeylessQuota) -> None:
         self._seats = seats
         self._results = results
         self._streams = streams

@@ -14,7 +14,7 @@ PING: Final = KEEPALIVE_COMMENT
 GONE: Final = format_sse_event(event="gone", data_str="{}")
 
 
-class Standing(NamedTuple):
+class PhaseState(NamedTuple):
     """What a `phase` event says, but for the time; start and end in microseconds since 1970."""
 
     phase: Phase
@@ -25,7 +25,7 @@ class Standing(NamedTuple):
     hidden: bool
 
 
-def phase(standing: Standing, now: int) -> bytes:
+def phase(standing: PhaseState, now: int) -> bytes:
     times = {"start": timestamp(standing.start), "end": timestamp(standing.end), "server_time": timestamp(now)}
     return _event("phase", standing._asdict() | times)
 

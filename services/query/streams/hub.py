@@ -22,13 +22,13 @@ from libs.web.errors import Unauthorized
 from services.query.public_results import ANY_ORIGIN
 from services.query.responses import Header
 from services.query.snapshot import Snapshot
-from services.query.snapshot_cache import Snapshots, now
+from services.query.snapshot_cache import SnapshotCache, now
 from services.query.streams import events
-from services.query.streams.change_detector import Changes
+from services.query.streams.change_detector import ChangeDetector
 from services.query.streams.channel import Channel
 from services.query.streams.renderers import View
-from services.query.streams.subscriber import Credentials, Listener
-from services.query.streams.updates import ENDED, Heard
+from services.query.streams.subscriber import Credentials, Subscriber
+from services.query.streams.updates import ENDED, Seen
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +50,12 @@ Name = tuple[str, str, View]
 """Of a channel: account, contest, and what is seen of it."""
 
 
-class Streams:
+class StreamHub:
     """Who listens to what. `running` is entered for as long as they are served; `end` lets all go."""
 
-    def __init__(self, auth: Authenticator, snapshots: Snapshots, changes: Changes, catalogue: Topic) -> None:
+    def __init__(
+        self, auth: Authenticator, snapshots: SnapshotCache, changes: ChangeDetector, catalogue: Topic
+    ) -> None:
         self._auth = auth
         self._snapshots = snapshots
         self._changes = changes
@@ -89,14 +91,14 @@ class Streams:
         """
         moment = now()
         told = view(snapshot.at(moment), moment)
-        message = told.since(Heard(None, header(scope["headers"], b"last-event-id")))
+        message = told.since(Seen(None, header(scope["headers"], b"last-event-id")))
         assert message is not None
         await send(
             {"type": "http.response.start", "status": 200, "headers": HEADERS if is_keyed else PUBLIC_HEADERS}
         )
         await send(message | {"body": events.RETRY + message["body"]})
         STREAM_MESSAGES.inc()
-        listener = Listener(send, told.heard, _credentials(scope) if is_keyed else None)
+        listener = Subscriber(send, told.heard, _credentials(scope) if is_keyed else None)
         channel = self._join(listener, (snapshot.account, snapshot.contest.key, view))
         try:
             with (OPEN_TO_KEYS if is_keyed else OPEN_TO_ALL).track_inprogress():
@@ -106,7 +108,7 @@ class Streams:
             channel.listeners.discard(listener)
             listener.close()
 
-    def _join(self, listener: Listener, name: Name) -> Channel:
+    def _join(self, listener: Subscriber, name: Name) -> Channel:
         channel = self._channels.get(name)
         if channel is None:
             channel = self._channels[name] = Channel(self._snapshots, *name)

@@ -13,7 +13,7 @@ TRY_AGAIN_S = 10
 REFUSED = HTTP_REFUSALS.labels("streams")
 
 
-class Seats:
+class KeylessQuota:
     """Counts the public streams of one process."""
 
     def __init__(self, most: int, most_per_address: int, proxies: Proxies) -> None:

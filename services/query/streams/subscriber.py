@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from starlette.types import Send
 
-from services.query.streams.updates import PING, Heard, Message, Told
+from services.query.streams.updates import PING, Message, Seen, Update
 
 
 class Credentials(NamedTuple):
@@ -15,21 +15,21 @@ class Credentials(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...]
 
 
-class Listener:
+class Subscriber:
     """Is told at once what its connection takes at once. While its reader is slow, a task waits to tell what is
     latest by then.
     """
 
     __slots__ = ("_heard", "_latest", "_send", "_writing", "credentials")
 
-    def __init__(self, send: Send, heard: Heard, credentials: Credentials | None = None) -> None:
+    def __init__(self, send: Send, heard: Seen, credentials: Credentials | None = None) -> None:
         self._send = send
         self._heard = heard
-        self._latest: Told | None = None
+        self._latest: Update | None = None
         self._writing: asyncio.Task[None] | None = None
         self.credentials = credentials
 
-    def tell(self, told: Told) -> bool:
+    def tell(self, told: Update) -> bool:
         """Whether there was anything to tell. After the last there is not."""
         if self._latest is not None and self._latest.last:
             return False
@@ -61,7 +61,7 @@ class Listener:
         sending.close()
         return False
 
-    async def _write(self, told: Told) -> None:
+    async def _write(self, told: Update) -> None:
         while (message := told.since(self._heard)) is not None:
             await self._send(message)
             self._heard = told.heard

@@ -9,7 +9,7 @@ Message = dict[str, Any]
 """Of ASGI."""
 
 
-class Heard(NamedTuple):
+class Seen(NamedTuple):
     """How the contest stands, or why nothing follows; and the version of its counts, None for none."""
 
     status: object
@@ -17,19 +17,19 @@ class Heard(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class Update:
     """What is to be `heard`, as events. After the `last` there is nothing more.
 
     What many are owed is encoded once.
     """
 
-    heard: Heard
+    heard: Seen
     status: bytes
     figures: bytes = b""
     last: bool = False
     _messages: dict[tuple[bool, bool], Message] = field(default_factory=dict)
 
-    def since(self, before: Heard) -> Message | None:
+    def since(self, before: Seen) -> Message | None:
         """What to send to who heard `before`; None for nothing."""
         version = self.heard.version
         owed = before.status != self.heard.status, version is not None and before.version != version
@@ -46,15 +46,15 @@ class Told:
         return message
 
 
-NOTHING: Final = Told(Heard(None, None), b"")
-GONE: Final = Told(Heard("gone", None), events.GONE, last=True)
+NOTHING: Final = Update(Seen(None, None), b"")
+GONE: Final = Update(Seen("gone", None), events.GONE, last=True)
 """There is no such contest any more."""
-ENDED: Final = Told(Heard("ended", None), b"", last=True)
+ENDED: Final = Update(Seen("ended", None), b"", last=True)
 """The client connects again, and hears what there is to say."""
 STALE: Final = "stale"
 PING: Final[Message] = {"type": "http.response.body", "body": events.PING, "more_body": True}
 
 
-def stale(since: int) -> Told:
+def stale(since: int) -> Update:
     """The views are away since then (microseconds since 1970); once they are back, all is told anew."""
-    return Told(Heard(STALE, None), events.stale(since))
+    return Update(Seen(STALE, None), events.stale(since))

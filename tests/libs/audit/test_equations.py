@@ -19,7 +19,7 @@ from libs.audit.report import Report
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
@@ -169,7 +169,7 @@ def test_what_a_source_reported_last_is_counted_or_held_with_its_reason() -> Non
         "a": {"reported": 6, "counted": 9, "held": {"decrease": -3}, "balanced": True},
         "b": {"reported": 3, "counted": 3, "held": {}, "balanced": True},
     }
-    tally.figures["z"] = Figures(4)
+    tally.figures["z"] = VoteSums(4)
     assert not source_rows(config, latest, tally, {"a", "b"})["b"].balanced
 
 

@@ -13,21 +13,21 @@ from aiokafka import AIOKafkaProducer
 from libs.deployment.identity import create_deployment
 from libs.local_stack.servers import Servers
 from libs.storage.store import open_store
-from services.cli.discovery import Stack
-from tests.libs.backup.world import PARTITIONS, Deployment
+from services.cli.discovery import Deployment
+from tests.libs.backup.world import PARTITIONS, Site
 
 
 @asynccontextmanager
-async def a_deployment(servers: Servers, objects: Path) -> AsyncIterator[Deployment]:
+async def a_deployment(servers: Servers, objects: Path) -> AsyncIterator[Site]:
     kafka, namespace = servers.addresses.kafka, f"t{uuid.uuid4().hex[:8]}"
-    stack = Stack(kafka, servers.addresses.valkey, namespace, PARTITIONS, str(objects), {})
+    stack = Deployment(kafka, servers.addresses.valkey, namespace, PARTITIONS, str(objects), {})
     await create_deployment(stack.kafka_settings, namespace, PARTITIONS, open_store(stack.storage_url))
     async with AIOKafkaProducer(bootstrap_servers=kafka, acks="all") as producer:
-        yield Deployment(stack, producer)
+        yield Site(stack, producer)
 
 
 @pytest.fixture(scope="module")
-async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deployment]:
+async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     """One that nobody writes to any more."""
     async with a_deployment(servers, tmp_path_factory.mktemp("objects")) as deployment:
         await deployment.fill()
@@ -35,7 +35,7 @@ async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture
-async def growing(servers: Servers, tmp_path: Path) -> AsyncIterator[Deployment]:
+async def growing(servers: Servers, tmp_path: Path) -> AsyncIterator[Site]:
     """One of the test's own, with a few records."""
     async with a_deployment(servers, tmp_path / "objects") as deployment:
         await deployment.fill()
@@ -43,6 +43,6 @@ async def growing(servers: Servers, tmp_path: Path) -> AsyncIterator[Deployment]
 
 
 @pytest.fixture
-def target(filled: Deployment, tmp_path: Path) -> Deployment:
+def target(filled: Site, tmp_path: Path) -> Site:
     """A namespace without topics on the same servers, with an object store of its own."""
     return filled.beside(namespace=f"t{uuid.uuid4().hex[:8]}", storage_url=str(tmp_path / "objects of the target"))

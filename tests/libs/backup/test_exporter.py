@@ -13,7 +13,7 @@ from libs.backup.ndjson_codec import from_line, to_line
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.errors import timestamp
-from tests.libs.backup.world import ODD, Deployment, complaint, files_of, modes_of
+from tests.libs.backup.world import ODD, Site, complaint, files_of, modes_of
 from tests.support.builders import a_cast
 
 
@@ -41,7 +41,7 @@ def test_a_line_gives_the_record_back_to_the_byte(key: bytes | None, value: byte
     assert json.loads(line)["offset"] == 2**40
 
 
-async def test_nothing_is_lost_not_even_what_is_no_event(filled: Deployment, tmp_path: Path) -> None:
+async def test_nothing_is_lost_not_even_what_is_no_event(filled: Site, tmp_path: Path) -> None:
     summary = await filled.export(tmp_path / "out")
     assert records_in(tmp_path / "out") == await filled.records()
     assert summary["importable"]
@@ -55,7 +55,7 @@ async def test_nothing_is_lost_not_even_what_is_no_event(filled: Deployment, tmp
     assert values[4:10] == ODD
 
 
-async def test_secrets_come_along_and_only_the_owner_reads_any_of_it(filled: Deployment, tmp_path: Path) -> None:
+async def test_secrets_come_along_and_only_the_owner_reads_any_of_it(filled: Site, tmp_path: Path) -> None:
     result = await filled.tally("export", "--to", tmp_path / "out")
     assert result.exit_code == 0
     assert "with 4 secrets" in result.stdout
@@ -71,7 +71,7 @@ async def test_secrets_come_along_and_only_the_owner_reads_any_of_it(filled: Dep
 
 
 async def test_a_killed_export_goes_on_to_the_same_bytes_though_votes_come_in(
-    growing: Deployment, tmp_path: Path
+    growing: Site, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     await growing.export(out)
@@ -94,14 +94,14 @@ def as_if_killed(out: Path, torn: str, unbegun: str) -> None:
     (out / "manifest.json").write_text(json.dumps(manifest))
 
 
-async def test_other_arguments_are_not_taken_for_the_same_export(filled: Deployment, tmp_path: Path) -> None:
+async def test_other_arguments_are_not_taken_for_the_same_export(filled: Site, tmp_path: Path) -> None:
     await filled.export(tmp_path / "out", "--contest", "final")
     result = await filled.tally("export", "--to", tmp_path / "out", "--contest", "other")
     assert result.exit_code == 2
     assert "other arguments" in complaint(result)
 
 
-async def test_an_export_of_a_log_since_made_anew_is_not_gone_on_with(filled: Deployment, tmp_path: Path) -> None:
+async def test_an_export_of_a_log_since_made_anew_is_not_gone_on_with(filled: Site, tmp_path: Path) -> None:
     await filled.export(tmp_path / "out")
     as_if_killed(tmp_path / "out", "votes-00000.ndjson", "votes-00001.ndjson")
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
@@ -111,13 +111,13 @@ async def test_an_export_of_a_log_since_made_anew_is_not_gone_on_with(filled: De
     assert (result.exit_code, "was made anew" in complaint(result)) == (2, True)
 
 
-async def test_two_exports_at_once_do_not_share_a_directory(filled: Deployment, tmp_path: Path) -> None:
+async def test_two_exports_at_once_do_not_share_a_directory(filled: Site, tmp_path: Path) -> None:
     with own_directory(tmp_path / "out"):
         result = await filled.tally("export", "--to", tmp_path / "out")
     assert (result.exit_code, "Another export" in complaint(result)) == (2, True)
 
 
-async def test_a_directory_of_other_things_is_left_alone(filled: Deployment, tmp_path: Path) -> None:
+async def test_a_directory_of_other_things_is_left_alone(filled: Site, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("two years of work")
     result = await filled.tally("export", "--to", tmp_path / "out")
@@ -126,7 +126,7 @@ async def test_a_directory_of_other_things_is_left_alone(filled: Deployment, tmp
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
 
 
-async def test_an_extract_of_a_contest_has_what_names_it(filled: Deployment, tmp_path: Path) -> None:
+async def test_an_extract_of_a_contest_has_what_names_it(filled: Site, tmp_path: Path) -> None:
     summary = await filled.export(tmp_path / "out", "--contest", "final")
     assert (summary["importable"], summary["secrets"]) == (False, 0)
     assert not (tmp_path / "out" / "secrets.json").exists()
@@ -143,13 +143,13 @@ async def test_an_extract_of_a_contest_has_what_names_it(filled: Deployment, tmp
     assert events_in(tmp_path / "out", "purchases") == []
 
 
-async def test_an_extract_has_the_refund_that_came_before_its_purchase(filled: Deployment, tmp_path: Path) -> None:
+async def test_an_extract_has_the_refund_that_came_before_its_purchase(filled: Site, tmp_path: Path) -> None:
     await filled.export(tmp_path / "out", "--contest", "c1")
     named = [name.split()[0] for name in events_in(tmp_path / "out", "purchases")]
     assert named == ["PurchaseRefunded", "PurchaseRecorded"]
 
 
-async def test_an_extract_of_a_time_is_half_open(filled: Deployment, tmp_path: Path) -> None:
+async def test_an_extract_of_a_time_is_half_open(filled: Site, tmp_path: Path) -> None:
     log = (await filled.records())["votes-00000"]
     at, end = log[1].timestamp_ms, log[-1].timestamp_ms
     await filled.export(tmp_path / "until", "--until", moment(at))
@@ -163,13 +163,13 @@ def moment(ms: int) -> str:
     return str(timestamp(ms * 1000))
 
 
-async def test_a_contest_that_nothing_names_is_bad_usage(filled: Deployment, tmp_path: Path) -> None:
+async def test_a_contest_that_nothing_names_is_bad_usage(filled: Site, tmp_path: Path) -> None:
     result = await filled.tally("export", "--to", tmp_path / "out", "--contest", "nobody's")
     assert result.exit_code == 2
     assert "nobody's" in complaint(result)
 
 
-async def test_a_time_that_is_none_is_bad_usage(filled: Deployment, tmp_path: Path) -> None:
+async def test_a_time_that_is_none_is_bad_usage(filled: Site, tmp_path: Path) -> None:
     result = await filled.tally("export", "--to", tmp_path / "out", "--from", "yesterday")
     assert result.exit_code == 2
     assert not (tmp_path / "out").exists()

@@ -19,7 +19,7 @@ from libs.storage.store_id import find_store_id
 from libs.tally.events import ContestClosed, Event, Fence
 from libs.tally.voter_ledger import VoteStatus
 from services.cli.progress import Progress
-from tests.libs.backup.world import PARTITIONS, Deployment, complaint
+from tests.libs.backup.world import PARTITIONS, Site, complaint
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.libs.views.simulation.comparison import Table, described_view
 from tests.support.builders import a_cast, a_removal, a_report, a_void
@@ -29,7 +29,7 @@ from tests.support.folded_log import folded_log
 
 
 @pytest.fixture(scope="module")
-async def out(filled: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+async def out(filled: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole export of `filled`; nobody changes it."""
     directory = tmp_path_factory.mktemp("exports") / "out"
     await filled.export(directory)
@@ -42,7 +42,7 @@ def copy(out: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(out, tmp_path / "copy"))
 
 
-async def exists(target: Deployment) -> bool:
+async def exists(target: Site) -> bool:
     """Whether anything of the target does."""
     topics = topics_by_kind(target.stack.namespace, PARTITIONS).values()
     return bool(
@@ -51,7 +51,7 @@ async def exists(target: Deployment) -> bool:
 
 
 async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers_time(
-    filled: Deployment, target: Deployment, out: Path
+    filled: Site, target: Site, out: Path
 ) -> None:
     result = await target.tally("import", "--from", out, "--execute", "--json")
     assert result.exit_code == 0, result.output
@@ -78,14 +78,14 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
     assert new.timestamp_ms >= before.timestamp_ms
 
 
-async def test_a_preview_changes_nothing(target: Deployment, out: Path) -> None:
+async def test_a_preview_changes_nothing(target: Site, out: Path) -> None:
     result = await target.tally("import", "--from", out)
     assert result.exit_code == 0, result.output
     assert "Run again with --execute to import 36 records and 4 secrets" in result.stdout
     assert not await exists(target)
 
 
-async def test_the_same_log_gives_the_same_view(growing: Deployment, target: Deployment, tmp_path: Path) -> None:
+async def test_the_same_log_gives_the_same_view(growing: Site, target: Site, tmp_path: Path) -> None:
     """Votes of all kinds, what they end as, and all that a fold may trip over."""
     votes: list[Event | bytes] = [a_cast(voter=f"v{n % 6}") for n in range(60)]
     others: list[Event | bytes] = [
@@ -107,7 +107,7 @@ async def test_the_same_log_gives_the_same_view(growing: Deployment, target: Dep
     assert {status for status, count in one["ids", "contest"].items() if count} == set(VoteStatus)
 
 
-async def view_of(deployment: Deployment) -> Table:
+async def view_of(deployment: Site) -> Table:
     """Folded here and now, and compared with `tally verify`'s own fold."""
     stack = deployment.stack
     where = stack.kafka, stack.valkey, stack.namespace
@@ -139,7 +139,7 @@ class UntilKilled(Progress):
 
 
 async def test_an_interrupted_import_goes_on_and_nobody_serves_it_meanwhile(
-    filled: Deployment, target: Deployment, out: Path
+    filled: Site, target: Site, out: Path
 ) -> None:
     for steps in (3, 20):
         with pytest.raises(Killed):
@@ -154,7 +154,7 @@ async def test_an_interrupted_import_goes_on_and_nobody_serves_it_meanwhile(
     assert (await target.tally("topics", "check")).exit_code == 0
 
 
-async def refused(target: Deployment, directory: Path) -> str:
+async def refused(target: Site, directory: Path) -> str:
     """Why, with and without --execute."""
     before = await exists(target)
     preview, execution = [await target.tally("import", "--from", directory, *more) for more in ([], ["--execute"])]
@@ -165,41 +165,41 @@ async def refused(target: Deployment, directory: Path) -> str:
 
 
 @pytest.mark.parametrize("file", ["votes-00000.ndjson", "secrets.json"])
-async def test_one_changed_byte_is_refused(target: Deployment, copy: Path, file: str) -> None:
+async def test_one_changed_byte_is_refused(target: Site, copy: Path, file: str) -> None:
     content = bytearray((copy / file).read_bytes())
     content[-20] ^= 1
     (copy / file).write_bytes(content)
     assert file in await refused(target, copy)
 
 
-async def test_a_missing_file_is_refused(target: Deployment, copy: Path) -> None:
+async def test_a_missing_file_is_refused(target: Site, copy: Path) -> None:
     (copy / "purchases-00001.ndjson").unlink()
     assert "purchases-00001.ndjson cannot be read" in await refused(target, copy)
 
 
-async def test_an_export_that_was_interrupted_is_refused(target: Deployment, copy: Path) -> None:
+async def test_an_export_that_was_interrupted_is_refused(target: Site, copy: Path) -> None:
     manifest = json.loads((copy / "manifest.json").read_text()) | {"complete": False}
     (copy / "manifest.json").write_text(json.dumps(manifest))
     assert "was interrupted" in await refused(target, copy)
 
 
 @pytest.mark.parametrize("changes", [{"contest": "final"}, {"since": 1}, {"until": 1}, {"format": "parquet"}])
-async def test_an_extract_is_refused(target: Deployment, copy: Path, changes: dict[str, object]) -> None:
+async def test_an_extract_is_refused(target: Site, copy: Path, changes: dict[str, object]) -> None:
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["request"] |= changes
     (copy / "manifest.json").write_text(json.dumps(manifest))
     assert "only an NDJSON export without filters" in await refused(target, copy)
 
 
-async def test_what_is_no_export_is_refused(target: Deployment, tmp_path: Path) -> None:
+async def test_what_is_no_export_is_refused(target: Site, tmp_path: Path) -> None:
     assert "is no export" in await refused(target, tmp_path)
 
 
-async def test_another_number_of_partitions_is_refused(target: Deployment, out: Path) -> None:
+async def test_another_number_of_partitions_is_refused(target: Site, out: Path) -> None:
     assert "set TALLY_PARTITIONS=2" in await refused(target.beside(partitions=5), out)
 
 
-async def test_a_namespace_that_has_logs_is_left_alone(growing: Deployment, out: Path, tmp_path: Path) -> None:
+async def test_a_namespace_that_has_logs_is_left_alone(growing: Site, out: Path, tmp_path: Path) -> None:
     await growing.export(tmp_path / "former")
     await growing.append("votes", [b"more"])
     before = await growing.records()
@@ -208,14 +208,14 @@ async def test_a_namespace_that_has_logs_is_left_alone(growing: Deployment, out:
     assert await growing.records() == before
 
 
-async def test_another_secret_of_the_same_name_is_never_replaced(target: Deployment, out: Path) -> None:
+async def test_another_secret_of_the_same_name_is_never_replaced(target: Site, out: Path) -> None:
     secret = await contest_secret(target.store, "final")
     assert "holds another secrets/contests/final" in await refused(target, out)
     assert await contest_secret(target.store, "final") == secret
 
 
 async def test_without_secrets_it_needs_those_of_the_object_store(
-    filled: Deployment, target: Deployment, tmp_path: Path
+    filled: Site, target: Site, tmp_path: Path
 ) -> None:
     await filled.export(tmp_path / "bare", "--no-secrets")
     assert "The export has no secrets" in await refused(target, tmp_path / "bare")
@@ -223,7 +223,7 @@ async def test_without_secrets_it_needs_those_of_the_object_store(
     assert (await beside.tally("import", "--from", tmp_path / "bare")).exit_code == 0
 
 
-async def test_a_view_of_another_log_is_in_the_way(target: Deployment, growing: Deployment, out: Path) -> None:
+async def test_a_view_of_another_log_is_in_the_way(target: Site, growing: Site, out: Path) -> None:
     """Its log is gone, as after the loss of a Kafka; what it has folded would be taken for the import's."""
     stack = growing.stack
     async with folded_log(stack.kafka, stack.valkey, stack.namespace) as log:
@@ -235,5 +235,5 @@ async def test_a_view_of_another_log_is_in_the_way(target: Deployment, growing: 
     assert "Valkey holds a view" in await refused(target, out)
 
 
-async def test_a_kafka_that_is_away_is_another_matter(target: Deployment, out: Path) -> None:
+async def test_a_kafka_that_is_away_is_another_matter(target: Site, out: Path) -> None:
     assert (await target.beside(kafka="127.0.0.1:1").tally("import", "--from", out)).exit_code == 3

@@ -13,7 +13,7 @@ import pytest
 
 from libs.backup import parquet_file as parquet
 from tests.libs.backup.test_exporter import as_if_killed
-from tests.libs.backup.world import ODD, Deployment, complaint, files_of, modes_of
+from tests.libs.backup.world import ODD, Site, complaint, files_of, modes_of
 from tests.support.builders import pseudonym
 
 
@@ -27,7 +27,7 @@ def value_of(row: dict[str, Any]) -> bytes:
     return value
 
 
-async def test_it_reads_back_as_the_log(filled: Deployment, tmp_path: Path) -> None:
+async def test_it_reads_back_as_the_log(filled: Site, tmp_path: Path) -> None:
     await filled.export(tmp_path / "out", "--format", "parquet")
     for name, records in (await filled.records()).items():
         rows = rows_of(tmp_path / "out" / f"{name}.parquet")
@@ -60,7 +60,7 @@ async def test_it_reads_back_as_the_log(filled: Deployment, tmp_path: Path) -> N
 
 
 async def test_a_killed_export_goes_on_to_the_same_bytes(
-    filled: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filled: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "ROW_GROUP", 3)
     out = tmp_path / "out"
@@ -75,7 +75,7 @@ async def test_a_killed_export_goes_on_to_the_same_bytes(
 
 
 async def test_without_pyarrow_it_says_what_to_install(
-    filled: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filled: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = await filled.tally("export", "--to", tmp_path / "out", "--format", "parquet")
@@ -84,7 +84,7 @@ async def test_without_pyarrow_it_says_what_to_install(
     assert not (tmp_path / "out").exists()
 
 
-async def test_one_file_has_all_parts_and_is_no_secret_keeper(filled: Deployment, tmp_path: Path) -> None:
+async def test_one_file_has_all_parts_and_is_no_secret_keeper(filled: Site, tmp_path: Path) -> None:
     contest = "--contest", "final"
     told = await filled.export(tmp_path / "all.parquet", *contest)
     assert (told["importable"], told["secrets"]) == (False, 0)

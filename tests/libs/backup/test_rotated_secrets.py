@@ -14,7 +14,7 @@ from libs.storage.store import Store
 from libs.web.sessions import COOKIE, Sessions
 from services.catalogue.upload_urls import WRITE, UploadUrls
 from services.query.receipts import Receipts
-from tests.libs.backup.world import Deployment
+from tests.libs.backup.world import Site
 
 SESSIONS, RECEIPTS, UPLOADS = "sessions", "receipts", "upload addresses"
 FILE = Stored("f", 1, 0, 0, 0, "", "{}")
@@ -65,7 +65,7 @@ async def sign(store: Store, at: int) -> Signed:
 
 
 async def test_signatures_of_all_secrets_of_a_ring_hold_after_an_import(
-    growing: Deployment, target: Deployment, tmp_path: Path
+    growing: Site, target: Site, tmp_path: Path
 ) -> None:
     now = time.time_ns() // 1000
     signed = [await sign(growing.store, now - 9 * AHEAD_S * 1_000_000)]

@@ -25,7 +25,7 @@ from libs.storage.secrets import account_secret, contest_secret, server_secret
 from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, Fence
 from services.cli.__main__ import app
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from tests.support.builders import NOW, a_cast, a_removal, a_report
 from tests.support.purchases import a_purchase, purchase_key
 
@@ -35,13 +35,13 @@ ODD = [b"poison", b'{"two":\n"lines"}', b"\xff\xfe", b"", b'{"type": "Unheard", 
 
 
 @dataclass
-class Deployment:
+class Site:
     """One namespace."""
 
-    stack: Stack
+    stack: Deployment
     producer: AIOKafkaProducer
 
-    def beside(self, **changes: Any) -> Deployment:
+    def beside(self, **changes: Any) -> Site:
         """Another one on the same servers."""
         return replace(self, stack=replace(self.stack, **changes))
 

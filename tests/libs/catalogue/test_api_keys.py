@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection
 
 import pytest
 
-from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS, issue_key, list_keys, revoke_key
 from libs.catalogue.errors import UnknownKey
 from libs.contracts.catalogue import KeyRow, KeyRows, KeyRules
@@ -18,8 +18,8 @@ from tests.support.eventually import eventually
 
 
 @pytest.fixture
-async def ring(catalogue: Catalogue) -> AsyncIterator[KeyRing]:
-    ring = KeyRing(catalogue.views)
+async def ring(catalogue: Catalogue) -> AsyncIterator[ApiKeyCache]:
+    ring = ApiKeyCache(catalogue.views)
     await ring.refresh()
     task = asyncio.create_task(ring.run())
     yield ring
@@ -27,7 +27,7 @@ async def ring(catalogue: Catalogue) -> AsyncIterator[KeyRing]:
 
 
 async def test_a_new_key_is_found_at_once_with_its_account_and_permissions(
-    catalogue: Catalogue, ring: KeyRing, account: str
+    catalogue: Catalogue, ring: ApiKeyCache, account: str
 ) -> None:
     issued = await issue_key(catalogue.writer, account, ["content:read", "votes:write"])
     key = await ring.find(issued.api_key)
@@ -37,7 +37,7 @@ async def test_a_new_key_is_found_at_once_with_its_account_and_permissions(
 
 
 async def test_a_revoked_key_is_forgotten_within_a_second(
-    catalogue: Catalogue, ring: KeyRing, account: str
+    catalogue: Catalogue, ring: ApiKeyCache, account: str
 ) -> None:
     issued = await issue_key(catalogue.writer, account, PERMISSIONS)
     assert await ring.find(issued.api_key)
@@ -47,7 +47,7 @@ async def test_a_revoked_key_is_forgotten_within_a_second(
         await revoke_key(catalogue.writer, catalogue.views, issued.key_id)
 
 
-async def test_almost_a_key_is_none(catalogue: Catalogue, ring: KeyRing, account: str) -> None:
+async def test_almost_a_key_is_none(catalogue: Catalogue, ring: ApiKeyCache, account: str) -> None:
     issued = await issue_key(catalogue.writer, account, PERMISSIONS)
     other = await issue_key(catalogue.writer, account, PERMISSIONS)
     assert await ring.find(issued.api_key)
@@ -100,7 +100,7 @@ async def test_uses_are_written_together_and_again_where_valkey_was_away() -> No
             self.noted.append(set(key_ids))
 
     uses = Uses()
-    ring = KeyRing(Views(), uses)
+    ring = ApiKeyCache(Views(), uses)
     async with ring.kept_fresh():
         for key_id in "aba":
             ring.mark_used(key_id)
@@ -117,7 +117,7 @@ async def test_keys_of_one_world_are_unknown_in_the_other(
 ) -> None:
     issued = await issue_key(catalogue.writer, account, PERMISSIONS)
     async with open_catalogue(kafka, valkey_address, namespace) as other, other.folding():
-        assert await KeyRing(other.views).find(issued.api_key) is None
+        assert await ApiKeyCache(other.views).find(issued.api_key) is None
 
 
 class Views:
@@ -144,7 +144,7 @@ EVERY = range(CATALOGUE_PARTITIONS)
 
 async def test_known_keys_hold_while_the_views_cannot_be_read() -> None:
     views = Views(ROW)
-    ring = KeyRing(views)
+    ring = ApiKeyCache(views)
     await ring.refresh()
     views.away = EVERY
     with pytest.raises(ViewsUnavailable):
@@ -158,13 +158,13 @@ async def test_known_keys_hold_while_the_views_cannot_be_read() -> None:
 
 async def test_an_unknown_key_while_the_views_are_away_is_in_doubt_not_refused() -> None:
     with pytest.raises(ViewsUnavailable):
-        await KeyRing(Views(away=EVERY)).find(TOKEN)
+        await ApiKeyCache(Views(away=EVERY)).find(TOKEN)
 
 
 async def test_one_partition_that_cannot_be_read_hides_no_other() -> None:
     """New and revoked keys of the others hold; a key that may lie in this one is in doubt, and nobody is ready."""
     views = Views(ROW, away=[2])
-    ring = KeyRing(views)
+    ring = ApiKeyCache(views)
     assert await ring.find(TOKEN)
     with pytest.raises(ViewsUnavailable):
         await ring.find("tk_aaaaaaaaaaaaaaaa_" + "x" * 43)
@@ -181,6 +181,6 @@ async def test_one_partition_that_cannot_be_read_hides_no_other() -> None:
 
 async def test_a_flood_of_unknown_keys_asks_the_views_once() -> None:
     views = Views()
-    ring = KeyRing(views)
+    ring = ApiKeyCache(views)
     assert await asyncio.gather(*(ring.find(TOKEN[:-1] + letter) for letter in "abcdefgh")) == [None] * 8
     assert views.asked == 4

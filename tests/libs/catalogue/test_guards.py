@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import ContestFinal
 from tests.libs.catalogue.conftest import TABLE
@@ -26,7 +26,7 @@ async def test_a_guard_is_asked_again_when_the_parent_has_changed_meanwhile(
             await catalogue.engine.patch(CONTESTS, account, contest.key, {"title": "x"})
         return above.version
 
-    engine = Engine(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
+    engine = RecordService(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
     await engine.delete(PARTICIPANTS, account, participant.key)
     assert len(asked) == len(set(asked)) == 2
     assert await catalogue.views.get(account, "participants", participant.key) is None
@@ -39,7 +39,7 @@ async def test_what_a_guard_refuses_stays(catalogue: Catalogue, account: str) ->
     async def guard(_: str, __: Stored) -> int:
         raise ContestFinal("no")
 
-    engine = Engine(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
+    engine = RecordService(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
     with pytest.raises(ContestFinal):
         await engine.delete(PARTICIPANTS, account, participant.key)
     assert await catalogue.views.get(account, "participants", participant.key) == participant

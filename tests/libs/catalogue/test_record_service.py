@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
-from libs.catalogue.record_service import Engine
-from libs.catalogue.writer import Request, Writer
+from libs.catalogue.record_service import RecordService
+from libs.catalogue.writer import CatalogueWriter, Request
 from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated, Stored
 from libs.contracts.log_records import Appended
 from libs.contracts.validation import ValidationFailed
@@ -378,10 +378,10 @@ class TroubledLog:
         raise self._error
 
 
-def engine_over(catalogue: Catalogue, error: TallyError, *, takes: bool) -> Engine:
+def engine_over(catalogue: Catalogue, error: TallyError, *, takes: bool) -> RecordService:
     log = TroubledLog(catalogue, error, takes=takes)
-    writer = Writer(catalogue.topic, log, catalogue.views, AppendUnknown, deadline_s=5 if takes else 0.3)
-    return Engine(TABLE, catalogue.views, writer)
+    writer = CatalogueWriter(catalogue.topic, log, catalogue.views, AppendUnknown, deadline_s=5 if takes else 0.3)
+    return RecordService(TABLE, catalogue.views, writer)
 
 
 async def test_an_unknown_append_is_answered_by_the_fold(catalogue: Catalogue, account: str) -> None:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from libs.catalogue.errors import NotClosed
 from libs.certificates.builder import Sealing
 from libs.certificates.certificate import Certificate, differences
-from libs.certificates.partition_leaves import PartitionFold
+from libs.certificates.partition_leaves import LeafFold
 from libs.contracts.catalogue import CatalogueEvent
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteVoided
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.certificates.recorded import MARK, TV, changed, closing, made, receipted, recorded
@@ -244,7 +244,7 @@ def test_in_whatever_batches_a_log_is_read_its_leaves_and_sums_are_the_same(
     values = [ContestClosed("one", seq), *(ContestClosed("one", seq, name) for name in ("sms", "tv"))]
     marks = [LogRecord(end + at, 0, vote_codec.encode(mark)) for at, mark in enumerate(values, 1)]
     whole = log + marks + [LogRecord(end + 9, 0, vote_codec.encode(a_cast(contest="one", voter="behind")))]
-    at_once, in_batches = (PartitionFold("one", seq, ["sms", "tv"]) for _ in range(2))
+    at_once, in_batches = (LeafFold("one", seq, ["sms", "tv"]) for _ in range(2))
     at_once.take(whole)
     for at in range(0, len(whole), batch):
         if not in_batches.is_complete:
@@ -260,8 +260,8 @@ def test_in_whatever_batches_a_log_is_read_its_leaves_and_sums_are_the_same(
         assert counted == reference.ids[VoteStatus.COUNTED]
 
 
-def _some(figures: dict[tuple[str, str], Figures]) -> dict[tuple[str, str], Figures]:
-    return {name: its for name, its in figures.items() if its != Figures()}
+def _some(figures: dict[tuple[str, str], VoteSums]) -> dict[tuple[str, str], VoteSums]:
+    return {name: its for name, its in figures.items() if its != VoteSums()}
 
 
 class _Everybody(frozenset[str]):

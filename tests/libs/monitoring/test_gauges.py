@@ -11,7 +11,7 @@ import pytest
 from libs.kafka.settings import KafkaSettings
 from libs.metrics.table import REGISTRY
 from libs.monitoring import gauges
-from libs.monitoring.collector import Lookout
+from libs.monitoring.collector import StatusCollector
 from libs.monitoring.gauges import open_gauges
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.status import Row
@@ -19,7 +19,7 @@ from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
 from libs.views.functions import open_valkey
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from tests.support.builders import a_cast, a_removal, a_void
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
@@ -53,7 +53,7 @@ def on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gauges, "PATIENCE_S", 30)
 
 
-async def look(stack: Stack) -> None:
+async def look(stack: Deployment) -> None:
     valkey = open_valkey(stack.valkey)
     try:
         store = open_store("memory://")
@@ -64,7 +64,7 @@ async def look(stack: Stack) -> None:
         await valkey.close()
 
 
-def of_topic(name: str, stack: Stack, partition: int | None = 0, **labels: str) -> float | None:
+def of_topic(name: str, stack: Deployment, partition: int | None = 0, **labels: str) -> float | None:
     place = {"topic": f"{stack.namespace}.votes"} | ({} if partition is None else {"partition": str(partition)})
     return REGISTRY.get_sample_value(name, place | labels)
 
@@ -163,13 +163,13 @@ async def test_scrapes_that_come_at_once_or_soon_share_a_look(
 ) -> None:
     monkeypatch.setattr(gauges, "SOONEST_S", 30)
     looked: list[Fold] = []
-    rows = Lookout.rows
+    rows = StatusCollector.rows
 
-    async def counted(lookout: Lookout, fold: Fold) -> list[Row]:
+    async def counted(lookout: StatusCollector, fold: Fold) -> list[Row]:
         looked.append(fold)
         return await rows(lookout, fold)
 
-    monkeypatch.setattr(Lookout, "rows", counted)
+    monkeypatch.setattr(StatusCollector, "rows", counted)
     settings = KafkaSettings(kafka_bootstrap_servers=log.stack.kafka)
     where = log.stack.namespace, log.stack.partitions
     async with open_gauges(settings, log.valkey, open_store("memory://"), *where) as refresh:
@@ -182,7 +182,7 @@ async def test_after_a_look_that_failed_the_next_one_comes_soon_however_long_it_
     log: FoldedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gauges, "REST", 1_000)
-    rows = Lookout.rows
+    rows = StatusCollector.rows
 
     async def away(*_: object) -> list[Row]:
         await asyncio.sleep(0.05)
@@ -192,10 +192,10 @@ async def test_after_a_look_that_failed_the_next_one_comes_soon_however_long_it_
     where = log.stack.namespace, log.stack.partitions
     up = {"topic": f"{log.stack.namespace}.votes"}
     async with open_gauges(settings, log.valkey, open_store("memory://"), *where) as refresh:
-        monkeypatch.setattr(Lookout, "rows", away)
+        monkeypatch.setattr(StatusCollector, "rows", away)
         await refresh()
         assert REGISTRY.get_sample_value("tally_standing_up", up) == 0
-        monkeypatch.setattr(Lookout, "rows", rows)
+        monkeypatch.setattr(StatusCollector, "rows", rows)
 
         async def is_up() -> bool:
             await refresh()

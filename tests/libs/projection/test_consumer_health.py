@@ -10,9 +10,9 @@ from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.projection import consumer_health as watch
-from libs.projection.consumer_health import Watch
-from libs.projection.log_identity import Origins
-from libs.projection.partition_worker import PartitionFold
+from libs.projection.consumer_health import ConsumerHealth
+from libs.projection.log_identity import LogIdentities
+from libs.projection.partition_worker import PartitionWorker
 from libs.projection.settings import ProjectorSettings
 from tests.libs.projection.projector_subject import MemoryProjection, Views
 from tests.libs.projection.test_partition_worker import Steering
@@ -32,11 +32,11 @@ class CountingReader(LogReader):
         return await super().log_ids(topic, partitions)
 
 
-def standing(topic: Topic, partition: int, position: Position) -> PartitionFold:
+def standing(topic: Topic, partition: int, position: Position) -> PartitionWorker:
     async def place(_: int) -> Position:
         return position
 
-    fold = PartitionFold(MemoryProjection(topic, Views()), partition, Steering(), place, lambda: None)
+    fold = PartitionWorker(MemoryProjection(topic, Views()), partition, Steering(), place, lambda: None)
     fold.position = position
     return fold
 
@@ -51,5 +51,5 @@ async def test_the_logs_identity_is_asked_for_once_for_all_partitions(
         ids = await reader.log_ids(topic.name, range(PARTITIONS))
         reader.asked.clear()
         folds = {partition: standing(topic, partition, Position(log_id, 1)) for partition, log_id in ids.items()}
-        await Watch(topic, reader, Origins(reader, topic), ProjectorSettings()).check(None, folds)
+        await ConsumerHealth(topic, reader, LogIdentities(reader, topic), ProjectorSettings()).check(None, folds)
         assert reader.asked == [PARTITIONS]

@@ -8,7 +8,7 @@ import pytest
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.kafka.errors import LogChanged
-from libs.projection.partition_worker import HOLES_BELIEVED, PartitionFold
+from libs.projection.partition_worker import HOLES_BELIEVED, PartitionWorker
 from tests.libs.projection.projector_subject import MemoryProjection, Views
 from tests.support.eventually import eventually
 
@@ -42,13 +42,13 @@ def source() -> Steering:
 
 
 @pytest.fixture
-async def fold(views: Views, source: Steering) -> AsyncIterator[PartitionFold]:
+async def fold(views: Views, source: Steering) -> AsyncIterator[PartitionWorker]:
     """Placed at offset 0."""
 
     async def place(partition: int) -> Position:
         return views.positions.get(partition, Position("log", 0))
 
-    fold = PartitionFold(MemoryProjection(Topic("t", 1), views), 0, source, place, lambda: None)
+    fold = PartitionWorker(MemoryProjection(Topic("t", 1), views), 0, source, place, lambda: None)
     task = asyncio.create_task(fold.run())
     await eventually(lambda: fold.position)
     source.sought.clear()
@@ -61,14 +61,16 @@ async def folded(views: Views, end: int) -> None:
     await eventually(lambda: views.values[0] == [b"%d" % offset for offset in range(end)])
 
 
-async def test_what_comes_twice_is_folded_once(fold: PartitionFold, views: Views, source: Steering) -> None:
+async def test_what_comes_twice_is_folded_once(fold: PartitionWorker, views: Views, source: Steering) -> None:
     for begin, end in ((0, 5), (0, 5), (3, 8), (2, 4), (8, 9)):
         fold.offer(records(begin, end))
     await folded(views, 9)
     assert not source.sought
 
 
-async def test_what_does_not_follow_is_fetched_again(fold: PartitionFold, views: Views, source: Steering) -> None:
+async def test_what_does_not_follow_is_fetched_again(
+    fold: PartitionWorker, views: Views, source: Steering
+) -> None:
     fold.offer(records(0, 3))
     fold.offer(records(5, 8))
     assert source.sought == [3]
@@ -76,7 +78,7 @@ async def test_what_does_not_follow_is_fetched_again(fold: PartitionFold, views:
     await folded(views, 8)
 
 
-async def test_what_never_follows_is_a_hole(fold: PartitionFold, source: Steering) -> None:
+async def test_what_never_follows_is_a_hole(fold: PartitionWorker, source: Steering) -> None:
     fold.offer(records(0, 3))
     for _ in range(HOLES_BELIEVED):
         fold.offer(records(5, 8))
@@ -84,13 +86,13 @@ async def test_what_never_follows_is_a_hole(fold: PartitionFold, source: Steerin
         fold.offer(records(5, 8))
 
 
-async def test_a_hole_inside_a_batch_is_one_at_once(fold: PartitionFold) -> None:
+async def test_a_hole_inside_a_batch_is_one_at_once(fold: PartitionWorker) -> None:
     with pytest.raises(LogChanged, match="has a hole: 3 was wanted, 5 comes next"):
         fold.offer(records(0, 3) + records(5, 8))
 
 
 async def test_a_view_ahead_of_the_batch_gets_only_the_rest(
-    fold: PartitionFold, views: Views, source: Steering
+    fold: PartitionWorker, views: Views, source: Steering
 ) -> None:
     """Another projector folded the first part, or an outage hid that this one did."""
     views.positions[0] = Position("log", 4)
@@ -101,7 +103,7 @@ async def test_a_view_ahead_of_the_batch_gets_only_the_rest(
 
 
 async def test_a_view_behind_the_batch_is_gone_back_to(
-    fold: PartitionFold, views: Views, source: Steering
+    fold: PartitionWorker, views: Views, source: Steering
 ) -> None:
     fold.offer(records(0, 6))
     await folded(views, 6)

@@ -6,12 +6,12 @@ import pytest
 
 from libs.contracts.purchases import Purchase, PurchaseStatus, Subscription, purchases_codec
 from libs.contracts.validation import ValidationFailed
-from libs.purchases.encryption import SecretLost, Vault
+from libs.purchases.encryption import AccountCipher, SecretLost
 from libs.purchases.requests import parse_purchase
 from libs.purchases.responses import mask, show
 
 SECRET = b"s" * 32
-VAULT = Vault("a1", SECRET)
+VAULT = AccountCipher("a1", SECRET)
 TOKEN = "GPA.3345-1234-5678-90123"
 VOTE = {"contest_key": "c1", "participant_key": "p1", "count": 3}
 
@@ -105,8 +105,8 @@ def test_only_the_accounts_own_secret_opens_a_purchase_and_only_as_itself() -> N
     assert VAULT.unseal(recorded.key, recorded.sealed) == ("user@example.com", TOKEN)
     other_key = VAULT.key("another token")
     for vault, key in [
-        (Vault("a1", b"t" * 32), recorded.key),
-        (Vault("a2", SECRET), recorded.key),
+        (AccountCipher("a1", b"t" * 32), recorded.key),
+        (AccountCipher("a2", SECRET), recorded.key),
         (VAULT, other_key),
     ]:
         with pytest.raises(SecretLost):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import Event
 from libs.tally.fold import PartitionTally
 from libs.tally.sources import SourceTally
-from libs.tally.voter_ledger import Standing, VoteStatus
+from libs.tally.voter_ledger import VoterLedger, VoteStatus
 from tests.support.builders import pseudonym
 
 
@@ -17,7 +17,7 @@ def given(*events: Event) -> PartitionTally:
     return tally
 
 
-def standing(tally: PartitionTally, voter: str = "voter") -> Standing:
+def standing(tally: PartitionTally, voter: str = "voter") -> VoterLedger:
     return tally.contests["contest"].voters[pseudonym(voter)]
 
 
@@ -30,13 +30,13 @@ def used(tally: PartitionTally, voter: str = "voter") -> dict[tuple[str, str, in
     return {key: its.votes for key, its in standing(tally, voter).used.items() if its.votes}
 
 
-def figures(tally: PartitionTally, participant: str, source: str) -> Figures:
+def figures(tally: PartitionTally, participant: str, source: str) -> VoteSums:
     return tally.contests["contest"].figures[participant, source]
 
 
-def all_figures(tally: PartitionTally) -> dict[tuple[str, str], Figures]:
+def all_figures(tally: PartitionTally) -> dict[tuple[str, str], VoteSums]:
     """All that are not zero."""
-    return {key: its for key, its in tally.contests["contest"].figures.items() if its != Figures()}
+    return {key: its for key, its in tally.contests["contest"].figures.items() if its != VoteSums()}
 
 
 def source(tally: PartitionTally, name: str = "sms") -> SourceTally:

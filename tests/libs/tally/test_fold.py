@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import Event, Fence, LogCreated
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
@@ -25,14 +25,14 @@ def test_an_id_counts_once_whatever_comes_under_it_later() -> None:
 def test_the_same_id_of_another_voter_or_contest_is_another_vote() -> None:
     tally = given(a_cast(), a_cast(voter="other"), a_cast(contest="second"))
     assert tally.duplicates == 0
-    assert figures(tally, "a", "c-free") == Figures(2, 2, 0)
+    assert figures(tally, "a", "c-free") == VoteSums(2, 2, 0)
 
 
 def test_a_vote_beyond_the_limits_is_overruled_kept_and_not_counted() -> None:
     tally = given(*votes(1, 2, 1, max_participant=2))
     assert list(statuses(tally).values()) == [VoteStatus.COUNTED, VoteStatus.OVERRULED, VoteStatus.COUNTED]
     assert tally.overruled == 1
-    assert figures(tally, "a", "c-free") == Figures(2, 1, 0)
+    assert figures(tally, "a", "c-free") == VoteSums(2, 1, 0)
 
 
 def test_the_contests_limit_spans_its_participants() -> None:
@@ -62,7 +62,7 @@ def test_sources_and_epochs_have_sums_of_their_own() -> None:
         a_cast(vote_id="3", max_participant=1, max_contest=1, epoch=1),
     )
     assert tally.overruled == 0
-    assert figures(tally, "a", "c-free") == Figures(2, 1, 0)
+    assert figures(tally, "a", "c-free") == VoteSums(2, 1, 0)
 
 
 def test_a_fence_shuts_out_votes_of_other_incarnations_and_leaves_their_ids_free() -> None:
@@ -108,7 +108,7 @@ def test_a_voter_counts_once_at_every_level() -> None:
 
 def test_anonymous_voters_are_those_of_the_distinct_voters_who_are() -> None:
     tally = given(a_cast(vote_id="1"), *votes(1, 1, voter="nobody", anonymous=True))
-    assert figures(tally, "a", "c-free") == Figures(3, 2, 1)
+    assert figures(tally, "a", "c-free") == VoteSums(3, 2, 1)
     assert (figures(tally, "", "").unique, figures(tally, "", "").anonymous) == (2, 1)
 
 

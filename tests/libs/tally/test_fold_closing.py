@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.tally.given import all_figures, figures, given, source, standing, statuses, used
@@ -17,7 +17,7 @@ COUNTED, LATE, REMOVED = VoteStatus.COUNTED, VoteStatus.LATE, VoteStatus.REMOVED
 def test_a_vote_behind_the_mark_is_late_and_changes_no_figure() -> None:
     tally = given(a_cast(vote_id="1"), CLOSED, a_cast(vote_id="2"), a_cast(voter="other"))
     assert statuses(tally) == {"1": COUNTED, "2": LATE}
-    assert figures(tally, "", "c-free") == Figures(1, 1, 0)
+    assert figures(tally, "", "c-free") == VoteSums(1, 1, 0)
     assert used(tally) == {("a", "c-free", 0): 1, ("", "c-free", 0): 1}
 
 
@@ -109,7 +109,7 @@ def test_a_fenced_removal_does_not_wait() -> None:
 @pytest.mark.parametrize("mark", [CLOSED, ContestClosed("contest", 1, "tv")])
 def test_a_source_goes_on_reporting_behind_other_marks(mark: Event) -> None:
     tally = given(mark, a_report("1", ("x", 5, 1, 0)))
-    assert source(tally).figures == {"x": Figures(5, 1, 0)}
+    assert source(tally).figures == {"x": VoteSums(5, 1, 0)}
 
 
 def test_votes_go_on_behind_the_mark_of_a_source() -> None:
@@ -121,7 +121,7 @@ def test_a_report_behind_its_sources_mark_is_late_and_stays_so() -> None:
     report = a_report("2", ("x", 9, 1, 0))
     tally = given(a_report("1", ("x", 5, 1, 0)), sms, report, REOPENED, report, a_report("3", ("x", 7, 1, 0)))
     assert source(tally).reports["2"].late
-    assert source(tally).figures == {"x": Figures(7, 1, 0)}
+    assert source(tally).figures == {"x": VoteSums(7, 1, 0)}
     assert source(tally).updated_ms == 1_005
     assert source(tally).closed == 0
 

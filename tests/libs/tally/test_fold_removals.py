@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import Fence
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.tally.given import all_figures, figures, given, standing, statuses, used
@@ -33,22 +33,22 @@ def test_a_removal_counts_once_and_the_id_stays_used() -> None:
 def test_who_removed_one_of_two_votes_is_still_a_voter() -> None:
     tally = given(a_cast(vote_id="1", anonymous=True), a_cast("b", vote_id="2", anonymous=True), a_removal("1"))
     assert all_figures(tally) == {
-        ("b", "c-free"): Figures(1, 1, 1),
-        ("b", ""): Figures(0, 1, 1),
-        ("", "c-free"): Figures(1, 1, 1),
-        ("", ""): Figures(0, 1, 1),
+        ("b", "c-free"): VoteSums(1, 1, 1),
+        ("b", ""): VoteSums(0, 1, 1),
+        ("", "c-free"): VoteSums(1, 1, 1),
+        ("", ""): VoteSums(0, 1, 1),
     }
 
 
 def test_uniques_are_of_each_source_and_of_all() -> None:
     tally = given(a_cast(vote_id="free"), a_cast(vote_id="paid", source="c-paid"), a_removal("free"))
-    assert figures(tally, "a", "c-free") == figures(tally, "", "c-free") == Figures()
+    assert figures(tally, "a", "c-free") == figures(tally, "", "c-free") == VoteSums()
     assert figures(tally, "a", "").unique == figures(tally, "", "").unique == 1
 
 
 def test_votes_of_an_earlier_period_keep_a_voter_a_voter() -> None:
     tally = given(a_cast(vote_id="1"), a_cast(vote_id="2", epoch=1), a_removal("2"))
-    assert figures(tally, "a", "c-free") == Figures(1, 1, 0)
+    assert figures(tally, "a", "c-free") == VoteSums(1, 1, 0)
     assert used(tally) == {("a", "c-free", 0): 1, ("", "c-free", 0): 1}
 
 
@@ -76,7 +76,7 @@ def test_removals_of_another_incarnation_change_nothing() -> None:
 
 def test_a_voter_is_anonymous_as_the_first_record_says() -> None:
     tally = given(a_removal("never", anonymous=True), a_cast(anonymous=False))
-    assert figures(tally, "a", "c-free") == Figures(1, 1, 1)
+    assert figures(tally, "a", "c-free") == VoteSums(1, 1, 1)
 
 
 def test_a_removed_vote_is_still_the_latest_that_allowances_renew_from() -> None:

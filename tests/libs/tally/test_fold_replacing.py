@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import Rating, VoteCast
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.tally.given import all_figures, figures, given, standing, statuses, used
@@ -37,7 +37,7 @@ def test_a_rating_takes_the_place_of_the_voters_former_one_of_that_participant()
         a_rating("4", value=4 * MILLION, voter="other"),
     )
     assert statuses(tally) == {"1": REPLACED, "2": COUNTED, "3": COUNTED}
-    assert figures(tally, "a", "c-free") == Figures(2, 2, 0)
+    assert figures(tally, "a", "c-free") == VoteSums(2, 2, 0)
     ratings = tally.contests["contest"].ratings
     assert ratings == {
         "": RatingSums(3, 11 * MILLION),
@@ -91,15 +91,15 @@ def test_a_replacement_belongs_to_the_period_of_what_it_replaces() -> None:
 def test_free_and_paid_ratings_stand_side_by_side() -> None:
     tally = given(a_rating("1"), a_rating("2", source="c-paid"))
     assert statuses(tally) == {"1": COUNTED, "2": COUNTED}
-    assert figures(tally, "a", "") == Figures(0, 1, 0)
+    assert figures(tally, "a", "") == VoteSums(0, 1, 0)
 
 
 def test_a_ballot_counts_each_choice_and_is_one_vote_against_the_contests_limit() -> None:
     tally = given(a_ballot("1", ("a", 5), ("b", 3), max_contest=1))
     assert statuses(tally) == {"1": COUNTED}
-    assert figures(tally, "a", "c-free") == Figures(5, 1, 0)
-    assert figures(tally, "b", "c-free") == Figures(3, 1, 0)
-    assert figures(tally, "", "c-free") == Figures(8, 1, 0)
+    assert figures(tally, "a", "c-free") == VoteSums(5, 1, 0)
+    assert figures(tally, "b", "c-free") == VoteSums(3, 1, 0)
+    assert figures(tally, "", "c-free") == VoteSums(8, 1, 0)
     assert used(tally) == {("a", "c-free", 0): 5, ("b", "c-free", 0): 3, ("", "c-free", 0): 1}
 
 
@@ -107,7 +107,7 @@ def test_a_new_ballot_takes_the_place_of_the_old_one_as_a_whole() -> None:
     tally = given(a_ballot("1", ("a", 5), ("b", 3)), a_ballot("2", ("b", 5)), a_ballot("3", ("c", 5), voter="x"))
     assert statuses(tally) == {"1": REPLACED, "2": COUNTED}
     assert all_figures(tally).keys() == {(name, source) for name in ("b", "c", "") for source in ("c-free", "")}
-    assert figures(tally, "", "c-free") == Figures(10, 2, 0)
+    assert figures(tally, "", "c-free") == VoteSums(10, 2, 0)
 
 
 def test_the_allowance_of_an_overruled_ballot_is_nobodys_to_take() -> None:

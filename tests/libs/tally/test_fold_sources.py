@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import SourceReported
 from tests.libs.tally.given import given, source
 from tests.support.builders import a_report
@@ -13,45 +13,45 @@ from tests.support.builders import a_report
 
 def test_a_cumulative_report_replaces_what_its_ids_had() -> None:
     tally = given(a_report("1", ("x", 5, 4, 1), ("y", 2, 2, 0)), a_report("2", ("x", 7, 5, 2)))
-    assert source(tally).figures == {"x": Figures(7, 5, 2), "y": Figures(2, 2, 0)}
+    assert source(tally).figures == {"x": VoteSums(7, 5, 2), "y": VoteSums(2, 2, 0)}
     assert source(tally).updated_ms == 1_001
 
 
 def test_a_delta_is_added() -> None:
     tally = given(*(a_report(str(n), ("x", 5, 4, 1), mode="delta") for n in range(3)))
-    assert source(tally).figures == {"x": Figures(15, 12, 3)}
+    assert source(tally).figures == {"x": VoteSums(15, 12, 3)}
 
 
 def test_a_report_id_counts_once_within_its_source_and_contest() -> None:
     again = a_report("1", ("x", 5, 4, 1), mode="delta")
     tally = given(again, again, a_report("1", ("x", 1, 1, 0), source="tv"), a_report("1", contest="second"))
-    assert source(tally).figures == {"x": Figures(5, 4, 1)}
-    assert source(tally, "tv").figures == {"x": Figures(1, 1, 0)}
+    assert source(tally).figures == {"x": VoteSums(5, 4, 1)}
+    assert source(tally, "tv").figures == {"x": VoteSums(1, 1, 0)}
     assert tally.duplicates == 1
     assert source(tally).reports["1"].offset == 0
 
 
 def test_what_went_down_is_held_and_what_did_not_is_taken_over() -> None:
     tally = given(a_report("1", ("x", 5, 4, 1), ("y", 5, 4, 1)), a_report("2", ("x", 3, 3, 0), ("y", 6, 5, 1)))
-    assert source(tally).figures == {"x": Figures(5, 4, 1), "y": Figures(6, 5, 1)}
-    assert source(tally).held == {"x": Figures(3, 3, 0)}
+    assert source(tally).figures == {"x": VoteSums(5, 4, 1), "y": VoteSums(6, 5, 1)}
+    assert source(tally).held == {"x": VoteSums(3, 3, 0)}
     assert source(tally).reports["2"].held == ("x",)
 
 
 def test_the_count_alone_says_whether_it_went_down() -> None:
     tally = given(a_report("1", ("x", 5, 4, 1)), a_report("2", ("x", 5, 2, 0)))
-    assert source(tally).figures == {"x": Figures(5, 2, 0)}
+    assert source(tally).figures == {"x": VoteSums(5, 2, 0)}
 
 
 def test_a_higher_report_ends_the_holding() -> None:
     tally = given(a_report("1", ("x", 5, 4, 1)), a_report("2", ("x", 3, 3, 0)), a_report("3", ("x", 6, 5, 1)))
-    assert source(tally).figures == {"x": Figures(6, 5, 1)}
+    assert source(tally).figures == {"x": VoteSums(6, 5, 1)}
     assert source(tally).held == {}
 
 
 def test_a_permitted_decrease_is_taken_over() -> None:
     tally = given(a_report("1", ("x", 5, 4, 1)), a_report("2", ("x", 3, 3, 0), allow_decrease=True))
-    assert source(tally).figures == {"x": Figures(3, 3, 0)}
+    assert source(tally).figures == {"x": VoteSums(3, 3, 0)}
     assert source(tally).reports["2"].held == ()
 
 
@@ -61,7 +61,7 @@ def test_a_permission_releases_all_that_is_held() -> None:
         a_report("2", ("x", 3, 3, 0), ("y", 2, 2, 0)),
         a_report("3", ("y", 1, 1, 0), allow_decrease=True),
     )
-    assert source(tally).figures == {"x": Figures(3, 3, 0), "y": Figures(1, 1, 0)}
+    assert source(tally).figures == {"x": VoteSums(3, 3, 0), "y": VoteSums(1, 1, 0)}
     assert source(tally).held == {}
 
 
@@ -71,8 +71,8 @@ def test_a_delta_is_added_to_what_is_held_too() -> None:
         a_report("2", ("x", 3, 2, 0)),
         a_report("3", ("x", 2, 1, 1), mode="delta"),
     )
-    assert source(tally).figures == {"x": Figures(11, 5, 2)}
-    assert source(tally).held == {"x": Figures(5, 3, 1)}
+    assert source(tally).figures == {"x": VoteSums(11, 5, 2)}
+    assert source(tally).held == {"x": VoteSums(5, 3, 1)}
 
 
 reports = st.lists(

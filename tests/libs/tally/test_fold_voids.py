@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
@@ -43,7 +43,7 @@ def test_what_is_restored_is_as_though_it_had_never_been_voided() -> None:
 def test_a_rating_replaces_a_voided_one_and_is_not_undone_by_its_restoring() -> None:
     tally = given(a_rated("first"), a_void("first"), a_rated("second"), a_restoring("first"))
     assert statuses(tally) == {"first": REPLACED, "second": COUNTED}
-    assert figures(tally, "a", "c-free") == Figures(1, 1, 0)
+    assert figures(tally, "a", "c-free") == VoteSums(1, 1, 0)
     assert used(tally) == {("a", "c-free", 0): 1, ("", "c-free", 0): 1}
     assert tally.contests["contest"].ratings["a"] == RatingSums(1, 4_000_000)
 

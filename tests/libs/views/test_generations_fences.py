@@ -9,7 +9,7 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Position
 from libs.contracts.topics import votes_topic
 from libs.tally.events import Event
-from libs.tally.reservations import Shut, cast_of
+from libs.tally.reservations import GateClosed, cast_of
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import FENCES_DIFFER, Generations, Swap
 from libs.views.replies import FoldInput
@@ -103,7 +103,7 @@ async def test_nobody_is_admitted_by_what_a_generation_swapped_in_does_not_count
     granted = await replayed.partition.grant(pending)
     assert await replayed.generations.swap(0, 2, accept=True) == Swap(True)
     assert not await replayed.partition.views.confirm(0, granted.incarnation)
-    assert isinstance(await replayed.partition.reserve(a_vote(vote_id="5", voter="5")), Shut)
+    assert isinstance(await replayed.partition.reserve(a_vote(vote_id="5", voter="5")), GateClosed)
     assert await replayed.fence() > granted.incarnation
     await replayed.fold(cast_of(pending, granted, "receipt"))
     assert await replayed.partition.status("pending", "4") is None

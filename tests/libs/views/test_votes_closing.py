@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from libs.tally.commands import RemoveVote
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.tally.reservations import Granted, Known, NotRunning, Shut
+from libs.tally.reservations import Duplicate, GateClosed, Granted, NotRunning
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.replies import ContestCounts
 from tests.libs.views.simulation.errands import Removing
@@ -51,7 +51,7 @@ async def test_a_contest_whose_closing_is_in_force_admits_nobody_but_knows_its_v
     assert isinstance(await partition.reserve(a_vote(voter="other"), closed), NotRunning)
     removal = RemoveVote("contest", pseudonym("voter"), "vote")
     assert isinstance(await partition.ask_removal(removal, closed), NotRunning)
-    assert isinstance(await partition.reserve(a_vote(), closed), Known)
+    assert isinstance(await partition.reserve(a_vote(), closed), Duplicate)
 
 
 async def test_what_comes_behind_the_mark_is_late_and_changes_no_figure(partition: Partition) -> None:
@@ -64,7 +64,7 @@ async def test_what_comes_behind_the_mark_is_late_and_changes_no_figure(partitio
     assert after.ids[VoteStatus.LATE] == 1
     await partition.fold(REOPENED)
     assert await partition.status(voter="late") is VoteStatus.LATE
-    assert await partition.figures() == Figures(1, 1, 0)
+    assert await partition.figures() == VoteSums(1, 1, 0)
 
 
 async def test_a_late_mark_of_a_reopened_closing_is_void(partition: Partition) -> None:
@@ -76,9 +76,9 @@ async def test_a_late_mark_of_a_reopened_closing_is_void(partition: Partition) -
 
 async def test_a_reopened_contest_waits_for_the_mark_of_that(partition: Partition) -> None:
     reopened = a_contest(reopened=1)
-    assert await partition.reserve(a_vote(), reopened) == Shut()
+    assert await partition.reserve(a_vote(), reopened) == GateClosed()
     await partition.fold(CLOSED)
-    assert await partition.reserve(a_vote(), reopened) == Shut()
+    assert await partition.reserve(a_vote(), reopened) == GateClosed()
     await partition.fold(REOPENED)
     assert isinstance(await partition.reserve(a_vote(), reopened), Granted)
 
@@ -90,9 +90,9 @@ async def test_removals_that_waited_take_effect_with_the_reopening(partition: Pa
     await partition.fold(CLOSED)
     for vote in paid:
         await partition.remove(vote)
-    assert await partition.figures("a", "") == Figures(2, 1, 0)
+    assert await partition.figures("a", "") == VoteSums(2, 1, 0)
     await partition.fold(REOPENED)
-    assert await partition.figures("a", "") == Figures()
+    assert await partition.figures("a", "") == VoteSums()
     assert [await partition.status(vote.vote_id) for vote in paid] == [VoteStatus.REMOVED] * 3
     assert not (await partition.views.lookup(0, "contest", paid[0].voter, "p1")).removal_waits
 
@@ -111,7 +111,7 @@ async def test_each_mark_of_a_reopening_has_only_some_of_what_waits_take_effect(
         await partition.fold(ContestReopened("contest", 1, 10))
     assert left == [(25, 25, 1), (15, 15, -1), (5, 5, -1)]
     assert (state.waiting, state.closed) == (0, 0)
-    assert await partition.figures("a", "") == Figures()
+    assert await partition.figures("a", "") == VoteSums()
     assert {await partition.status(vote.vote_id, f"v{n}") for n, vote in enumerate(paid)} == {VoteStatus.REMOVED}
 
 
@@ -134,8 +134,8 @@ async def test_reports_behind_their_sources_mark_are_late_and_others_not(partiti
         a_report("1", ("x", 1, 1, 1), source="tv"),
     )
     sources = (await counts(partition)).sources
-    assert sources["sms"].figures == {"x": Figures(6, 2, 1)}
-    assert sources["tv"].figures == {"x": Figures(1, 1, 1)}
+    assert sources["sms"].figures == {"x": VoteSums(6, 2, 1)}
+    assert sources["tv"].figures == {"x": VoteSums(1, 1, 1)}
     seen = [await partition.views.report(0, "contest", "sms", name) for name in ("2", "3", "none")]
     assert [(report.late, report.offset is None) for report in seen] == [
         (False, False),
@@ -152,7 +152,7 @@ async def test_an_attempt_of_before_the_close_is_answered_by_what_was_folded(par
     event = Removing(removal).event(asked)
     await partition.fold(event, CLOSED, event, replace(a_cast(), incarnation=granted.incarnation))
     assert await partition.status() is VoteStatus.REMOVED
-    assert await partition.figures() == Figures()
+    assert await partition.figures() == VoteSums()
 
 
 async def test_pending_votes_are_counted_in_short_calls_under_one_fence_epoch(

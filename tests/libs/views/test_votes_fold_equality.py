@@ -18,7 +18,7 @@ from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
 from libs.tally.fold import PartitionTally
-from libs.tally.voter_ledger import Standing, VoteStatus
+from libs.tally.voter_ledger import VoterLedger, VoteStatus
 from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
@@ -115,7 +115,7 @@ async def test_an_id_is_not_found_astride_the_fields_of_another_record(valkey: C
     await forget(valkey, views)
 
 
-def _latest_epochs(voter: Standing) -> Iterator[int]:
+def _latest_epochs(voter: VoterLedger) -> Iterator[int]:
     """The latest allowance period as of each vote."""
     return accumulate((vote.cast.epoch * (vote.cast.source == "c-free") for vote in voter.votes.values()), max)
 

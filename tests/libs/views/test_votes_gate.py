@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from libs.tally.contest import Limits
 from libs.tally.events import Fence, LogCreated
-from libs.tally.reservations import Granted, OverLimit, Shut, Stale
+from libs.tally.reservations import GateClosed, Granted, OverLimit, Stale
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
@@ -41,7 +41,7 @@ async def release(partition: Partition, n: int, vote_id: str = "vote") -> None:
 
 
 async def test_a_new_partition_is_shut_until_its_first_fence_is_folded(partition: Partition) -> None:
-    assert await partition.reserve(a_vote()) == Shut()
+    assert await partition.reserve(a_vote()) == GateClosed()
     assert not (await partition.views.state(0)).open
     n = await partition.fence()
     assert await partition.views.confirm(0, n)
@@ -103,7 +103,7 @@ async def test_another_run_of_the_server_finds_the_gate_shut(
     n = await partition.fence()
     await redis.hset(f"{namespace}:{{0}}:gate", "run", "former")
     assert not await partition.views.confirm(0, n)
-    assert await partition.reserve(a_vote()) == Shut()
+    assert await partition.reserve(a_vote()) == GateClosed()
     assert await partition.fence() > n
     assert isinstance(await partition.reserve(a_vote()), Granted)
 

@@ -8,19 +8,19 @@ import pytest
 
 from libs.tally.commands import RemoveVote
 from libs.tally.contest import Limits
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed
 from libs.tally.reservations import (
-    Declined,
+    Duplicate,
+    GateClosed,
     Granted,
-    Known,
     NotCounted,
     NotFolded,
     NotRunning,
     OverLimit,
     Paid,
+    RefusedByCaller,
     RemovalGranted,
-    Shut,
     Stale,
     Unknown,
 )
@@ -63,12 +63,12 @@ async def test_who_removed_every_vote_is_no_longer_a_voter(partition: Partition)
     for n, name in enumerate("aab"):
         await partition.cast(a_vote(name, 3, vote_id=str(n), anonymous=True), contest)
     await partition.remove(another("0"), contest)
-    assert await partition.figures("a", "") == Figures(3, 1, 1)
+    assert await partition.figures("a", "") == VoteSums(3, 1, 1)
     await partition.remove(another("1"), contest)
-    assert await partition.figures("a", "") == Figures()
-    assert await partition.figures("", "") == Figures(3, 1, 1)
+    assert await partition.figures("a", "") == VoteSums()
+    assert await partition.figures("", "") == VoteSums(3, 1, 1)
     await partition.remove(another("2"), contest)
-    assert await partition.figures("", "") == Figures()
+    assert await partition.figures("", "") == VoteSums()
     used = (await partition.views.allowance(0, "contest", REMOVAL.voter)).used
     assert all(row.votes == 0 for row in used)
 
@@ -77,7 +77,7 @@ async def test_a_removed_id_stays_used(partition: Partition) -> None:
     await partition.cast(a_vote(), ONE)
     await partition.remove(REMOVAL, ONE)
     known = await partition.reserve(a_vote(), ONE)
-    assert isinstance(known, Known)
+    assert isinstance(known, Duplicate)
     assert known.status is VoteStatus.REMOVED
     assert await partition.ask_removal(REMOVAL, ONE) == NotCounted(VoteStatus.REMOVED, known.offset)
 
@@ -88,7 +88,7 @@ async def test_the_oldest_of_many_votes_may_be_removed(partition: Partition) -> 
         await partition.cast(a_vote(vote_id=str(n)), contest)
     await partition.remove(another("0"), contest)
     assert await partition.status("0") is VoteStatus.REMOVED
-    assert await partition.figures() == Figures(11, 1, 0)
+    assert await partition.figures() == VoteSums(11, 1, 0)
 
 
 async def test_the_checks_come_in_their_order(partition: Partition) -> None:
@@ -105,11 +105,11 @@ async def test_the_checks_come_in_their_order(partition: Partition) -> None:
     hopeless = replace(hopeless, version=1)
     assert isinstance(await partition.ask_removal(REMOVAL, hopeless), NotRunning)
     hopeless = replace(hopeless, start=1)
-    assert await partition.ask_removal(REMOVAL, hopeless) == Shut()
+    assert await partition.ask_removal(REMOVAL, hopeless) == GateClosed()
     hopeless = replace(hopeless, reopened=0)
-    assert isinstance(await partition.ask_removal(REMOVAL, hopeless), Declined)
+    assert isinstance(await partition.ask_removal(REMOVAL, hopeless), RefusedByCaller)
     await partition.views.shut(0, n)
-    assert await partition.ask_removal(REMOVAL) == Shut()
+    assert await partition.ask_removal(REMOVAL) == GateClosed()
 
 
 async def test_a_removal_that_is_asked_for_again_joins_the_first_and_is_not_judged_anew(
@@ -163,7 +163,7 @@ async def test_a_refund_takes_a_paid_vote_back_at_any_time(partition: Partition)
     assert (granted.source, granted.content, granted.offset) == ("c-paid", PAID.content, partition.end - 1)
     await partition.fold(Removing(PAID).event(granted))
     assert await partition.status("purchase") is VoteStatus.REMOVED
-    assert await partition.figures("a", "") == Figures()
+    assert await partition.figures("a", "") == VoteSums()
 
 
 async def test_a_refund_of_what_never_came_uses_the_id_up(partition: Partition) -> None:
@@ -172,9 +172,9 @@ async def test_a_refund_of_what_never_came_uses_the_id_up(partition: Partition) 
     assert granted.offset is None
     await partition.fold(Removing(PAID).event(granted))
     late = await partition.reserve(PAID)
-    assert isinstance(late, Known)
+    assert isinstance(late, Duplicate)
     assert late.status is VoteStatus.REMOVED
-    assert await partition.figures("a", "") == Figures()
+    assert await partition.figures("a", "") == VoteSums()
     assert isinstance(await partition.reserve(replace(PAID, voter=pseudonym("other"))), Granted)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from libs.tally.commands import RemoveVote
 from libs.tally.contest import DAY_US, Limits, Renewal
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.reservations import Answer, Granted, OverLimit
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_rating, a_vote, pseudonym
@@ -160,9 +160,9 @@ async def test_votes_of_periods_that_are_over_are_removed_one_by_one(partition: 
         await partition.cast(a_vote(vote_id=str(at)), MINUTELY)
     voter = pseudonym("voter")
     for at in range(5):
-        assert await partition.figures() == Figures(5 - at, 1, 0)
+        assert await partition.figures() == VoteSums(5 - at, 1, 0)
         await partition.remove(RemoveVote("contest", voter, str(at)), MINUTELY)
-    assert await partition.figures() == Figures()
+    assert await partition.figures() == VoteSums()
     assert not any(row.votes for row in (await partition.views.allowance(0, "contest", voter)).used)
     assert (await partition.grant(a_vote(vote_id="again"), MINUTELY)).epoch == 4
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from libs.tally.commands import RemoveVote
 from libs.tally.contest import Limits, RatingScale
-from libs.tally.counts import Figures, RatingSums
-from libs.tally.reservations import Granted, Known, OverLimit
+from libs.tally.counts import RatingSums, VoteSums
+from libs.tally.reservations import Duplicate, Granted, OverLimit
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_ballot, a_contest, a_rating, pseudonym
@@ -31,7 +31,7 @@ async def test_a_new_rating_takes_the_place_of_the_old_one(partition: Partition)
     granted = await partition.cast(second, RATED)
     assert (granted.remaining_participant, granted.remaining_contest) == (0, 1)
     assert [await partition.status(name) for name in "12"] == [REPLACED, COUNTED]
-    assert await partition.figures("a") == await partition.figures("") == Figures(1, 1, 0)
+    assert await partition.figures("a") == await partition.figures("") == VoteSums(1, 1, 0)
     expected = RatingSums(1, 5 * MILLION, {"taste": (0, 0), "look": (1, 3 * MILLION)})
     assert await ratings(partition, "a") == await ratings(partition, "") == expected
 
@@ -42,7 +42,7 @@ async def test_ratings_of_other_participants_and_sources_stand(partition: Partit
     await partition.cast(a_rating("a", vote_id="3", source="c-paid"), RATED)
     await partition.cast(a_rating("a", vote_id="4", voter="other"), RATED)
     assert {await partition.status(name) for name in "123"} == {COUNTED}
-    assert await partition.figures("a", "") == Figures(3, 2, 0)
+    assert await partition.figures("a", "") == VoteSums(3, 2, 0)
     answer = await partition.reserve(a_rating("c", vote_id="5"), RATED)
     assert isinstance(answer, OverLimit), "the contest's limit spans participants"
     assert isinstance(await partition.reserve(a_rating("b", vote_id="5"), RATED), Granted)
@@ -55,7 +55,7 @@ async def test_where_several_are_admitted_none_is_replaced(partition: Partition)
     answer = await partition.reserve(a_rating("a", vote_id="3"), contest)
     assert isinstance(answer, OverLimit)
     assert (answer.scope.value, answer.limit, answer.used) == ("participant", 2, 2)
-    assert await partition.figures("a") == Figures(2, 1, 0)
+    assert await partition.figures("a") == VoteSums(2, 1, 0)
 
 
 async def test_a_replacement_needs_no_allowance_however_little_there_is(partition: Partition) -> None:
@@ -85,7 +85,7 @@ async def test_removing_a_replacement_brings_nothing_back(partition: Partition) 
     await partition.cast(a_rating("a", vote_id="2"), RATED)
     await partition.remove(RemoveVote("contest", pseudonym("voter"), "2"), RATED)
     assert [await partition.status(name) for name in "12"] == [REPLACED, VoteStatus.REMOVED]
-    assert await partition.figures("a", "") == Figures()
+    assert await partition.figures("a", "") == VoteSums()
     granted = await partition.cast(a_rating("a", vote_id="3"), RATED)
     assert granted.remaining_contest == 1
 
@@ -94,17 +94,17 @@ async def test_a_ballot_is_one_vote_and_its_positions_are_worth_theirs(partition
     granted = await partition.cast(a_ballot(("1st", "b"), ("2nd", "a")), ORDERED)
     assert (granted.choices, granted.form) == ((("b", 5), ("a", 3)), "ballot")
     assert (granted.remaining_participant, granted.remaining_contest) == (None, 0)
-    assert await partition.figures("b") == Figures(5, 1, 0)
-    assert await partition.figures("a") == Figures(3, 1, 0)
-    assert await partition.figures("") == Figures(8, 1, 0)
+    assert await partition.figures("b") == VoteSums(5, 1, 0)
+    assert await partition.figures("a") == VoteSums(3, 1, 0)
+    assert await partition.figures("") == VoteSums(8, 1, 0)
 
 
 async def test_a_new_ballot_takes_the_place_of_the_old_one_as_a_whole(partition: Partition) -> None:
     await partition.cast(a_ballot(("1st", "a"), ("2nd", "b"), vote_id="1"), ORDERED)
     await partition.cast(a_ballot(("1st", "b"), vote_id="2"), ORDERED)
     assert [await partition.status(name) for name in "12"] == [REPLACED, COUNTED]
-    assert await partition.figures("a") == Figures()
-    assert await partition.figures("b") == Figures(5, 1, 0)
+    assert await partition.figures("a") == VoteSums()
+    assert await partition.figures("b") == VoteSums(5, 1, 0)
     paid = await partition.cast(a_ballot(("1st", "a"), vote_id="3", source="c-paid"), ORDERED)
     assert paid.remaining_contest == 0
     assert await partition.status("2") is COUNTED
@@ -115,7 +115,7 @@ async def test_a_ballot_that_was_folded_answers_with_all_its_choices(partition: 
     granted = await partition.cast(ballot, ORDERED)
     for n in range(9):  # beyond those kept inline, too
         known = await partition.reserve(ballot, ORDERED)
-        assert isinstance(known, Known)
+        assert isinstance(known, Duplicate)
         assert known.choices == granted.choices
         assert (await partition.views.lookup(0, "contest", ballot.voter, "vote")).choices == granted.choices
         await partition.cast(a_ballot(("1st", "a"), vote_id=f"next {n}"), ORDERED)

@@ -8,7 +8,17 @@ import pytest
 
 from libs.tally.contest import Limits
 from libs.tally.errors import LimitScope
-from libs.tally.reservations import Answer, Declined, Granted, Known, NotRunning, OverLimit, Reused, Shut, Stale
+from libs.tally.reservations import (
+    Answer,
+    Duplicate,
+    GateClosed,
+    Granted,
+    IdConflict,
+    NotRunning,
+    OverLimit,
+    RefusedByCaller,
+    Stale,
+)
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import connect
 from libs.views.settings import ValkeySettings
@@ -51,11 +61,11 @@ async def test_the_checks_come_in_their_order(partition: Partition) -> None:
     hopeless = a_contest(version=0, start=None, free=Limits(0, 0))
     n = (await partition.views.state(0)).incarnation
     assert await partition.reserve(a_vote(), hopeless, declined=True) == Stale(1, n)
-    assert isinstance(await partition.reserve(known, hopeless, declined=True), Known)
+    assert isinstance(await partition.reserve(known, hopeless, declined=True), Duplicate)
     hopeless = replace(hopeless, version=1)
     assert isinstance(await partition.reserve(a_vote(), hopeless, declined=True), NotRunning)
     hopeless = replace(hopeless, start=1)
-    assert isinstance(await partition.reserve(a_vote(), hopeless, declined=True), Declined)
+    assert isinstance(await partition.reserve(a_vote(), hopeless, declined=True), RefusedByCaller)
     answer = await partition.reserve(a_vote(), hopeless)
     assert isinstance(answer, OverLimit)
     assert answer.scope is LimitScope.PARTICIPANT
@@ -63,7 +73,7 @@ async def test_the_checks_come_in_their_order(partition: Partition) -> None:
     assert isinstance(answer, OverLimit)
     assert answer.scope is LimitScope.CONTEST
     await partition.views.shut(0, n)
-    assert await partition.reserve(known, hopeless) == Shut()
+    assert await partition.reserve(known, hopeless) == GateClosed()
 
 
 @pytest.mark.parametrize(
@@ -143,16 +153,16 @@ async def test_a_join_asks_neither_for_configuration_nor_time_nor_refusal(
 async def test_an_id_with_other_content_is_reused_pending_or_folded(partition: Partition) -> None:
     granted = await partition.grant(a_vote())
     other = a_vote("b", content=content_hash("b"))
-    assert await partition.reserve(other) == Reused()
+    assert await partition.reserve(other) == IdConflict()
     await partition.record(a_vote(), granted)
-    assert await partition.reserve(other) == Reused()
+    assert await partition.reserve(other) == IdConflict()
 
 
 async def test_a_folded_id_gets_its_first_answer_even_after_the_end(partition: Partition) -> None:
     contest = a_contest(free=Limits(4, 9))
     granted = await partition.grant(a_vote(), contest)
     await partition.record(a_vote(), granted)
-    assert await partition.reserve(a_vote(), replace(contest, end=2)) == Known(
+    assert await partition.reserve(a_vote(), replace(contest, end=2)) == Duplicate(
         accepted_at=granted.accepted_at,
         remaining_participant=3,
         remaining_contest=8,
@@ -167,7 +177,7 @@ async def test_ids_are_remembered_beyond_those_kept_inline(partition: Partition)
     for vote in votes:
         await partition.record(vote, await partition.grant(vote, contest))
     for vote in votes:
-        assert isinstance(await partition.reserve(vote, contest), Known)
+        assert isinstance(await partition.reserve(vote, contest), Duplicate)
     assert isinstance(await partition.reserve(a_vote(vote_id="id30"), contest), Granted)
 
 
@@ -178,7 +188,7 @@ async def test_the_largest_numbers_survive(partition: Partition) -> None:
     assert (granted.max_contest, granted.remaining_participant) == (most, most - 1_000_000)
     await partition.record(vote, granted)
     known = await partition.reserve(vote, contest)
-    assert isinstance(known, Known)
+    assert isinstance(known, Duplicate)
     assert (known.remaining_participant, known.remaining_contest) == (most - 1_000_000, most - 1_000_000)
     seen = await partition.views.lookup(0, "contest", vote.voter, vote.vote_id)
     assert (seen.choices, seen.accepted_at) == ((("a", 1_000_000),), granted.accepted_at)
@@ -190,5 +200,5 @@ async def test_who_has_hundreds_of_votes_on_their_way_waits(partition: Partition
     requests = [request_of(contest, a_vote(vote_id=str(n))) for n in range(512)]
     *granted, last = await partition.views.reserve(0, requests)
     assert all(isinstance(answer, Granted) for answer in granted)
-    assert last == Shut()
+    assert last == GateClosed()
     assert isinstance(await partition.reserve(a_vote(voter="other"), contest), Granted)

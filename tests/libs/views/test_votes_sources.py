@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.views.replies import ContestCounts, SourceCounts, SourceSize
 from libs.views.serialization import unpack
@@ -82,8 +82,8 @@ async def test_figures_are_read_in_parts_with_what_changes_meanwhile(
     assert counts is not None
     assert counts.position.offset == partition.end
     assert calls.sizes == [100, 100, 100, 3]
-    expected = {mapped_id: Figures(5, 1, 0) for mapped_id in IDS}
-    expected |= {"id 0": Figures(7, 1, 0), "id 299": Figures(8, 1, 0), "id 1": Figures(2, 1, 0)}
+    expected = {mapped_id: VoteSums(5, 1, 0) for mapped_id in IDS}
+    expected |= {"id 0": VoteSums(7, 1, 0), "id 299": VoteSums(8, 1, 0), "id 1": VoteSums(2, 1, 0)}
     assert (counts.sources["sms"].figures, counts.sources["sms"].held) == (expected, {})
 
 
@@ -101,11 +101,11 @@ async def test_figures_that_did_not_change_are_not_read_again(
     assert calls.sizes == [0]
     assert again.figures["a", "c-free"].count == 1
     assert again.sources["sms"] == SourceCounts(
-        1, known.sources["sms"].updated_ms, known.sources["sms"].figures, {"id 1": Figures(2, 1, 0)}
+        1, known.sources["sms"].updated_ms, known.sources["sms"].figures, {"id 1": VoteSums(2, 1, 0)}
     )
     await partition.fold(ContestReopened("contest", 1), a_report("release", allow_decrease=True))
     released = await sms(partition, again)
-    assert (released.closed, released.held, released.figures["id 1"]) == (0, {}, Figures(2, 1, 0))
+    assert (released.closed, released.held, released.figures["id 1"]) == (0, {}, VoteSums(2, 1, 0))
     await partition.views._valkey.call("DEL", f"{partition.views._base(0)}:g1:changes:contest")
     assert (await sms(partition, known)).figures == {}, "a view that holds less is read afresh"
 
@@ -127,9 +127,9 @@ async def test_a_source_knows_how_much_of_it_is_held(partition: Partition) -> No
     assert await row() == (3, 0, 1)
     await partition.fold(a_report("nothing to release", allow_decrease=True))
     assert await row() == (3, 0, 1)
-    assert (await sms(partition)).figures["b"] == Figures(1, 0, 0)
+    assert (await sms(partition)).figures["b"] == VoteSums(1, 0, 0)
     await partition.fold(a_report("delta", ("b", 1, 0, 0), mode="delta"))
-    assert (await sms(partition)).figures["b"] == Figures(2, 0, 0)
+    assert (await sms(partition)).figures["b"] == VoteSums(2, 0, 0)
 
 
 async def test_a_source_is_sized_up_in_short_calls(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import Event
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
@@ -25,7 +25,7 @@ from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.generations import TIMELINE, Generations
-from libs.views.ledger_scan import LedgerPages
+from libs.views.ledger_scan import LedgerScan
 from libs.views.replies import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.settings import ValkeySettings
 from libs.views.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of, past_of
@@ -71,7 +71,7 @@ class Folded:
 
     async def kept(self, generation: int = 1) -> dict[str, dict[Moment, PastRow | SourceRow | SourceFigures]]:
         """All that the timelines hold."""
-        pages = LedgerPages(self.valkey, self.namespace, generation)
+        pages = LedgerScan(self.valkey, self.namespace, generation)
         found = {}
         for contest in CONTESTS:
             rows = [row for page in await pages.fields(0, "minutes", contest) for row in page.rows]
@@ -95,7 +95,7 @@ def seen(counts: ContestCounts) -> dict[Any, Any]:
     if counts.changed >= 0:
         table["ids"] = dict(counts.ids)
         table["marks"] = counts.changed, counts.updated_ms, counts.closed, counts.reopened
-    return {cell: value for cell, value in table.items() if value != Figures()}
+    return {cell: value for cell, value in table.items() if value != VoteSums()}
 
 
 def said(tally: ContestTally) -> dict[Any, Any]:
@@ -103,10 +103,10 @@ def said(tally: ContestTally) -> dict[Any, Any]:
     table: dict[Any, Any] = {}
     for participant in {name for name, _ in tally.figures}:
         free, paid, both = (
-            tally.figures.get((participant, source), Figures()) for source in ("c-free", "c-paid", "")
+            tally.figures.get((participant, source), VoteSums()) for source in ("c-free", "c-paid", "")
         )
         table[participant, "c-free"], table[participant, "c-paid"] = replace(free), replace(paid)
-        table[participant, ""] = Figures(free.count + paid.count, both.unique, both.anonymous)
+        table[participant, ""] = VoteSums(free.count + paid.count, both.unique, both.anonymous)
     table |= {("rating", name): sums for name, sums in tally.ratings.items()}
     table |= {
         ("source", name): (source.closed, source.updated_ms, dict(source.figures), dict(source.held))
@@ -114,7 +114,7 @@ def said(tally: ContestTally) -> dict[Any, Any]:
     }
     table["ids"] = {status: tally.ids[status] for status in VoteStatus}
     table["marks"] = tally.last_offset, tally.last_time_ms, tally.closed, tally.reopened
-    return {cell: value for cell, value in table.items() if value != Figures()}
+    return {cell: value for cell, value in table.items() if value != VoteSums()}
 
 
 def minutes_of(log: Sequence[LogRecord]) -> dict[str, dict[int, dict[Any, Any]]]:
@@ -211,7 +211,7 @@ async def test_a_replay_of_the_timelines_alone_exchanges_them_and_nothing_else(v
     after = await VoteViews(valkey, folded.namespace).counts(0, "one")
     assert before is not None
     assert after == replace(before, swaps=before.swaps + 1)
-    assert (await folded.timeline.counts_at(0, "one", 5, "ab", {})).figures["", ""] == Figures(5, 5, 0)
+    assert (await folded.timeline.counts_at(0, "one", 5, "ab", {})).figures["", ""] == VoteSums(5, 5, 0)
     assert (await generations.swap(0, 2, read=False)).done
     assert (await folded.kept())["one"] == {}
     await folded.forget()
@@ -240,7 +240,7 @@ async def test_a_past_minute_is_read_in_short_calls_of_one_generation(
     folded, log, watched = Folded(valkey), an_evening(), Watched(valkey)
     await folded.fold(log)
     past = Timeline(watched, folded.namespace)
-    sms = SourceCounts(0, 0, dict.fromkeys("xy", Figures()), {})
+    sms = SourceCounts(0, 0, dict.fromkeys("xy", VoteSums()), {})
     subjects = ["a", "b", "none", "never"], {"sms": sms}
     whole = await past.counts_at(0, "one", 5, *subjects)
     assert watched.sizes == [2, 2, 2, 2]

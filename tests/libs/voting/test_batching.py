@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.reservations import Answer, Granted, Request, Shut
+from libs.tally.reservations import Answer, GateClosed, Granted, Request
 from libs.views.votes import VoteViews
-from libs.voting.batching import CALL_REQUESTS, Reserver
+from libs.voting.batching import CALL_REQUESTS, ReservationBatcher
 from tests.libs.views.simulation.lua import request_of
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote
@@ -40,15 +40,15 @@ async def frozen(partition: Partition) -> Frozen:
 
 
 @pytest.fixture
-def reserver(frozen: Frozen) -> Reserver:
-    return Reserver(frozen)  # type: ignore[arg-type]
+def reserver(frozen: Frozen) -> ReservationBatcher:
+    return ReservationBatcher(frozen)  # type: ignore[arg-type]
 
 
 def request(voter: str) -> Request:
     return request_of(a_contest(), a_vote(voter=voter))
 
 
-def reserved(reserver: Reserver, voters: Sequence[str], wait_s: float) -> list["asyncio.Future[Answer]"]:
+def reserved(reserver: ReservationBatcher, voters: Sequence[str], wait_s: float) -> list["asyncio.Future[Answer]"]:
     deadline = asyncio.get_running_loop().time() + wait_s
     return [reserver.reserve(0, request(voter), deadline) for voter in voters]
 
@@ -57,7 +57,9 @@ async def outcomes(futures: Sequence["asyncio.Future[Answer]"]) -> list[object]:
     return await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 10)
 
 
-async def test_all_that_queue_are_answered_by_their_own_deadlines(frozen: Frozen, reserver: Reserver) -> None:
+async def test_all_that_queue_are_answered_by_their_own_deadlines(
+    frozen: Frozen, reserver: ReservationBatcher
+) -> None:
     """Not one call after another; and those that were never sent never will be."""
     waiting = reserved(reserver, [f"v{n}" for n in range(640)], 0.3)
     patient = reserved(reserver, ["patient"], 30)
@@ -70,7 +72,7 @@ async def test_all_that_queue_are_answered_by_their_own_deadlines(frozen: Frozen
 
 
 async def test_what_is_granted_too_late_is_given_back(
-    partition: Partition, frozen: Frozen, reserver: Reserver
+    partition: Partition, frozen: Frozen, reserver: ReservationBatcher
 ) -> None:
     """Else it would hold its voter's allowance until a fence, and shut the partition for that."""
     late = reserved(reserver, ["late", "cancelled"], 0.1)
@@ -88,13 +90,13 @@ async def pending_is(partition: Partition, count: int) -> bool:
 
 
 async def test_a_failed_call_answers_its_own_requests_and_the_next_goes_on(
-    partition: Partition, frozen: Frozen, reserver: Reserver
+    partition: Partition, frozen: Frozen, reserver: ReservationBatcher
 ) -> None:
     async def too_few(partition: int, requests: Sequence[Request]) -> list[Answer]:
         frozen.calls.append(len(requests))
-        return [Shut()] if len(frozen.calls) == 1 else [Shut()] * len(requests)
+        return [GateClosed()] if len(frozen.calls) == 1 else [GateClosed()] * len(requests)
 
     frozen.reserve = too_few  # type: ignore[method-assign]
     answers = await outcomes(reserved(reserver, [f"v{n}" for n in range(CALL_REQUESTS + 1)], 30))
     assert Counter(map(type, answers[1:-1])) == {ValueError: CALL_REQUESTS - 1}
-    assert isinstance(answers[-1], Shut)
+    assert isinstance(answers[-1], GateClosed)

@@ -11,9 +11,9 @@ from libs.contracts.topics import votes_topic
 from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp
 from libs.tally.events import Fence, VoteCast
-from libs.voting.batching import CALL_REQUESTS, Confirmer, Reserver
+from libs.voting.batching import CALL_REQUESTS, ConfirmationBatcher, ReservationBatcher
 from libs.voting.caster import Caster
-from libs.voting.contest_cache import Contests
+from libs.voting.contest_cache import ContestCache
 from libs.voting.partition_watch import PartitionWatch
 from libs.voting.recorder import Recorder
 from libs.voting.vote_attempt import Accepted
@@ -69,10 +69,10 @@ def caster(partition: Partition, namespace: str, log: Log) -> Caster:
         return b"secret"
 
     views, topic = partition.views, votes_topic(namespace, 1)
-    contests, watch = Contests(load, load_version, load_secret), PartitionWatch(views)
+    contests, watch = ContestCache(load, load_version, load_secret), PartitionWatch(views)
     addresses: Any = None  # the contest has no limit for them
-    recorder = Recorder(topic, views, addresses, log, Confirmer(views), watch, Receipts())
-    return Caster(topic, views, addresses, contests, Reserver(views), recorder, watch)
+    recorder = Recorder(topic, views, addresses, log, ConfirmationBatcher(views), watch, Receipts())
+    return Caster(topic, views, addresses, contests, ReservationBatcher(views), recorder, watch)
 
 
 async def shut(partition: Partition) -> Fence:

@@ -11,7 +11,7 @@ from libs.tally.contest import Contest
 from libs.tally.errors import NotFound, SecretErased, ViewsUnavailable
 from libs.tally.reservations import Stale
 from libs.voting import contest_cache as contests
-from libs.voting.contest_cache import Contests, refresh
+from libs.voting.contest_cache import ContestCache, refresh
 from tests.support.builders import a_contest
 from tests.support.eventually import eventually
 
@@ -79,20 +79,20 @@ async def catalogue() -> Catalogue:
 
 
 @pytest.fixture
-def known(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> Contests:
+def known(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> ContestCache:
     """Whose knowledge is old at once."""
     monkeypatch.setattr(contests, "RECENT_S", 0.0)
-    return Contests(catalogue.load, catalogue.load_version, catalogue.load_secret)
+    return ContestCache(catalogue.load, catalogue.load_version, catalogue.load_secret)
 
 
 SECRET = b"secret of contest"
 
 
-async def secret(known: Contests, key: str = "contest") -> bytes:
+async def secret(known: ContestCache, key: str = "contest") -> bytes:
     return await known.secret("account", key)
 
 
-async def refreshed(known: Contests, before: Contest, ledger: Ledger, *in_force: int | None) -> Contest:
+async def refreshed(known: ContestCache, before: Contest, ledger: Ledger, *in_force: int | None) -> Contest:
     """After answers of as many partitions, all under incarnation 7."""
     stale = {partition: Stale(version, 7) for partition, version in enumerate(in_force)}
     deadline = asyncio.get_running_loop().time() + 5
@@ -100,7 +100,7 @@ async def refreshed(known: Contests, before: Contest, ledger: Ledger, *in_force:
 
 
 async def test_a_destroyed_secret_is_forgotten_when_the_record_says_so(
-    catalogue: Catalogue, known: Contests
+    catalogue: Catalogue, known: ContestCache
 ) -> None:
     assert await secret(known) == SECRET
     catalogue.change(is_erased=True)
@@ -109,20 +109,20 @@ async def test_a_destroyed_secret_is_forgotten_when_the_record_says_so(
     assert SECRET not in [entry.known and entry.known.secret for entry in known._entries.values()]
 
 
-async def test_all_who_ask_at_once_share_one_look(catalogue: Catalogue, known: Contests) -> None:
+async def test_all_who_ask_at_once_share_one_look(catalogue: Catalogue, known: ContestCache) -> None:
     await secret(known)
     before = catalogue.looks
     assert await asyncio.gather(*(secret(known) for _ in range(50))) == [SECRET] * 50
     assert catalogue.looks == before + 1
 
 
-async def test_a_view_that_is_away_stops_nobody(catalogue: Catalogue, known: Contests) -> None:
+async def test_a_view_that_is_away_stops_nobody(catalogue: Catalogue, known: ContestCache) -> None:
     await secret(known)
     catalogue.is_away = True
     assert await secret(known) == SECRET
 
 
-async def test_voters_of_a_deleted_contest_are_named_no_more(catalogue: Catalogue, known: Contests) -> None:
+async def test_voters_of_a_deleted_contest_are_named_no_more(catalogue: Catalogue, known: ContestCache) -> None:
     await secret(known)
     catalogue.version, catalogue.is_deleted = None, True
     with pytest.raises(NotFound):
@@ -130,7 +130,7 @@ async def test_voters_of_a_deleted_contest_are_named_no_more(catalogue: Catalogu
 
 
 async def test_what_is_known_for_long_is_looked_at_no_more_often_than_need_be(
-    catalogue: Catalogue, known: Contests, monkeypatch: pytest.MonkeyPatch
+    catalogue: Catalogue, known: ContestCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contests, "RECENT_S", 60.0)
     for _ in range(9):
@@ -139,7 +139,7 @@ async def test_what_is_known_for_long_is_looked_at_no_more_often_than_need_be(
 
 
 async def test_stale_answers_share_the_load_under_way_and_one_behind_it(
-    catalogue: Catalogue, known: Contests
+    catalogue: Catalogue, known: ContestCache
 ) -> None:
     """Answers that name the version in force need no load that begins after them; those that name none do."""
     before = await known.get("account", "contest")
@@ -154,7 +154,7 @@ async def test_stale_answers_share_the_load_under_way_and_one_behind_it(
     assert catalogue.loads == 1 + 2
 
 
-async def test_what_was_loaded_already_satisfies_a_stale_answer(catalogue: Catalogue, known: Contests) -> None:
+async def test_what_was_loaded_already_satisfies_a_stale_answer(catalogue: Catalogue, known: ContestCache) -> None:
     before, ledger = await known.get("account", "contest"), Ledger()
     catalogue.change()
     await refreshed(known, before, ledger, 2)
@@ -164,7 +164,7 @@ async def test_what_was_loaded_already_satisfies_a_stale_answer(catalogue: Catal
 
 
 async def test_where_nothing_is_in_force_only_what_was_read_after_the_answer_is_put_there(
-    catalogue: Catalogue, known: Contests
+    catalogue: Catalogue, known: ContestCache
 ) -> None:
     """A load that was under way may have read what was in force before."""
     before, ledger = await known.get("account", "contest"), Ledger()
@@ -180,7 +180,7 @@ async def test_where_nothing_is_in_force_only_what_was_read_after_the_answer_is_
 
 
 async def test_a_load_under_way_that_read_too_early_is_followed_by_another(
-    catalogue: Catalogue, known: Contests
+    catalogue: Catalogue, known: ContestCache
 ) -> None:
     before = await known.get("account", "contest")
     catalogue.gate.clear()
@@ -198,7 +198,7 @@ async def test_a_secret_that_went_out_of_memory_is_no_destroyed_one(
 ) -> None:
     """Whatever is loaded, and forgotten, between the steps of those who ask."""
     monkeypatch.setattr(contests, "RECENT_S", 0.0)
-    known = Contests(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=2)
+    known = ContestCache(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=2)
     keys = [f"c{number}" for number in range(7)]
 
     async def ask(key: str, turns: int) -> None:
@@ -212,7 +212,7 @@ async def test_a_secret_that_went_out_of_memory_is_no_destroyed_one(
 
 
 async def test_what_is_in_use_is_remembered(catalogue: Catalogue) -> None:
-    known = Contests(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=3)
+    known = ContestCache(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=3)
     for number in range(9):
         await secret(known, "in use")
         await secret(known, f"c{number}")
@@ -220,7 +220,7 @@ async def test_what_is_in_use_is_remembered(catalogue: Catalogue) -> None:
 
 
 async def test_contests_that_do_not_exist_take_no_room(catalogue: Catalogue) -> None:
-    known = Contests(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=2)
+    known = ContestCache(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=2)
     await secret(known)
     catalogue.is_deleted = True
     for number in range(9):
@@ -230,7 +230,9 @@ async def test_contests_that_do_not_exist_take_no_room(catalogue: Catalogue) -> 
     assert catalogue.secrets["contest"] == 1
 
 
-async def test_a_secret_that_cannot_be_read_now_is_asked_for_again(catalogue: Catalogue, known: Contests) -> None:
+async def test_a_secret_that_cannot_be_read_now_is_asked_for_again(
+    catalogue: Catalogue, known: ContestCache
+) -> None:
     catalogue.storage_is_away = True
     with pytest.raises(StorageUnavailable):
         await secret(known)
@@ -239,7 +241,7 @@ async def test_a_secret_that_cannot_be_read_now_is_asked_for_again(catalogue: Ca
 
 
 async def test_a_contest_whose_catalogue_is_behind_is_refused_at_once(
-    catalogue: Catalogue, known: Contests
+    catalogue: Catalogue, known: ContestCache
 ) -> None:
     """Instead of being asked for again and again by each of its votes."""
     before = await known.get("account", "contest")
@@ -248,7 +250,7 @@ async def test_a_contest_whose_catalogue_is_behind_is_refused_at_once(
 
 
 async def test_those_who_wait_for_a_version_to_be_folded_ask_the_ledger_only_then(
-    catalogue: Catalogue, known: Contests
+    catalogue: Catalogue, known: ContestCache
 ) -> None:
     before, ledger = await known.get("account", "contest"), Ledger()
     waiting = [asyncio.create_task(refreshed(known, before, ledger, 2)) for _ in range(50)]

@@ -13,7 +13,7 @@ from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused
 from libs.tally.reservations import Granted, cast_of
 from libs.views.address_counters import AddressCounters
-from libs.voting.batching import Confirmer
+from libs.voting.batching import ConfirmationBatcher
 from libs.voting.partition_watch import PartitionWatch
 from libs.voting.recorder import Recorder
 from libs.voting.vote_attempt import Accepted, Attempt
@@ -56,7 +56,13 @@ def recorder(partition: Partition, valkey: Counted, namespace: str, log: Log) ->
     views = partition.views
     addresses = AddressCounters(valkey, namespace)
     return Recorder(
-        votes_topic(namespace, 1), views, addresses, log, Confirmer(views), PartitionWatch(views), Receipts()
+        votes_topic(namespace, 1),
+        views,
+        addresses,
+        log,
+        ConfirmationBatcher(views),
+        PartitionWatch(views),
+        Receipts(),
     )
 
 

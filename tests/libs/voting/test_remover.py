@@ -14,8 +14,8 @@ from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp, LogUnavailable
 from libs.tally.events import VoteCast, VoteRemoved
 from libs.views.address_counters import AddressCounters
-from libs.voting.batching import Confirmer
-from libs.voting.contest_cache import Contests
+from libs.voting.batching import ConfirmationBatcher
+from libs.voting.contest_cache import ContestCache
 from libs.voting.partition_watch import PartitionWatch
 from libs.voting.remover import Remover
 from tests.libs.views.simulation.partition import Partition
@@ -75,9 +75,9 @@ def remover(partition: Partition, valkey: Counted, namespace: str, log: Log) -> 
     async def load_secret(key: str) -> bytes:
         return b"secret"
 
-    contests = Contests(load, load_version, load_secret)
+    contests = ContestCache(load, load_version, load_secret)
     parts: Any = votes_topic(namespace, 1), views, AddressCounters(valkey, namespace), contests, log
-    return Remover(*parts, Confirmer(views), PartitionWatch(views), log.read)
+    return Remover(*parts, ConfirmationBatcher(views), PartitionWatch(views), log.read)
 
 
 async def pending(partition: Partition) -> int:

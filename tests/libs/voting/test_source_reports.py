@@ -17,14 +17,14 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import source_log_key, votes_topic
 from libs.kafka.errors import AppendUnknown, NotAppended
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.voting import source_reports as reporting
-from libs.voting.source_reports import Report, Reporter
+from libs.voting.source_reports import SourceReport, SourceReporter
 from tests.support.folded_log import PARTITIONS, FoldedLog, folded_log
 
-REPORT = Report("one", None, (("A", 5, 4, 3),))
+REPORT = SourceReport("one", None, (("A", 5, 4, 3),))
 MARK = ContestClosed("contest", 1, "sms")
 
 
@@ -62,8 +62,8 @@ class Desk:
     lost: bool = False
 
     @property
-    def reporter(self) -> Reporter:
-        return Reporter(votes_topic("any", PARTITIONS), self.log.views, self, self)
+    def reporter(self) -> SourceReporter:
+        return SourceReporter(votes_topic("any", PARTITIONS), self.log.views, self, self)
 
     async def contest_config(self, account: str, contest: str) -> ContestConfig:
         return self.config
@@ -88,7 +88,7 @@ class Desk:
     async def mark(self, mark: ContestClosed | ContestReopened = MARK) -> None:
         await self.write(vote_codec.encode(mark))
 
-    async def figures(self) -> dict[str, Figures]:
+    async def figures(self) -> dict[str, VoteSums]:
         counts = await self.log.views.counts(self.partition, "contest")
         return {} if counts is None or "sms" not in counts.sources else dict(counts.sources["sms"].figures)
 
@@ -101,7 +101,7 @@ async def desk(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator
         yield Desk(log, partition)
 
 
-async def send(desk: Desk, report: Report = REPORT) -> reporting.Folded:
+async def send(desk: Desk, report: SourceReport = REPORT) -> reporting.Folded:
     return await desk.reporter.report("account", "contest", "sms", report)
 
 
@@ -109,7 +109,7 @@ async def test_a_report_that_landed_unacknowledged_is_answered_by_the_fold(desk:
     desk.fails = AppendUnknown("no answer")
     folded = await send(desk)
     assert not folded.replayed
-    assert await desk.figures() == {"A": Figures(5, 4, 3)}
+    assert await desk.figures() == {"A": VoteSums(5, 4, 3)}
 
 
 async def test_a_report_whose_outcome_is_unknown_is_safe_to_send_again(
@@ -123,7 +123,7 @@ async def test_a_report_whose_outcome_is_unknown_is_safe_to_send_again(
     desk.fails, desk.lost = None, False
     folded = await send(desk)
     assert not folded.replayed
-    assert await desk.figures() == {"A": Figures(5, 4, 3)}
+    assert await desk.figures() == {"A": VoteSums(5, 4, 3)}
 
 
 async def test_a_report_that_arrives_twice_counts_once(desk: Desk) -> None:
@@ -141,7 +141,7 @@ async def test_a_report_that_arrives_twice_counts_once(desk: Desk) -> None:
     desk.before = the_other_came_first
     raced = await send(desk, replace(REPORT, report_id="two"))
     assert raced.replayed
-    assert await desk.figures() == {"A": Figures(10, 8, 6)}
+    assert await desk.figures() == {"A": VoteSums(10, 8, 6)}
 
 
 async def test_a_definite_failure_says_so_and_leaves_nothing(desk: Desk) -> None:
@@ -155,7 +155,7 @@ async def test_a_closed_source_refuses_before_anything_is_recorded(desk: Desk) -
     await send(desk)
     await desk.mark()
     with pytest.raises(ContestFinal):
-        await send(desk, Report("two", None, (("A", 9, 0, 0),)))
+        await send(desk, SourceReport("two", None, (("A", 9, 0, 0),)))
     assert desk.appended == 1
     assert (await send(desk)).replayed
 
@@ -163,16 +163,16 @@ async def test_a_closed_source_refuses_before_anything_is_recorded(desk: Desk) -
 async def test_a_report_that_the_close_overtakes_changes_nothing_also_after_a_reopening(desk: Desk) -> None:
     await send(desk)
     desk.before = desk.mark
-    late = Report("two", None, (("A", 9, 0, 0),))
+    late = SourceReport("two", None, (("A", 9, 0, 0),))
     with pytest.raises(ContestFinal):
         await send(desk, late)
     desk.before = None
     await desk.mark(ContestReopened("contest", 1))
     with pytest.raises(ContestFinal, match="new id"):
         await send(desk, late)
-    assert await desk.figures() == {"A": Figures(5, 4, 3)}
+    assert await desk.figures() == {"A": VoteSums(5, 4, 3)}
     await send(desk, replace(late, report_id="three"))
-    assert await desk.figures() == {"A": Figures(9)}
+    assert await desk.figures() == {"A": VoteSums(9)}
 
 
 async def test_until_its_close_a_source_reports_by_what_its_contest_was_closed_with(desk: Desk) -> None:
@@ -182,7 +182,7 @@ async def test_until_its_close_a_source_reports_by_what_its_contest_was_closed_w
     await send(desk)
     folded = await send(desk, replace(REPORT, report_id="two"))
     assert folded.mapping == {"A": "p"}
-    assert await desk.figures() == {"A": Figures(5, 4, 3)}
+    assert await desk.figures() == {"A": VoteSums(5, 4, 3)}
     with pytest.raises(ContestFinal):
         await desk.reporter.report("account", "contest", "radio", REPORT)
     desk.config = replace(at_the_close, sources=(stored("contest~sms", retired=True),))
@@ -191,10 +191,10 @@ async def test_until_its_close_a_source_reports_by_what_its_contest_was_closed_w
 
 
 async def test_a_delta_adds_to_what_is_held_as_well(desk: Desk) -> None:
-    await send(desk, Report("nine", None, (("A", 9, 0, 0),)))
-    await send(desk, Report("four", None, (("A", 4, 0, 0),)))
+    await send(desk, SourceReport("nine", None, (("A", 9, 0, 0),)))
+    await send(desk, SourceReport("four", None, (("A", 4, 0, 0),)))
     desk.config = replace(CONFIG, sources=(stored("contest~sms", mapping={"A": "p"}, mode="delta"),))
-    await send(desk, Report("two more", None, (("A", 2, 0, 0),)))
-    assert await desk.figures() == {"A": Figures(11)}
-    await send(desk, Report("permission", None, (), allow_decrease=True))
-    assert await desk.figures() == {"A": Figures(6)}
+    await send(desk, SourceReport("two more", None, (("A", 2, 0, 0),)))
+    assert await desk.figures() == {"A": VoteSums(11)}
+    await send(desk, SourceReport("permission", None, (), allow_decrease=True))
+    assert await desk.figures() == {"A": VoteSums(6)}

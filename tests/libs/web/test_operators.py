@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from libs.local_stack.ports import free_ports
 from libs.web.cached_value import OncePerSecond
-from libs.web.service import Surface, build_app
+from libs.web.service import HttpModule, build_app
 from libs.web.settings import HttpSettings
 from libs.web.side_server import served_beside
 from tests.support.serving import served
@@ -24,7 +24,7 @@ SHOWN = ("/operations/purchases", "/livez", "/readyz", "/contests")
 def an_app() -> FastAPI:
     async def fine() -> None: ...
 
-    app = build_app("operators", [Surface(checks={"log": fine})])
+    app = build_app("operators", [HttpModule(checks={"log": fine})])
 
     async def answer(_: Request) -> Response:
         return Response(b"here")

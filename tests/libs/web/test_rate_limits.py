@@ -17,7 +17,7 @@ from libs.web.auth import Authenticator
 from libs.web.client_address import Network, Proxies
 from libs.web.errors import RateLimited
 from libs.web.rate_limits import WINDOW_S, RateLimits
-from libs.web.service import Surface, build_app
+from libs.web.service import HttpModule, build_app
 from libs.web.settings import HostSettings
 from tests.support.eventually import eventually
 from tests.support.metrics import refusals
@@ -190,7 +190,7 @@ async def test_a_proxy_that_is_not_trusted_is_pointed_out(caplog: pytest.LogCapt
 
 def an_app(keys: Keys, counters: Any) -> FastAPI:
     auth = Authenticator(keys, Proxies())
-    app = build_app("rates", [Surface(rate_counts=counters)])
+    app = build_app("rates", [HttpModule(rate_counts=counters)])
 
     async def keyed(request: Request) -> Response:
         key = auth.known(request.scope) or await auth.authenticate(request.scope)

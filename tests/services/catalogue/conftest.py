@@ -15,7 +15,7 @@ from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.topics import test_world as namespace_of_tests
 from libs.local_stack.servers import Addresses, Servers
 from libs.media.decoder_pool import Decoders
-from libs.media.image_store import Gallery
+from libs.media.image_store import ImageStore
 from libs.storage.store import Store, open_store, world_files
 from libs.web.asgi import Front
 from libs.web.service import build_app
@@ -61,8 +61,8 @@ class Place:
             client.headers["service-key"] = client.headers["authorization"].removeprefix("Bearer ")
             yield client
 
-    def gallery(self, world: str) -> Gallery:
-        return Gallery(self.store, self.worlds[world].namespace, self.decoders)
+    def gallery(self, world: str) -> ImageStore:
+        return ImageStore(self.store, self.worlds[world].namespace, self.decoders)
 
     def anybody(self) -> httpx.AsyncClient:
         transport = httpx.ASGITransport(self.front, raise_app_exceptions=False)

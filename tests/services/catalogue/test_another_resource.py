@@ -9,7 +9,7 @@ import httpx
 import pytest
 from pydantic import Field
 
-from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.catalogue.resource import Offer, Reference, Resource, Table
 from libs.catalogue.resources import RESOURCES
@@ -18,7 +18,7 @@ from libs.local_stack.servers import Servers
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
-from libs.web.service import Surface, build_app
+from libs.web.service import HttpModule, build_app
 from services.catalogue.routes import build_router
 from tests.support.catalogue import open_catalogue
 from tests.support.voting import code
@@ -53,8 +53,8 @@ async def client(servers: Servers) -> AsyncIterator[httpx.AsyncClient]:
         open_catalogue(addresses.kafka, addresses.valkey, namespace, table) as catalogue,
         catalogue.folding(),
     ):
-        auth = Authenticator(KeyRing(catalogue.views), Proxies())
-        app = build_app("Catalogue", [Surface(routers=[build_router(catalogue.engine, auth, {})])])
+        auth = Authenticator(ApiKeyCache(catalogue.views), Proxies())
+        app = build_app("Catalogue", [HttpModule(routers=[build_router(catalogue.engine, auth, {})])])
         issued = await issue_key(catalogue.writer, "account", PERMISSIONS)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(Front(app)),

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
 from libs.storage.store import StorageUnavailable, Store, open_store, world_files
@@ -19,7 +19,7 @@ from libs.tally.errors import NotFound, ViewsUnavailable
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
-from libs.web.service import Surface, build_app
+from libs.web.service import HttpModule, build_app
 from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
 from services.catalogue.upload_urls import UploadUrls
@@ -182,8 +182,8 @@ async def test_a_read_that_is_overtaken_begins_anew(catalogue: Catalogue, store:
     urls = UploadUrls(store, catalogue.views, "http://files")
     shown: dict[str, Any] = {"key": key}
     await urls(Key(), "", [shown])
-    router = file_router(Authenticator(KeyRing(catalogue.views), Proxies()), catalogue.views, files, urls, 10)
-    front = Front(build_app("files", [Surface(routers=[router])]))
+    router = file_router(Authenticator(ApiKeyCache(catalogue.views), Proxies()), catalogue.views, files, urls, 10)
+    front = Front(build_app("files", [HttpModule(routers=[router])]))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(front)) as client:
         got = await client.get(shown["upload_url"])
     assert (got.status_code, got.text, got.headers["content-length"]) == (200, "newer", "5")

@@ -11,9 +11,9 @@ import httpx
 import orjson
 import pytest
 
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import IMAGES, RESOURCES
-from libs.catalogue.writer import Request, Writer
+from libs.catalogue.writer import CatalogueWriter, Request
 from libs.kafka.errors import AppendUnknown
 from libs.local_stack.servers import Servers
 from libs.media.decoder_pool import Decoders
@@ -423,8 +423,8 @@ async def test_a_picture_stays_where_its_record_may_yet_come(
     addresses = servers.addresses
     async with open_catalogue(addresses.kafka, addresses.valkey, namespace) as unfolded:
         place.worlds["unfolded"] = unfolded
-        writer = Writer(unfolded.topic, unfolded.log, unfolded.views, AppendUnknown, deadline_s=0.2)
-        images = Images(Engine(RESOURCES, unfolded.views, writer), place.gallery("unfolded"), NO_FETCHER)
+        writer = CatalogueWriter(unfolded.topic, unfolded.log, unfolded.views, AppendUnknown, deadline_s=0.2)
+        images = Images(RecordService(RESOURCES, unfolded.views, writer), place.gallery("unfolded"), NO_FETCHER)
         with pytest.raises(ViewsUnavailable):
             await images.upload("a", io.BytesIO(picture()), {}, Request.once())
         [name] = await place.store.names(world_files(namespace))

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from libs.catalogue.feed_pages import PAGE, Pages
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import FEEDS
 from libs.contracts.catalogue import Stored
 from tests.services.catalogue.conftest import Place
@@ -25,7 +25,7 @@ async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
 class Reel:
     """A feed of an account's, and articles for it."""
 
-    def __init__(self, engine: Engine, client: httpx.AsyncClient, key: str) -> None:
+    def __init__(self, engine: RecordService, client: httpx.AsyncClient, key: str) -> None:
         self.engine = engine
         self.client = client
         self.key = key

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.media.image_store import Gallery, Kept
+from libs.media.image_store import ImageStore, Kept
 from tests.services.catalogue.conftest import MAX_BYTES, Place
 from tests.support.pictures import opened, picture
 from tests.support.voting import code
@@ -98,14 +98,16 @@ async def test_who_reads_a_picture_while_it_is_replaced_gets_the_new_one(
 ) -> None:
     key = (await made(client))["image_id"]
     url = host.say("/new.png", picture("png", 30, 10))
-    show = Gallery.show
+    show = ImageStore.show
 
-    async def after_an_update(gallery: Gallery, account: str, image: str, kept: Kept, size: str) -> bytes | None:
-        monkeypatch.setattr(Gallery, "show", show)
+    async def after_an_update(
+        gallery: ImageStore, account: str, image: str, kept: Kept, size: str
+    ) -> bytes | None:
+        monkeypatch.setattr(ImageStore, "show", show)
         assert (await client.post(f"/legacy/images/{key}", data={"url": url})).status_code == 200
         return await show(gallery, account, image, kept, size)
 
-    monkeypatch.setattr(Gallery, "show", after_an_update)
+    monkeypatch.setattr(ImageStore, "show", after_an_update)
     read = await client.get(f"/media/image/{key}")
     assert (read.status_code, opened(read.content).size) == (200, (30, 10))
 

@@ -11,21 +11,21 @@ import httpx
 import orjson
 from rich.console import Console
 
-from services.cli.commands.demo.load import Crowd
-from services.cli.commands.demo.metrics import Gauge
-from services.cli.commands.demo.results import Books
+from services.cli.commands.demo.load import VoterLoad
+from services.cli.commands.demo.metrics import LiveMetrics
+from services.cli.commands.demo.results import AcceptedResults
 from services.cli.commands.demo.sample import PARTICIPANTS, Sample
 from services.cli.commands.demo.screen import Screen
-from services.cli.commands.demo.voters import Electorate
+from services.cli.commands.demo.voters import VoterPopulation
 from tests.support.eventually import eventually
 
 KEYS = [f"p{number}" for number in range(8)]
 
 
 def test_the_same_seed_draws_the_same_ballots_of_every_kind() -> None:
-    draws = [[Electorate(KEYS, 100, seed=7).draw() for _ in range(3)] for _ in range(2)]
+    draws = [[VoterPopulation(KEYS, 100, seed=7).draw() for _ in range(3)] for _ in range(2)]
     assert draws[0] == draws[1]
-    electorate = Electorate(KEYS, 100, seed=1)
+    electorate = VoterPopulation(KEYS, 100, seed=1)
     for _ in range(1_000):
         ballot = electorate.draw()
         if ballot.kind == "free":
@@ -37,12 +37,12 @@ def test_the_same_seed_draws_the_same_ballots_of_every_kind() -> None:
 async def crowd_told(
     answer: Callable[[httpx.Request], httpx.Response],
     for_s: float,
-    until: Callable[[Books], bool] = lambda _: True,
-) -> tuple[Books, Electorate]:
-    books, electorate = Books(), Electorate(KEYS, 100, seed=1)
+    until: Callable[[AcceptedResults], bool] = lambda _: True,
+) -> tuple[AcceptedResults, VoterPopulation]:
+    books, electorate = AcceptedResults(), VoterPopulation(KEYS, 100, seed=1)
     transport = httpx.MockTransport(answer)
     async with httpx.AsyncClient(transport=transport, base_url="http://tally") as client:
-        crowd = Crowd(client, "contest", electorate, books, rate=200)
+        crowd = VoterLoad(client, "contest", electorate, books, rate=200)
         stop = asyncio.Event()
         voting = asyncio.create_task(crowd.vote_until(stop))
         await asyncio.sleep(for_s)
@@ -83,9 +83,9 @@ async def test_who_is_never_told_is_in_doubt_and_not_accepted() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(503, json={"code": "log_unavailable"}, headers={"retry-after": "1"})
 
-    books, electorate = Books(), Electorate(KEYS, 100, seed=1)
+    books, electorate = AcceptedResults(), VoterPopulation(KEYS, 100, seed=1)
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://tally") as client:
-        crowd = Crowd(client, "contest", electorate, books, rate=200)
+        crowd = VoterLoad(client, "contest", electorate, books, rate=200)
         stop = asyncio.Event()
         voting = asyncio.create_task(crowd.vote_until(stop))
         await asyncio.sleep(0.2)
@@ -130,12 +130,12 @@ def test_the_screen_fits_a_small_terminal() -> None:
             "total_vote_sources": [{"source": "c-free", "count": 8}, {"source": "c-paid", "count": 1_234_559}],
         }
 
-    books = Books()
+    books = AcceptedResults()
     for number, code in enumerate(("participant_limit_reached", "idempotency_key_reused", "ip_limit_reached") * 9):
         books.refusals[f"{code}{number}"] = 10_000
     books.retries.update({"log_unavailable": 12_345, "views_unavailable": 12_345, "no_answer": 12_345})
     sample = Sample("contest", dict(zip(KEYS, PARTICIPANTS, strict=True)))
-    screen = Screen(sample, cast(Gauge, Still()), books, "http://127.0.0.1:8080", 60)
+    screen = Screen(sample, cast(LiveMetrics, Still()), books, "http://127.0.0.1:8080", 60)
     console = Console(width=80, height=24, force_terminal=True, color_system=None)
     with console.capture() as captured:
         console.print(screen.render(console))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from libs.catalogue.api_key_cache import KeyRing
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.contracts.topics import topics_of
 from libs.kafka.settings import KafkaSettings
@@ -45,7 +45,7 @@ async def test_a_key_from_the_command_line_is_good_until_it_is_revoked(catalogue
     assert made.exit_code == 0, made.output
     printed = json.loads(made.stdout)
     assert set(printed) == {"key_id", "api_key", "account"}
-    ring = KeyRing(catalogue.views)
+    ring = ApiKeyCache(catalogue.views)
     key = await ring.find(printed["api_key"])
     assert key is not None
     assert (key.account, key.permissions) == ("a", {"content:read"})
@@ -59,7 +59,7 @@ async def test_a_key_from_the_command_line_is_good_until_it_is_revoked(catalogue
 
 
 async def test_a_key_has_the_rate_that_it_was_made_with(catalogue: Catalogue) -> None:
-    ring = KeyRing(catalogue.views)
+    ring = ApiKeyCache(catalogue.views)
     for options, rate in ((["--rate", "7"], 7), (["--rate", "0"], 0), ([], None)):
         made = await run("create", "--account", "a", "--permission", "content:read", "--json", *options)
         key = await ring.find(json.loads(made.stdout)["api_key"])
@@ -74,7 +74,7 @@ async def test_a_key_has_the_rules_that_it_was_made_with_and_its_last_use_is_lis
     rules = ("--name", "Till", "--expires", "30d", "--network", "192.0.2.0/24", "--network", "2001:db8::/32")
     made = await run("create", "--account", "a", "--permission", "content:read", "--json", *rules)
     key_id = json.loads(made.stdout)["key_id"]
-    ring = KeyRing(catalogue.views, KeyUses(catalogue.valkey, catalogue.namespace))
+    ring = ApiKeyCache(catalogue.views, KeyUses(catalogue.valkey, catalogue.namespace))
     key = await ring.find_id(key_id)
     assert key is not None
     assert list(map(str, key.networks)) == ["192.0.2.0/24", "2001:db8::/32"]

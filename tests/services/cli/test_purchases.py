@@ -24,7 +24,7 @@ from libs.contracts.purchases import (
 )
 from libs.contracts.topics import Topic, topics_of, votes_topic
 from libs.kafka.topics import create_topics
-from libs.purchases.encryption import Vault
+from libs.purchases.encryption import AccountCipher
 from libs.purchases.requests import parse_purchase
 from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret
@@ -56,7 +56,7 @@ class World:
 
     async def bought(self, token: str) -> tuple[PurchaseRecorded, VoteCast]:
         """A purchase, and the record that its votes would have; neither is in the log yet."""
-        vault = Vault(ACCOUNT, await account_secret(self.store, ACCOUNT))
+        vault = AccountCipher(ACCOUNT, await account_secret(self.store, ACCOUNT))
         recorded = parse_purchase(a_body(token)).recorded(ACCOUNT, vault, time.time_ns() // 1000)
         assert recorded.vote is not None
         vote = paid_vote(recorded, recorded.vote, vault, await contest_secret(self.store, CONTEST))

@@ -30,7 +30,7 @@ from services.cli.__main__ import app
 from services.cli.commands.status.reader import open_lookout, parts_of, read_status
 from services.cli.commands.status.render import duration, plain_lines, rendered
 from services.cli.commands.status.watch import watch
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
@@ -47,7 +47,7 @@ async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -
         yield log
 
 
-def environment(stack: Stack) -> dict[str, str]:
+def environment(stack: Deployment) -> dict[str, str]:
     """What makes a command find it."""
     return {
         "TALLY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,

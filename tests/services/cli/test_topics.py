@@ -18,20 +18,20 @@ from libs.contracts.topics import REQUIRED_SETTINGS, topics_of
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from services.cli.commands.topics import app
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 
 @pytest.fixture
 def stack(
     kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Stack:
+) -> Deployment:
     """Settings of a namespace without topics."""
     monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
     monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
     monkeypatch.setenv("TALLY_NAMESPACE", namespace)
     monkeypatch.setenv("TALLY_PARTITIONS", "2")
     monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
-    return Stack(kafka, valkey_address, namespace, 2, str(tmp_path / "objects"), {})
+    return Deployment(kafka, valkey_address, namespace, 2, str(tmp_path / "objects"), {})
 
 
 async def run(*arguments: str) -> Result:
@@ -46,7 +46,7 @@ async def problems() -> list[dict[str, Any]]:
     return found
 
 
-async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: Stack) -> None:
+async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: Deployment) -> None:
     names = [topic.name for topic in topics_of(stack.namespace, 2)]
     assert await problems() == [
         {"problem": f"topic {name} does not exist", "mend": "tally topics create"} for name in names
@@ -58,7 +58,7 @@ async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: 
     assert f"{stack.namespace}.votes: 2 partitions, as they must be" in plain
 
 
-async def test_every_wrong_setting_comes_with_its_command(stack: Stack) -> None:
+async def test_every_wrong_setting_comes_with_its_command(stack: Deployment) -> None:
     await run("create")
     votes, purchases, *_ = (topic.name for topic in topics_of(stack.namespace, 2))
     await alter(stack, votes, {"retention.ms": "1000", "cleanup.policy": "compact"})
@@ -79,7 +79,7 @@ async def test_every_wrong_setting_comes_with_its_command(stack: Stack) -> None:
 
 
 async def test_another_number_of_partitions_names_the_one_that_was_made(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
+    stack: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run("create")
     monkeypatch.setenv("TALLY_PARTITIONS", "3")
@@ -90,7 +90,7 @@ async def test_another_number_of_partitions_names_the_one_that_was_made(
 
 
 async def test_another_object_store_is_named_with_the_way_out(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run("create")
     monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "another"))
@@ -100,7 +100,7 @@ async def test_another_object_store_is_named_with_the_way_out(
     assert (await run("create")).exit_code == 1
 
 
-async def test_a_topic_that_something_else_began_is_told_from_one_that_is_empty(stack: Stack) -> None:
+async def test_a_topic_that_something_else_began_is_told_from_one_that_is_empty(stack: Deployment) -> None:
     votes, purchases, *others = topics_of(stack.namespace, 2)
     await create_topics(stack.kafka_settings, others)
     bare = [NewTopic(topic.name, 2, 1, topic_configs=REQUIRED_SETTINGS) for topic in (votes, purchases)]
@@ -119,7 +119,9 @@ async def test_a_topic_that_something_else_began_is_told_from_one_that_is_empty(
     }
 
 
-async def test_an_absent_kafka_is_a_server_that_is_away(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_absent_kafka_is_a_server_that_is_away(
+    stack: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     for command in ("check", "create"):
         away = await run(command)
@@ -127,14 +129,14 @@ async def test_an_absent_kafka_is_a_server_that_is_away(stack: Stack, monkeypatc
         assert "tally doctor" in away.stderr
 
 
-async def alter(stack: Stack, topic: str, configs: dict[str, str]) -> None:
+async def alter(stack: Deployment, topic: str, configs: dict[str, str]) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, {**REQUIRED_SETTINGS, **configs})
     async with admin(stack) as client:
         await client.alter_configs([resource])
 
 
 @asynccontextmanager
-async def admin(stack: Stack) -> AsyncIterator[AIOKafkaAdminClient]:
+async def admin(stack: Deployment) -> AsyncIterator[AIOKafkaAdminClient]:
     client = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
     await client.start()
     try:

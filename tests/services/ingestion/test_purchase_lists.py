@@ -10,9 +10,9 @@ from fastapi import FastAPI
 
 from libs.contracts.purchases import PurchaseRefused
 from libs.metrics.table import REGISTRY
-from libs.purchases.encryption import Buyer, Vault, Vaults
+from libs.purchases.encryption import AccountCipher, AccountCiphers, Buyer
 from libs.purchases.requests import parse_purchase
-from libs.purchases.service import Register
+from libs.purchases.service import PurchaseService
 from libs.web.errors import handle_errors
 from services.ingestion.purchases import purchase_router
 from tests.support.eventually import eventually
@@ -55,7 +55,7 @@ async def test_purchases_that_cannot_be_read_hide_no_others(
     """Also where nothing else would be on a page, and of a purchase under another secret of the account."""
     bodies = [{"user_id": "buyer", "purchase_token": f"token{n}", "type": "vote", "vote": VOTE} for n in range(8)]
     async with folded_purchases(kafka, valkey_address, namespace, PARTITIONS) as purchases:
-        vault, another = Vault("a1", SECRET), Vault("a1", b"t" * 32)
+        vault, another = AccountCipher("a1", SECRET), AccountCipher("a1", b"t" * 32)
         bought = [parse_purchase(body).recorded("a1", vault, 1) for body in bodies]
         bought[4] = replace(bought[4], sealed=another.seal(Buyer("buyer", "token4")))
         for one in bought:
@@ -72,7 +72,7 @@ async def test_purchases_that_cannot_be_read_hide_no_others(
         auth: Any = Everybody()
         requests: Any = None
         api = FastAPI()
-        register = Register(purchases.topic, purchases.log, purchases.views, Vaults(secret))
+        register = PurchaseService(purchases.topic, purchases.log, purchases.views, AccountCiphers(secret))
         api.include_router(purchase_router(auth, register, requests))
         readable = {bought[at].key for at in (1, 5, 6)}
         transport = httpx.ASGITransport(api)
@@ -91,10 +91,10 @@ async def test_a_purchase_that_cannot_be_read_says_so_where_it_is_asked_for(
     """Its record and its refund, by key and by token; nothing is recorded meanwhile, and the others answer."""
     body = {"user_id": "buyer", "type": "vote", "vote": VOTE}
     async with folded_purchases(kafka, valkey_address, namespace, PARTITIONS) as purchases:
-        vault = Vault("a1", SECRET)
+        vault = AccountCipher("a1", SECRET)
         forms = [body | {"purchase_token": token} for token in ("bad", "sealed", "good")]
         bad, sealed, good = (parse_purchase(form).recorded("a1", vault, 1) for form in forms)
-        sealed = replace(sealed, sealed=Vault("a1", b"t" * 32).seal(Buyer("buyer", "sealed")))
+        sealed = replace(sealed, sealed=AccountCipher("a1", b"t" * 32).seal(Buyer("buyer", "sealed")))
         await purchases.append(bad, sealed, good)
 
         async def are_recorded() -> bool:
@@ -106,7 +106,7 @@ async def test_a_purchase_that_cannot_be_read_says_so_where_it_is_asked_for(
         requests: Any = None
         api = FastAPI()
         handle_errors(api)
-        register = Register(purchases.topic, purchases.log, purchases.views, Vaults(secret))
+        register = PurchaseService(purchases.topic, purchases.log, purchases.views, AccountCiphers(secret))
         api.include_router(purchase_router(auth, register, requests))
         before = REGISTRY.get_sample_value("tally_purchases_unreadable_total") or 0
         transport = httpx.ASGITransport(api, raise_app_exceptions=False)

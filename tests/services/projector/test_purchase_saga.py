@@ -15,13 +15,13 @@ from libs.contracts.purchases import (
     PurchaseStatus,
     PurchaseTakenBack,
 )
-from libs.purchases.encryption import Buyer, Vaults
+from libs.purchases.encryption import AccountCiphers, Buyer
 from libs.storage.store import StorageUnavailable
 from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.errors import IdempotencyKeyReused, NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.voting import contest_cache as contests
-from libs.voting.contest_cache import Contests
+from libs.voting.contest_cache import ContestCache
 from services.projector.purchase_saga import Steps
 from tests.support.builders import a_contest
 from tests.support.purchases import a_purchase
@@ -33,7 +33,7 @@ ACCOUNT_SECRET = bytes(32)
 class Casting:
     """Stands for the caster, the remover, the catalogue and the object store: all that steps come upon."""
 
-    contests: Contests = field(init=False)
+    contests: ContestCache = field(init=False)
     removed: set[str] = field(default_factory=set)
     trouble: TallyError | None = None
     cannot_load: TallyError | None = None
@@ -42,7 +42,7 @@ class Casting:
     is_folded: bool = True
 
     def __post_init__(self) -> None:
-        self.contests = Contests(self.load, self.load_version, self.load_secret, most_contests=1)
+        self.contests = ContestCache(self.load, self.load_version, self.load_secret, most_contests=1)
 
     async def load(self, account: str, key: str) -> Contest | None:
         await asyncio.sleep(0)
@@ -74,7 +74,7 @@ class Casting:
         async def account_secret(account: str) -> bytes:
             return ACCOUNT_SECRET
 
-        return Steps(self, self, Vaults(account_secret), self.folded)  # type: ignore[arg-type]
+        return Steps(self, self, AccountCiphers(account_secret), self.folded)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def a_refund(contest: str = "c1", status: PurchaseStatus = PurchaseStatus.
     async def account_secret(account: str) -> bytes:
         return ACCOUNT_SECRET
 
-    vault = await Vaults(account_secret).of("a1")
+    vault = await AccountCiphers(account_secret).of("a1")
     buyer = Buyer("u1", f"token of {contest}")
     vote = PurchasedVotes(contest_key=contest, participant_key="p1", count=3)
     recorded = a_purchase(key=vault.key(buyer.purchase_token), sealed=vault.seal(buyer), vote=vote)

@@ -8,7 +8,7 @@ from libs.catalogue.errors import NotClosed
 from libs.contracts.validation import ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.tally.reservations import Answer, Shut
+from libs.tally.reservations import Answer, GateClosed
 from services.projector import closing
 from services.projector.closing import ClosingManager
 from tests.services.projector.steps import (
@@ -85,7 +85,7 @@ async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
                 found = await own.read(contest)
                 return None if found.closed else await ask(own, found)
 
-            assert isinstance(await eventually(answer), Shut)
+            assert isinstance(await eventually(answer), GateClosed)
     async with own.projecting():
         await reopened
         assert await own.vote(contest)

@@ -22,7 +22,7 @@ from libs.web.errors import RateLimited
 from services.query.historical_counts import PastCounts, rows_of
 from services.query.historical_read_limits import PastReads
 from services.query.position_wait import PositionWatch
-from services.query.snapshot_cache import Snapshots
+from services.query.snapshot_cache import SnapshotCache
 from tests.services.query.world import PARTITIONS, START_MS, World, closed_contest, contest
 from tests.support.builders import a_removal
 
@@ -209,7 +209,7 @@ async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(world: Worl
     views, namespace = world.views, world.settings.namespace
     topic = catalogue_topic(namespace)
     catalogue = world.production.views
-    snapshots = Snapshots(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
+    snapshots = SnapshotCache(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
     timeline = Counting(views._valkey, namespace)
     past = PastCounts(timeline, PastReads(0), most_figures=12)
 
@@ -253,6 +253,6 @@ async def test_an_account_that_walks_through_the_past_is_slowed_down_and_others_
     assert (await past.as_of(present, START + 2)).counts.at("a", "").count == 3
 
 
-def snapshots_of(world: World) -> Snapshots:
+def snapshots_of(world: World) -> SnapshotCache:
     topic, watch = catalogue_topic(world.settings.namespace), PositionWatch(world.views)
-    return Snapshots(world.views, watch, world.production.views, topic, PARTITIONS, interval_s=0.01)
+    return SnapshotCache(world.views, watch, world.production.views, topic, PARTITIONS, interval_s=0.01)

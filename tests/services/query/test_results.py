@@ -17,7 +17,7 @@ from libs.contracts.catalogue import ContestConfig, Stored
 from libs.results.counts import Counts
 from libs.results.results import results_of
 from libs.tally.contest import Contest
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.views.replies import SourceCounts
 from services.query.public_results_record import hidden
 from services.query.snapshot import Snapshot
@@ -28,7 +28,7 @@ STATUSES = {"a": "approved", "b": "approved", "c": "rejected", "d": "pending"}
 IDS = ("1", "2", "3", "4")
 
 numbers = st.integers(0, 50)
-figures = st.builds(Figures, numbers, numbers, numbers)
+figures = st.builds(VoteSums, numbers, numbers, numbers)
 by_id = st.dictionaries(st.sampled_from(IDS), figures)
 registration = st.builds(
     SourceConfig,
@@ -48,12 +48,12 @@ reports = st.dictionaries(
 @st.composite
 def counts_of(draw: st.DrawFn) -> Counts:
     """Internal figures whose contest's row is the sum of the participants', and external ones of any kind."""
-    cells: dict[tuple[str, str], Figures] = {}
+    cells: dict[tuple[str, str], VoteSums] = {}
     for participant in draw(st.sets(st.sampled_from("abcd"))):
         for source in ("c-free", "c-paid"):
             given = cells[participant, source] = draw(figures)
             for sum_of in ((participant, ""), ("", source), ("", "")):
-                cells[sum_of] = cells.get(sum_of, Figures()) + given
+                cells[sum_of] = cells.get(sum_of, VoteSums()) + given
     return Counts(figures=cells, sources=draw(reports), updated_ms=draw(st.none() | numbers))
 
 
@@ -155,7 +155,7 @@ def test_the_tag_changes_when_the_same_counts_become_final() -> None:
 
 
 def test_a_source_whose_mark_is_behind_a_report_is_final_too() -> None:
-    counts = Counts(closed=1, sources={"sms": SourceCounts(1, 5, {"1": Figures(3, 2, 1)}, {})})
+    counts = Counts(closed=1, sources={"sms": SourceCounts(1, 5, {"1": VoteSums(3, 2, 1)}, {})})
     source = SourceConfig("Text messages", True, "cumulative", {"1": "a"}, False, NOW)
     found = results_of(a_contest(closed=1), {"sms": source}, counts)
     assert (found.final, found.totals[""].count) == (True, 3)

@@ -31,8 +31,8 @@ from libs.views.votes import VoteViews
 from services.query.historical_counts import PastCounts
 from services.query.historical_read_limits import PastReads
 from services.query.position_wait import PositionWatch
-from services.query.snapshot_cache import Snapshots
-from services.query.timeline_cache import Timelines
+from services.query.snapshot_cache import SnapshotCache
+from services.query.timeline_cache import TimelineCache
 from services.query.timeline_endpoint import parse
 from services.query.timeline_schema import Page, Span
 from services.query.vote_count_record import record as vote_count
@@ -215,9 +215,9 @@ class Shown:
 
     def __init__(self, views: VoteViews, catalogue: CatalogueViews, timeline: Timeline) -> None:
         topic = catalogue_topic(views._namespace)
-        self._snapshots = Snapshots(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
+        self._snapshots = SnapshotCache(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
         self._past = PastCounts(timeline, PastReads(0))
-        self._timelines = Timelines(timeline, PastReads(0))
+        self._timelines = TimelineCache(timeline, PastReads(0))
 
     async def agree(self, interval: int, latest_ms: int, position: dict[int, int]) -> None:
         """Timeline and counts, at each of some ends of intervals."""
@@ -240,11 +240,11 @@ async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(worl
     await song(world)
     await voted(world, *range(8))
     timeline = Counting(world.views._valkey, world.settings.namespace)
-    timelines = Timelines(timeline, PastReads(0))
+    timelines = TimelineCache(timeline, PastReads(0))
     views = world.views
     catalogue = world.production.views
     topic = catalogue_topic(world.settings.namespace)
-    snapshots = Snapshots(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
+    snapshots = SnapshotCache(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
 
     async def asks(begin: int, until: int) -> tuple[list[int], int]:
         before = timeline.fetched
@@ -314,7 +314,7 @@ async def test_a_span_at_the_edge_of_the_calendar_is_shown(world: World, edge: d
 async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(world: World) -> None:
     await song(world)
     await voted(world, 0)
-    snapshots = Snapshots(
+    snapshots = SnapshotCache(
         world.views,
         PositionWatch(world.views),
         world.production.views,
@@ -323,7 +323,7 @@ async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(w
         interval_s=0.01,
     )
     present = await snapshots.get("acme", "song", decode_positions(world.head()))
-    series = await Timelines(Timeline(world.views._valkey, world.settings.namespace), PastReads(0)).series(
+    series = await TimelineCache(Timeline(world.views._valkey, world.settings.namespace), PastReads(0)).series(
         present, START, START + 1_000, 1
     )
     span = Span(60, range(START, START + 1_000))

@@ -40,7 +40,7 @@ from libs.views.replies import FoldInput
 from libs.views.votes import VoteViews
 from libs.web.asgi import Front
 from libs.web.client_address import Proxies
-from libs.web.service import Surface, build_app
+from libs.web.service import HttpModule, build_app
 from services.catalogue.app import world_of
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings as CatalogueSettings
@@ -278,10 +278,10 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
     await valkey.close()
 
 
-def _catalogue(valkey: Coalescer, namespace: str, query: Surface) -> Surface:
+def _catalogue(valkey: Coalescer, namespace: str, query: HttpModule) -> HttpModule:
     """Reads of the current generation; writes would need a log."""
     catalogue = world_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
-    return Surface(routers=[build_router(catalogue.engine, catalogue.auth, query.completes)])
+    return HttpModule(routers=[build_router(catalogue.engine, catalogue.auth, query.completes)])
 
 
 def text(document: dict[str, Any]) -> str:

@@ -14,12 +14,12 @@ from libs.certificates.merkle import root_of
 from libs.certificates.proof import Proof, problems, proof_of
 from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
-from services.cli.commands.certificate.context import Desk, open_desk
+from services.cli.commands.certificate.context import SealContext, open_seal_context
 from services.cli.commands.certificate.log_source import ExportedLog, ServedLog
 from services.cli.commands.certificate.render import show as show_certificate
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import Progress, ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 M = TypeVar("M", bound=BaseModel)
 MOST_SHOWN = 30
@@ -34,8 +34,8 @@ Seq = Annotated[int | None, typer.Option("--seq", min=1, help="Number of the clo
 def show(contest: ContestKey, seq: Seq = None, data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
     """The certificate of a contest; with --json, as it is kept."""
 
-    async def work() -> Ending:
-        async with open_desk(find_stack(data_dir), contest) as desk:
+    async def work() -> ExitCode:
+        async with open_seal_context(find_deployment(data_dir), contest) as desk:
             certificate = await desk.certificate(seq)
             in_force = await desk.in_force(certificate)
         if as_json:
@@ -43,7 +43,7 @@ def show(contest: ContestKey, seq: Seq = None, data_dir: DataDir = DATA_DIR, as_
         else:
             show_certificate(certificate)
             typer.echo("The contest is sealed by it." if in_force else "It was unsealed since.")
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -62,13 +62,13 @@ def verify(
 ) -> None:
     """Compute a certificate anew from the log, and say what of it does not fit."""
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         given = _read(file, Certificate, "FILE")
         with ProgressBar("Reading the log", enabled=not as_json) as progress, without_gc():
             if export is not None:
                 found = await _misfits(given, _exported(export), progress)
             else:
-                stack = find_stack(data_dir)
+                stack = find_deployment(data_dir)
                 async with LogReader(stack.kafka_settings) as reader:
                     found = await _misfits(given, ServedLog(reader, stack), progress)
         if as_json:
@@ -77,7 +77,7 @@ def verify(
         else:
             fits = f"The certificate fits the log: {given.result.count:,} votes, sha256 {given.sha256}."
             _say(found, "The certificate does not fit the log.", fits)
-        return Ending.PROBLEM if found else Ending.FINE
+        return ExitCode.PROBLEM if found else ExitCode.FINE
 
     run(work())
 
@@ -93,8 +93,8 @@ def prove(
 ) -> None:
     """Prove that the vote of a receipt is in the sealed set, without naming anybody."""
 
-    async def work() -> Ending:
-        async with open_desk(find_stack(data_dir), contest) as desk:
+    async def work() -> ExitCode:
+        async with open_seal_context(find_deployment(data_dir), contest) as desk:
             certificate = await desk.certificate(seq)
             with ProgressBar("Reading the log", enabled=not as_json and out is not None) as progress, without_gc():
                 proof = await _prove(desk, certificate, receipt, progress)
@@ -104,7 +104,7 @@ def prove(
             print_json(proof.model_dump())
         else:
             typer.echo(f"The vote {_became(proof)}. Proof written to {out}.")
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -117,7 +117,7 @@ def check(
 ) -> None:
     """Check a proof against a certificate: no servers are needed."""
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         proof = _read(proof_file, Proof, "PROOF")
         found = problems(proof, _read(certificate_file, Certificate, "CERTIFICATE"))
         if as_json:
@@ -125,7 +125,7 @@ def check(
         else:
             holds = f"The proof holds: the vote {_became(proof)}, by certificate {proof.certificate}."
             _say(found, "The proof does not hold.", holds)
-        return Ending.PROBLEM if found else Ending.FINE
+        return ExitCode.PROBLEM if found else ExitCode.FINE
 
     run(work())
 
@@ -141,7 +141,7 @@ async def _misfits(given: Certificate, log: Log, progress: Progress) -> list[str
         return [*found, error.message]
 
 
-async def _prove(desk: Desk, certificate: Certificate, receipt: str, progress: Progress) -> Proof:
+async def _prove(desk: SealContext, certificate: Certificate, receipt: str, progress: Progress) -> Proof:
     """Raises `NotFound`, and `TallyError` where the log is not what was sealed."""
     progress.begin(len(certificate.partitions))
     sealing = await Sealing.open(desk.log, desk.account, desk.contest, certificate.seq)

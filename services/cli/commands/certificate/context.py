@@ -7,31 +7,31 @@ from dataclasses import dataclass
 import typer
 
 from libs.catalogue.contests.closing import closing_of, reopened_of, seal_of
-from libs.catalogue.record_service import Engine
+from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import CONTESTS, RESOURCES
 from libs.certificates.certificate import Certificate
-from libs.certificates.service import Sealer
+from libs.certificates.service import SealingService
 from libs.certificates.store import kept
 from libs.contracts.catalogue import Stored
-from libs.deployment.access import check_stack
+from libs.deployment.access import check_deployment_of
 from libs.kafka.reader import LogReader
 from libs.storage.store import Store, open_store
 from libs.tally.errors import NotFound
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
-from services.cli.catalogue_access import open_office
+from services.cli.catalogue_access import open_catalogue_access
 from services.cli.commands.certificate.log_source import ServedLog
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class SealContext:
     """For one contest and the account that owns it."""
 
     contest: str
     account: str
-    engine: Engine
-    sealer: Sealer
+    engine: RecordService
+    sealer: SealingService
     store: Store
     log: ServedLog
 
@@ -56,21 +56,21 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(stack: Stack, contest: str) -> AsyncIterator[Desk]:
+async def open_seal_context(stack: Deployment, contest: str) -> AsyncIterator[SealContext]:
     """Raises `BadParameter` where there is no such contest."""
-    await check_stack(stack)
+    await check_deployment_of(stack)
     valkey = open_valkey(stack.valkey)
     try:
         async with (
-            open_office(stack.kafka_settings, stack.valkey, stack.namespace) as office,
+            open_catalogue_access(stack.kafka_settings, stack.valkey, stack.namespace) as office,
             LogReader(stack.kafka_settings) as reader,
         ):
             account = await office.views.find_owner("contests", contest)
             if account is None:
                 raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
-            engine = Engine(RESOURCES, office.views, office.writer)
-            sealer = Sealer(engine, VoteViews(valkey, stack.namespace), stack.partitions, account)
+            engine = RecordService(RESOURCES, office.views, office.writer)
+            sealer = SealingService(engine, VoteViews(valkey, stack.namespace), stack.partitions, account)
             store, log = open_store(stack.storage_url), ServedLog(reader, stack)
-            yield Desk(contest, account, engine, sealer, store, log)
+            yield SealContext(contest, account, engine, sealer, store, log)
     finally:
         await valkey.close()

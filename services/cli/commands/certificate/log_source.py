@@ -11,13 +11,13 @@ from libs.certificates.builder import Batches
 from libs.contracts.topics import Topic, catalogue_topic, votes_topic
 from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 
 class ServedLog:
     """On the servers, up to where each partition ends when it is asked for."""
 
-    def __init__(self, reader: LogReader, stack: Stack) -> None:
+    def __init__(self, reader: LogReader, stack: Deployment) -> None:
         self._reader = reader
         self._votes = votes_topic(stack.namespace, stack.partitions)
         self._catalogue = catalogue_topic(stack.namespace)

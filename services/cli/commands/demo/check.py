@@ -8,13 +8,13 @@ from libs.audit.comparison import compare
 from libs.audit.log_fold import LogFold
 from libs.audit.report import Report, counted_casts
 from libs.tally.events import VoteCast
-from services.cli.commands.demo.results import Books
+from services.cli.commands.demo.results import AcceptedResults
 from services.cli.commands.demo.sample import Sample
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """`report` compares views and log. The rest compares the log with the voters' answers, by vote id.
 
     `lost` were accepted and are not counted, `unasked` are counted although their voter was refused; `of_others`
@@ -54,8 +54,14 @@ class Verdict:
 
 
 async def judge(
-    stack: Stack, sample: Sample, books: Books, ids: set[str], counts: dict[str, Any] | None, *, folded: bool
-) -> Verdict:
+    stack: Deployment,
+    sample: Sample,
+    books: AcceptedResults,
+    ids: set[str],
+    counts: dict[str, Any] | None,
+    *,
+    folded: bool,
+) -> CheckResult:
     """`ids` are all that the simulated voters ever used, `counts` the vote count record read after the fold."""
     casts: list[VoteCast] = []
 
@@ -65,7 +71,7 @@ async def judge(
     report = await compare(stack, sample.key, inspect=keep)
     counted = {cast.vote_id for cast in casts} & ids
     told = set(books.accepted)
-    return Verdict(
+    return CheckResult(
         report=report,
         folded=folded,
         accepted=len(told),
@@ -79,7 +85,9 @@ async def judge(
     )
 
 
-def _miscounted(casts: list[VoteCast], ids: set[str], books: Books, counts: dict[str, Any] | None) -> list[str]:
+def _miscounted(
+    casts: list[VoteCast], ids: set[str], books: AcceptedResults, counts: dict[str, Any] | None
+) -> list[str]:
     """Where the API's counts per participant and source are not the voters' own, others' votes added."""
     if counts is None:
         return ["the counts could not be read"]

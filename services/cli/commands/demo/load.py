@@ -8,8 +8,8 @@ from typing import Any, Final
 import httpx
 import orjson
 
-from services.cli.commands.demo.results import Books
-from services.cli.commands.demo.voters import Ballot, Electorate
+from services.cli.commands.demo.results import AcceptedResults
+from services.cli.commands.demo.voters import Ballot, VoterPopulation
 
 MOST_IN_FLIGHT: Final = 200
 BATCH: Final = 20
@@ -20,11 +20,16 @@ JSON: Final = {"content-type": "application/json"}
 NDJSON: Final = {"content-type": "application/x-ndjson"}
 
 
-class Crowd:
+class VoterLoad:
     """Votes at `rate` a second, with pauses as people make them, until told to stop."""
 
     def __init__(
-        self, client: httpx.AsyncClient, contest: str, electorate: Electorate, books: Books, rate: float
+        self,
+        client: httpx.AsyncClient,
+        contest: str,
+        electorate: VoterPopulation,
+        books: AcceptedResults,
+        rate: float,
     ) -> None:
         self._client = client
         self._path = f"/contests/{contest}/votes"

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from services.cli.commands.demo.check import Verdict
-from services.cli.commands.demo.results import Books
+from services.cli.commands.demo.check import CheckResult
+from services.cli.commands.demo.results import AcceptedResults
 from services.cli.commands.demo.sample import Sample
 from services.cli.commands.verify import show_differences, show_figures
 from services.cli.discovery import DATA_DIR
@@ -43,7 +43,7 @@ def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir:
         console.print(line, soft_wrap=True)
 
 
-def conclude(console: Console, verdict: Verdict, books: Books, sample: Sample) -> None:
+def conclude(console: Console, verdict: CheckResult, books: AcceptedResults, sample: Sample) -> None:
     """The verdict last, what it rests on before."""
     p50, p99 = books.all_times()
     whole_lines = not console.is_terminal

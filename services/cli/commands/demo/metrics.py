@@ -14,18 +14,18 @@ from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.replies import PartitionState
 from libs.views.votes import VoteViews
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 EVERY_S: Final = 0.4
 STALE_S: Final = 2.5
 """A lag measured longer ago than this is not shown any more: a server is away."""
 
 
-class Gauge:
+class LiveMetrics:
     """Reads until cancelled; whoever is away is asked again."""
 
     def __init__(
-        self, client: httpx.AsyncClient, contest: str, stack: Stack, reader: LogReader, valkey: Valkey
+        self, client: httpx.AsyncClient, contest: str, stack: Deployment, reader: LogReader, valkey: Valkey
     ) -> None:
         self.counts: dict[str, Any] | None = None
         """The vote count record, as last read."""

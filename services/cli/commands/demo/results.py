@@ -12,7 +12,7 @@ MOST_TIMES = 200_000
 
 
 @dataclass(slots=True)
-class Books:
+class AcceptedResults:
     """`accepted` holds every vote id that was answered 201 or 200 to anybody, each once."""
 
     accepted: dict[str, Ballot] = field(default_factory=dict)

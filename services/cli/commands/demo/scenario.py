@@ -17,18 +17,18 @@ from libs.local_stack.supervisor import Supervisor
 from libs.views.functions import open_valkey
 from services.cli import bootstrap as prepare
 from services.cli.commands.dashboard import open_dashboard
-from services.cli.commands.demo.check import Verdict, judge
+from services.cli.commands.demo.check import CheckResult, judge
 from services.cli.commands.demo.interrupts import Interrupts
-from services.cli.commands.demo.load import MOST_IN_FLIGHT, Crowd
+from services.cli.commands.demo.load import MOST_IN_FLIGHT, VoterLoad
 from services.cli.commands.demo.messages import conclude, introduce
-from services.cli.commands.demo.metrics import Gauge
-from services.cli.commands.demo.results import Books
+from services.cli.commands.demo.metrics import LiveMetrics
+from services.cli.commands.demo.results import AcceptedResults
 from services.cli.commands.demo.sample import Sample, create_sample
 from services.cli.commands.demo.screen import Screen
 from services.cli.commands.demo.screen_updates import shown
-from services.cli.commands.demo.voters import Electorate
-from services.cli.discovery import Stack
-from services.cli.runner import Ending, print_json
+from services.cli.commands.demo.voters import VoterPopulation
+from services.cli.discovery import Deployment
+from services.cli.runner import ExitCode, print_json
 
 SETTLE_S: Final = 60.0
 """How long voters wait for their answers, and then the check for the fold, once the voting is over."""
@@ -51,7 +51,7 @@ class Options:
     browser: bool
 
 
-async def play(options: Options) -> Ending:
+async def play(options: Options) -> ExitCode:
     """Raises `StackError` and `TallyError`; nothing is left running."""
     console = Console(stderr=options.as_json, highlight=False)
     interrupts = Interrupts()
@@ -66,7 +66,7 @@ async def play(options: Options) -> Ending:
     console.print("Starting Kafka, Valkey and the service on this machine ...")
     try:
         if await interrupts.unless_asked(supervisor.start()) is None:
-            return Ending.FINE
+            return ExitCode.FINE
         ending = await _perform(options, console, interrupts, supervisor)
         if options.keep:
             console.print("The stack stays up; Ctrl-C stops it.")
@@ -76,13 +76,13 @@ async def play(options: Options) -> Ending:
         for part in PARTS:
             if part.name in supervisor.pids:
                 await supervisor.kill(part.name, restart=False)
-        return Ending.PROBLEM
+        return ExitCode.PROBLEM
     finally:
         await supervisor.stop()
     return ending
 
 
-async def _perform(options: Options, console: Console, interrupts: Interrupts, supervisor: Supervisor) -> Ending:
+async def _perform(options: Options, console: Console, interrupts: Interrupts, supervisor: Supervisor) -> ExitCode:
     stack = _stack(supervisor)
     valkey = open_valkey(stack.valkey)
     try:
@@ -91,9 +91,9 @@ async def _perform(options: Options, console: Console, interrupts: Interrupts, s
             introduce(console, stack.description, sample, options.data_dir)
             if options.browser and console.is_terminal:
                 await open_dashboard(stack.description, sample.key)
-            books, gauge = Books(), Gauge(client, sample.key, stack, reader, valkey)
-            electorate = Electorate(list(sample.titles), options.voters, options.seed)
-            crowd = Crowd(client, sample.key, electorate, books, options.rate)
+            books, gauge = AcceptedResults(), LiveMetrics(client, sample.key, stack, reader, valkey)
+            electorate = VoterPopulation(list(sample.titles), options.voters, options.seed)
+            crowd = VoterLoad(client, sample.key, electorate, books, options.rate)
             screen = Screen(sample, gauge, books, stack.description["base_url"], options.seconds)
             watching = asyncio.create_task(gauge.watch())
             try:
@@ -111,10 +111,10 @@ async def _perform(options: Options, console: Console, interrupts: Interrupts, s
     conclude(console, verdict, books, sample)
     if options.as_json:
         print_json(_result(stack, sample, books, verdict))
-    return Ending.FINE if verdict.good else Ending.PROBLEM
+    return ExitCode.FINE if verdict.good else ExitCode.PROBLEM
 
 
-async def _vote(crowd: Crowd, interrupts: Interrupts, seconds: float) -> None:
+async def _vote(crowd: VoterLoad, interrupts: Interrupts, seconds: float) -> None:
     over = asyncio.Event()
     voting = asyncio.create_task(crowd.vote_until(over))
     await interrupts.wait_on(seconds or None)
@@ -122,7 +122,9 @@ async def _vote(crowd: Crowd, interrupts: Interrupts, seconds: float) -> None:
     await voting
 
 
-async def _judged(gauge: Gauge, stack: Stack, sample: Sample, books: Books, electorate: Electorate) -> Verdict:
+async def _judged(
+    gauge: LiveMetrics, stack: Deployment, sample: Sample, books: AcceptedResults, electorate: VoterPopulation
+) -> CheckResult:
     folded = await gauge.wait_until_folded(SETTLE_S)
     gauge.counts = None
     for _ in range(10):
@@ -133,9 +135,9 @@ async def _judged(gauge: Gauge, stack: Stack, sample: Sample, books: Books, elec
     return await judge(stack, sample, books, electorate.ids, gauge.counts, folded=folded)
 
 
-def _stack(supervisor: Supervisor) -> Stack:
+def _stack(supervisor: Supervisor) -> Deployment:
     found = supervisor.stack
-    return Stack(
+    return Deployment(
         kafka=found["kafka"],
         valkey=found["valkey"],
         namespace=found["namespace"],
@@ -155,7 +157,7 @@ def _client(stack: dict[str, Any]) -> httpx.AsyncClient:
     )
 
 
-def _result(stack: Stack, sample: Sample, books: Books, verdict: Verdict) -> dict[str, Any]:
+def _result(stack: Deployment, sample: Sample, books: AcceptedResults, verdict: CheckResult) -> dict[str, Any]:
     p50, p99 = books.all_times()
     return {
         "base_url": stack.description["base_url"],

@@ -8,8 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.commands.demo.metrics import Gauge
-from services.cli.commands.demo.results import Books
+from services.cli.commands.demo.metrics import LiveMetrics
+from services.cli.commands.demo.results import AcceptedResults
 from services.cli.commands.demo.sample import TITLE, Sample
 
 EIGHTHS: Final = " ▏▎▍▌▋▊▉"
@@ -25,7 +25,9 @@ QUIET: Final = "dim"
 class Screen:
     """`phase` is what goes on now; `seconds` the length of the run, 0 for one without an end."""
 
-    def __init__(self, sample: Sample, gauge: Gauge, books: Books, address: str, seconds: float) -> None:
+    def __init__(
+        self, sample: Sample, gauge: LiveMetrics, books: AcceptedResults, address: str, seconds: float
+    ) -> None:
         self.phase = "voting"
         self._sample = sample
         self._gauge = gauge

@@ -25,7 +25,7 @@ class Ballot:
     body: bytes = field(repr=False)
 
 
-class Electorate:
+class VoterPopulation:
     """Draws ballots. The same seed draws the same ones; `voters` is how many signed-in voters there are."""
 
     def __init__(self, participants: Sequence[str], voters: int, seed: int) -> None:
@@ -128,16 +128,16 @@ def _address(voter: int) -> str:
     return f"10.{voter >> 16 & 255}.{voter >> 8 & 255}.{voter & 255}"
 
 
-_KINDS: Final[tuple[tuple[Callable[[Electorate], Ballot], float], ...]] = (
-    (Electorate.free, 46),
-    (Electorate.paid, 15),
-    (Electorate.anonymous, 16),
-    (Electorate.eager, 9),
-    (Electorate.neighbour, 3),
-    (Electorate.repeat, 6),
-    (Electorate.reused_id, 1),
-    (Electorate.unknown_participant, 1.5),
-    (Electorate.paid_anonymous, 1),
-    (Electorate.malformed, 1.5),
+_KINDS: Final[tuple[tuple[Callable[[VoterPopulation], Ballot], float], ...]] = (
+    (VoterPopulation.free, 46),
+    (VoterPopulation.paid, 15),
+    (VoterPopulation.anonymous, 16),
+    (VoterPopulation.eager, 9),
+    (VoterPopulation.neighbour, 3),
+    (VoterPopulation.repeat, 6),
+    (VoterPopulation.reused_id, 1),
+    (VoterPopulation.unknown_participant, 1.5),
+    (VoterPopulation.paid_anonymous, 1),
+    (VoterPopulation.malformed, 1.5),
 )
 """Kinds of ballots and their share."""

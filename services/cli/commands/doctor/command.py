@@ -12,8 +12,8 @@ from libs.local_stack.settings import StackSettings
 from services.cli.commands.doctor.finding import Finding, fine
 from services.cli.commands.doctor.machine import check_machine
 from services.cli.commands.doctor.servers import check_servers
-from services.cli.discovery import DATA_DIR, NoStack, Stack, find_stack
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.discovery import DATA_DIR, Deployment, NoDeployment, find_deployment
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 def doctor(
@@ -23,7 +23,7 @@ def doctor(
 ) -> None:
     """Check this machine and the running stack; every problem comes with its way out."""
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         settings = StackSettings(data_dir=data_dir)
         stack = _stack(data_dir)
         local = stack is not None and bool(stack.description)
@@ -33,7 +33,7 @@ def doctor(
         else:
             findings += [finding async for finding in check_servers(stack)]
         if as_json:
-            print_json({"ok": _ending(findings) is Ending.FINE, "checks": [asdict(one) for one in findings]})
+            print_json({"ok": _ending(findings) is ExitCode.FINE, "checks": [asdict(one) for one in findings]})
         else:
             show(findings)
         return _ending(findings)
@@ -58,14 +58,14 @@ def show(findings: list[Finding]) -> None:
     console.print("Nothing is wrong." if not problems else f"{problems} problem{'s' * (problems > 1)} found.")
 
 
-def _stack(data_dir: DataDir) -> Stack | None:
+def _stack(data_dir: DataDir) -> Deployment | None:
     try:
-        return find_stack(data_dir)
-    except NoStack:
+        return find_deployment(data_dir)
+    except NoDeployment:
         return None
 
 
-def _ending(findings: list[Finding]) -> Ending:
+def _ending(findings: list[Finding]) -> ExitCode:
     if any(one.away for one in findings):
-        return Ending.SERVER_AWAY
-    return Ending.FINE if all(one.ok for one in findings) else Ending.PROBLEM
+        return ExitCode.SERVER_AWAY
+    return ExitCode.FINE if all(one.ok for one in findings) else ExitCode.PROBLEM

@@ -17,12 +17,12 @@ from libs.views.functions import open_valkey
 from services.cli.commands.doctor.finding import Finding, fine, problem
 from services.cli.commands.doctor.functions import outdated_libraries
 from services.cli.commands.status.reader import parts_of, read_status
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 MOST_SKEW_S = 1.0
 
 
-async def check_servers(stack: Stack) -> AsyncIterator[Finding]:
+async def check_servers(stack: Deployment) -> AsyncIterator[Finding]:
     """What needs a server that does not answer is left out."""
     for part in parts_of(stack.description.get("pids", {})):
         restart = "`tally up` starts it again by itself; if it does not, look into its log and start anew"
@@ -75,7 +75,7 @@ async def _front(base_url: str) -> Finding:
     return problem("HTTP front", f"{base_url}/readyz says {answer.status_code}", "see the problems named here")
 
 
-async def _topics(stack: Stack) -> Finding:
+async def _topics(stack: Deployment) -> Finding:
     try:
         problems = await find_problems(stack)
     except TallyError as error:

@@ -21,8 +21,8 @@ from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import NotFound
 from services.cli.catalogue_access import Environment, World
 from services.cli.commands.log.render import as_json, as_line
-from services.cli.discovery import DATA_DIR, Stack, find_stack
-from services.cli.runner import DataDir, Ending, moment, print_json, run
+from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.runner import DataDir, ExitCode, moment, print_json, run
 
 AsNdjson = Annotated[bool, typer.Option("--json", help="Print a line of JSON an event.")]
 START: Final = 0
@@ -78,10 +78,10 @@ def log(
     system's user. Votes themselves are not in it. --from bounds what is read of the votes and purchases.
     """
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         if follow and until is not None:
             raise typer.BadParameter("Either stop at a time, or follow.", param_hint="--until")
-        stack = find_stack(data_dir)
+        stack = find_deployment(data_dir)
         since_ms = START if since is None else _milliseconds(since, "--from")
         until_ms = None if until is None else _milliseconds(until, "--until")
         if audit:
@@ -95,7 +95,7 @@ def log(
             )
             async for row in rows:
                 print_json(row) if in_json else typer.echo(as_audit_line(row))
-            return Ending.FINE
+            return ExitCode.FINE
         if contest is None:
             raise typer.BadParameter("Name one, or ask for the --audit.", param_hint="--contest")
         named = await _partition_and_voter(stack, contest, voter, anonymous, partition)
@@ -112,12 +112,12 @@ def log(
         except asyncio.CancelledError:
             if not follow:
                 raise
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
 
-async def _tell(stack: Stack, wanted: Wanted, printer: "_Printer", *, follow: bool) -> None:
+async def _tell(stack: Deployment, wanted: Wanted, printer: "_Printer", *, follow: bool) -> None:
     topic, history = (
         votes_topic(stack.namespace, stack.partitions).name,
         History(wanted.contest, wanted.partitions),
@@ -172,7 +172,7 @@ class _Printer:
 
 
 async def _partition_and_voter(
-    stack: Stack, contest: str, voter: str | None, anonymous: str | None, partition: int | None
+    stack: Deployment, contest: str, voter: str | None, anonymous: str | None, partition: int | None
 ) -> tuple[int | None, str | None]:
     """The only partition to read, and the pseudonym of the only voter; None for all."""
     if partition is not None and partition >= stack.partitions:

@@ -10,14 +10,14 @@ import typer
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.topics import purchases_topic
 from libs.deployment.access import open_log
-from libs.purchases.encryption import Vaults
-from libs.purchases.service import Register
+from libs.purchases.encryption import AccountCiphers
+from libs.purchases.service import PurchaseService
 from libs.storage.secrets import account_secret
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 Account = Annotated[
     str | None, typer.Option("--account", help="Whose purchases; absent: the running stack's development account.")
@@ -25,18 +25,18 @@ Account = Annotated[
 
 
 @asynccontextmanager
-async def open_register(stack: Stack) -> AsyncIterator[Register]:
+async def open_purchase_service(stack: Deployment) -> AsyncIterator[PurchaseService]:
     topic = purchases_topic(stack.namespace, stack.partitions)
     valkey = open_valkey(stack.valkey)
     try:
         async with open_log(stack) as log:
-            vaults = Vaults(partial(account_secret, open_store(stack.storage_url)))
-            yield Register(topic, log, PurchaseViews(valkey, stack.namespace, topic), vaults)
+            vaults = AccountCiphers(partial(account_secret, open_store(stack.storage_url)))
+            yield PurchaseService(topic, log, PurchaseViews(valkey, stack.namespace, topic), vaults)
     finally:
         await valkey.close()
 
 
-async def find_account(stack: Stack, given: str | None) -> str:
+async def find_account(stack: Deployment, given: str | None) -> str:
     """The account meant. Raises `BadParameter` where there is none, or none of that name."""
     account: str | None = given or stack.description.get("account")
     if account is None:

@@ -11,15 +11,15 @@ import typer
 
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.requests import PurchaseForm, parse_purchase
-from libs.purchases.service import Recorded, Register
+from libs.purchases.service import PurchaseService, Recorded
 from libs.tally.errors import IdempotencyKeyReused, TallyError
 from libs.web.errors import MalformedJson
 from libs.web.requests import parse_object
-from services.cli.commands.purchases.context import Account, find_account, open_register
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.commands.purchases.context import Account, find_account, open_purchase_service
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
 from services.cli.progress import Progress, ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 AT_ONCE = 200
 ATTEMPTS = 5
@@ -64,14 +64,14 @@ def import_purchases(
     Good lines are recorded, bad ones named. It may be run again: what was recorded before is not recorded twice.
     """
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         with ProgressBar("Recording" if execute else "Checking", enabled=not as_json) as progress:
             progress.begin(file.stat().st_size)
             if execute:
-                stack = find_stack(data_dir)
+                stack = find_deployment(data_dir)
                 owner = await find_account(stack, account)
                 await record_action(stack, "purchases imported", account=owner, file=file.name)
-                async with open_register(stack) as register:
+                async with open_purchase_service(stack) as register:
                     result = await record_all(file, register, owner, progress)
             else:
                 result = check_all(file, progress)
@@ -79,7 +79,7 @@ def import_purchases(
             print_json({"executed": execute, **vars(result)})
         else:
             show(result, execute)
-        return Ending.PROBLEM if result.bad_count else Ending.FINE
+        return ExitCode.PROBLEM if result.bad_count else ExitCode.FINE
 
     run(work())
 
@@ -95,7 +95,7 @@ def check_all(file: Path, progress: Progress) -> Result:
     return result
 
 
-async def record_all(file: Path, register: Register, account: str, progress: Progress) -> Result:
+async def record_all(file: Path, register: PurchaseService, account: str, progress: Progress) -> Result:
     """Raises what recording raises while a server stays away."""
     result = Result()
 
@@ -150,7 +150,7 @@ def _parse(line: bytes) -> PurchaseForm | ValidationFailed:
         return error
 
 
-async def _insist(register: Register, account: str, form: PurchaseForm) -> Recorded:
+async def _insist(register: PurchaseService, account: str, form: PurchaseForm) -> Recorded:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return await register.record(account, form)

@@ -6,9 +6,9 @@ import typer
 
 from libs.audit.purchase_logs import VoteOrphan
 from libs.audit.purchase_orphans import PurchaseOrphan, Reconciliation, reconcile_logs
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 MOST_SHOWN = 30
 
@@ -26,14 +26,14 @@ def reconcile(
     purchase was refunded or refused.
     """
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         with ProgressBar("Reading the log", enabled=not as_json) as progress:
-            found = await reconcile_logs(find_stack(data_dir), waiting_s, progress)
+            found = await reconcile_logs(find_deployment(data_dir), waiting_s, progress)
         if as_json:
             print_json(found.as_json())
         else:
             show(found)
-        return Ending.FINE if found.fits else Ending.PROBLEM
+        return ExitCode.FINE if found.fits else ExitCode.PROBLEM
 
     run(work())
 

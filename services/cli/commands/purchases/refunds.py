@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from libs.purchases.responses import PurchaseShown, show_all
-from libs.purchases.service import Register
+from libs.purchases.service import PurchaseService
 from libs.views.purchases import Listed, Unreadable
-from services.cli.commands.purchases.context import Account, find_account, open_register
-from services.cli.discovery import DATA_DIR, find_stack
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.commands.purchases.context import Account, find_account, open_purchase_service
+from services.cli.discovery import DATA_DIR, find_deployment
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 PAGE = 500
 
@@ -27,10 +27,10 @@ def refunds(
     Ends with 1 when one of them cannot be read: its key and the reason are shown.
     """
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
         owner = await find_account(stack, account)
-        async with open_register(stack) as register:
+        async with open_purchase_service(stack) as register:
             found, unreadable = await read_refunds(register, owner, whole_token=tokens)
         if as_json:
             refunds = [one.model_dump(mode="json") for one in found]
@@ -39,13 +39,13 @@ def refunds(
         else:
             print_refunds(found)
             print_unreadable(unreadable)
-        return Ending.PROBLEM if unreadable else Ending.FINE
+        return ExitCode.PROBLEM if unreadable else ExitCode.FINE
 
     run(work())
 
 
 async def read_refunds(
-    register: Register, account: str, *, whole_token: bool
+    register: PurchaseService, account: str, *, whole_token: bool
 ) -> tuple[list[PurchaseShown], list[Unreadable]]:
     """The whole list, and the purchases of it that cannot be read."""
     vault = await register.vaults.of(account)

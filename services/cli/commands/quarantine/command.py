@@ -11,14 +11,14 @@ from libs.monitoring.projection_names import Fold
 from libs.monitoring.quarantine import Drop, keep
 from libs.tally.errors import NotFound, TallyError, timestamp
 from services.cli.commands.quarantine import render as showing
-from services.cli.commands.quarantine.records import Quarantined, Ward, open_ward
+from services.cli.commands.quarantine.records import Quarantined, QuarantineReader, open_ward
 from services.cli.commands.quarantine.retry import choose, rebuild, try_again
 from services.cli.commands.replay.context import Accept
 from services.cli.commands.replay.render import show_rebuilt
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
 from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 app = typer.Typer(no_args_is_help=True, help="Records that could not be folded.")
 
@@ -44,15 +44,15 @@ def list_(
 ) -> None:
     """What could not be folded, and why; what was dropped is left out."""
 
-    async def work() -> Ending:
-        async with open_ward(find_stack(data_dir)) as ward:
+    async def work() -> ExitCode:
+        async with open_ward(find_deployment(data_dir)) as ward:
             found = await _read(ward, topic, bar=not as_json)
         shown = [one for one in found if everything or one.drop is None]
         if as_json:
             print_json({"records": [showing.as_json(one) for one in shown], "hidden": len(found) - len(shown)})
         else:
             showing.show_list(shown, len(found) - len(shown))
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -63,14 +63,14 @@ def show(
 ) -> None:
     """A record as it lies in the log, its headers, and why it was not folded."""
 
-    async def work() -> Ending:
-        async with open_ward(find_stack(data_dir)) as ward:
+    async def work() -> ExitCode:
+        async with open_ward(find_deployment(data_dir)) as ward:
             one = await _find(ward, topic, partition, offset)
         if as_json:
             print_json(showing.whole_as_json(one))
         else:
             showing.show_whole(one)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -91,8 +91,8 @@ def drop(
     later code could fold what was dropped, `retry` leaves that partition as it is.
     """
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
         async with open_ward(stack) as ward:
             one = await _find(ward, topic, partition, offset)
             if one.drop is None and try_again(one).foldable:
@@ -107,7 +107,7 @@ def drop(
             print_json(showing.as_json(one) | {"executed": execute})
         else:
             showing.show_drop(one)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
@@ -127,8 +127,8 @@ def retry(
     that, --accept-differences is wanted.
     """
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
         async with open_ward(stack) as ward:
             trials = [try_again(one) for one in await _read(ward, topic, bar=not as_json)]
         chosen, done = choose(trials), []
@@ -147,18 +147,18 @@ def retry(
         if as_json:
             print_json(showing.trials_as_json(trials, chosen, done))
         fine = not chosen.forbidding and all(one.swapped for one in done)
-        return Ending.FINE if fine else Ending.PROBLEM
+        return ExitCode.FINE if fine else ExitCode.PROBLEM
 
     run(work())
 
 
-async def _read(ward: Ward, topic: Fold | None, *, bar: bool) -> list[Quarantined]:
+async def _read(ward: QuarantineReader, topic: Fold | None, *, bar: bool) -> list[Quarantined]:
     with ProgressBar("Reading the log", enabled=bar) as progress:
         folds = list(Fold) if topic is None else [topic]
         return [one for fold in folds for one in await ward.all_of(fold, progress)]
 
 
-async def _find(ward: Ward, fold: Fold, partition: int, offset: int) -> Quarantined:
+async def _find(ward: QuarantineReader, fold: Fold, partition: int, offset: int) -> Quarantined:
     partitions = ward.folds[fold].topic.partitions
     if partition >= partitions:
         raise typer.BadParameter(f"{fold} has partitions 0 to {partitions - 1}.", param_hint="PARTITION")
@@ -170,7 +170,7 @@ async def _find(ward: Ward, fold: Fold, partition: int, offset: int) -> Quaranti
     return found
 
 
-def _decision(ward: Ward, one: Quarantined, reason: str | None) -> Drop:
+def _decision(ward: QuarantineReader, one: Quarantined, reason: str | None) -> Drop:
     return Drop(
         topic=ward.folds[one.fold].topic.name,
         partition=one.partition,

@@ -15,7 +15,7 @@ from libs.tally.errors import timestamp
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
 from libs.views.generations import Generations
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.progress import Progress
 
 FETCH_BYTES = 1_000
@@ -48,7 +48,7 @@ class Quarantined:
         return timestamp(self.record.timestamp * 1000) or ""
 
 
-class Ward:
+class QuarantineReader:
     """Reads the quarantine of any fold. Raises `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable`."""
 
     def __init__(self, valkey: Valkey, reader: LogReader, store: Store, folds: dict[Fold, Generations]) -> None:
@@ -90,11 +90,11 @@ class Ward:
 
 
 @asynccontextmanager
-async def open_ward(stack: Stack) -> AsyncIterator[Ward]:
+async def open_ward(stack: Deployment) -> AsyncIterator[QuarantineReader]:
     valkey = open_valkey(stack.valkey)
     try:
         async with LogReader(stack.kafka_settings, fetch_bytes=FETCH_BYTES) as reader:
             folds = folds_of(valkey, stack.namespace, stack.partitions)
-            yield Ward(valkey, reader, open_store(stack.storage_url), folds)
+            yield QuarantineReader(valkey, reader, open_store(stack.storage_url), folds)
     finally:
         await valkey.close()

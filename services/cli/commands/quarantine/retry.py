@@ -12,11 +12,11 @@ from libs.contracts.purchases import purchases_codec
 from libs.monitoring.projection_names import Fold
 from libs.views.serialization import POISON, fold_item
 from services.cli.commands.quarantine.records import Quarantined
-from services.cli.commands.replay.context import open_desk
+from services.cli.commands.replay.context import open_replay_context
 from services.cli.commands.replay.job import Job, Rebuilt
-from services.cli.commands.replay.projections import Name
+from services.cli.commands.replay.projections import ProjectionName
 from services.cli.commands.replay.targets import Target
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 CODECS: Final[dict[Fold, Codec[Any]]] = {
     Fold.PURCHASES: purchases_codec,
@@ -65,12 +65,12 @@ def choose(trials: Sequence[Trial]) -> Chosen:
     return chosen
 
 
-async def rebuild(stack: Stack, chosen: Chosen, *, accept: bool, quiet: bool) -> AsyncIterator[Rebuilt]:
+async def rebuild(stack: Deployment, chosen: Chosen, *, accept: bool, quiet: bool) -> AsyncIterator[Rebuilt]:
     """Fold those partitions into another generation, and have it read once it is verified. Raises as `Job.run`."""
-    async with open_desk(stack) as desk:
+    async with open_replay_context(stack) as desk:
         for fold, partitions in chosen.partitions.items():
             if partitions:
-                target = Target(Name(fold), partitions=partitions)
+                target = Target(ProjectionName(fold), partitions=partitions)
                 job = Job(desk.valkey, desk.reader, stack, target, parallel=PARALLEL, quiet=quiet)
                 with without_gc():
                     yield await job.run(accept=accept)

@@ -10,11 +10,11 @@ from libs.contracts.position_token import decode_positions
 from services.cli.commands.replay.context import (
     Accept,
     Contest,
-    Desk,
     Execute,
     Outdated,
     Projections,
-    open_desk,
+    ReplayContext,
+    open_replay_context,
     targets_of,
 )
 from services.cli.commands.replay.job import Job, Rebuilt
@@ -22,9 +22,9 @@ from services.cli.commands.replay.plan import Plan
 from services.cli.commands.replay.plan import plan as make_plan
 from services.cli.commands.replay.render import show_plan, show_rebuilt
 from services.cli.commands.replay.targets import Target
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
-from services.cli.runner import AsJson, DataDir, Ending, moment, print_json
+from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json
 from services.cli.runner import run as run_to_its_end
 
 app = typer.Typer(no_args_is_help=True, help="Fold views anew from the log while voting and reading go on.")
@@ -40,11 +40,11 @@ def plan(
 ) -> None:
     """What a replay would fold, how long it would take, and the memory it would need. Nothing is changed."""
 
-    async def work() -> Ending:
-        async with open_desk(find_stack(data_dir)) as desk:
+    async def work() -> ExitCode:
+        async with open_replay_context(find_deployment(data_dir)) as desk:
             found = await _plan(desk, targets_of(projection, contest), outdated)
         print_json(found.as_json()) if as_json else show_plan(found)
-        return Ending.FINE if found.fits else Ending.PROBLEM
+        return ExitCode.FINE if found.fits else ExitCode.PROBLEM
 
     run_to_its_end(work())
 
@@ -73,15 +73,15 @@ def run(
     the next replay, or a day is over; `tally replay keep` keeps it longer.
     """
 
-    async def work() -> Ending:
-        async with open_desk(find_stack(data_dir)) as desk:
+    async def work() -> ExitCode:
+        async with open_replay_context(find_deployment(data_dir)) as desk:
             targets = targets_of(projection, contest)
             if until is not None or to_position is not None:
                 return await _look(desk, targets, until, to_position, parallel, execute, as_json)
             found = await _plan(desk, targets, outdated)
             if not execute or not found.fits or not found.parts:
                 print_json(found.as_json()) if as_json else show_plan(found)
-                return Ending.FINE if found.fits else Ending.PROBLEM
+                return ExitCode.FINE if found.fits else ExitCode.PROBLEM
             done: list[Rebuilt] = []
             for part in found.parts:
                 title = part.target.title
@@ -93,12 +93,12 @@ def run(
                     show_rebuilt(done[-1])
             if as_json:
                 print_json({"rebuilt": [one.as_json() for one in done]})
-            return Ending.FINE if all(one.swapped for one in done) else Ending.PROBLEM
+            return ExitCode.FINE if all(one.swapped for one in done) else ExitCode.PROBLEM
 
     run_to_its_end(work())
 
 
-async def _plan(desk: Desk, targets: Sequence[Target], outdated: bool) -> Plan:
+async def _plan(desk: ReplayContext, targets: Sequence[Target], outdated: bool) -> Plan:
     found = await make_plan(desk.valkey, desk.reader, desk.stack, targets)
     if not outdated:
         return found
@@ -108,14 +108,14 @@ async def _plan(desk: Desk, targets: Sequence[Target], outdated: bool) -> Plan:
 
 
 async def _look(
-    desk: Desk,
+    desk: ReplayContext,
     targets: Sequence[Target],
     until: str | None,
     to_position: str | None,
     parallel: int,
     execute: bool,
     as_json: bool,
-) -> Ending:
+) -> ExitCode:
     if until is None:
         targets = [target for target in targets if target.row.prefix == "votes"]
     if not targets:
@@ -135,10 +135,10 @@ async def _look(
         print_json({"rebuilt": [one.as_json() for one in done]} if execute else {"events": events})
     for title, count in events.items() if not execute and not as_json else ():
         typer.echo(f"{title}: {count:,} events into a side generation, with --execute.")
-    return Ending.FINE
+    return ExitCode.FINE
 
 
-async def _stops(desk: Desk, target: Target, until: str | None, token: str | None) -> dict[int, int]:
+async def _stops(desk: ReplayContext, target: Target, until: str | None, token: str | None) -> dict[int, int]:
     """Where to stop in each partition: behind what was appended up to a time, or at a position of the votes."""
     topic = target.row.topic(desk.stack)
     partitions = range(topic.partitions)

@@ -9,12 +9,13 @@ import typer
 from libs.kafka.reader import LogReader
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
-from services.cli.commands.replay.projections import ALL, Name
+from services.cli.commands.replay.projections import ALL, ProjectionName
 from services.cli.commands.replay.targets import Target
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 Projections = Annotated[
-    list[Name] | None, typer.Option("--projection", help="What to rebuild; may be repeated. Absent: all views.")
+    list[ProjectionName] | None,
+    typer.Option("--projection", help="What to rebuild; may be repeated. Absent: all views."),
 ]
 Contest = Annotated[str | None, typer.Option("--contest", help="Only this contest of the votes.")]
 Outdated = Annotated[
@@ -32,29 +33,29 @@ Accept = Annotated[
 ]
 
 
-class Desk(NamedTuple):
+class ReplayContext(NamedTuple):
     """What the commands work with."""
 
-    stack: Stack
+    stack: Deployment
     valkey: Valkey
     reader: LogReader
 
 
 @asynccontextmanager
-async def open_desk(stack: Stack) -> AsyncIterator[Desk]:
+async def open_replay_context(stack: Deployment) -> AsyncIterator[ReplayContext]:
     valkey = open_valkey(stack.valkey)
     try:
         await load_functions(valkey)
         async with LogReader(stack.kafka_settings) as reader:
-            yield Desk(stack, valkey, reader)
+            yield ReplayContext(stack, valkey, reader)
     finally:
         await valkey.close()
 
 
-def targets_of(projections: Sequence[Name] | None, contest: str | None) -> list[Target]:
+def targets_of(projections: Sequence[ProjectionName] | None, contest: str | None) -> list[Target]:
     """Raises `BadParameter` where a contest is named with another projection than the votes."""
     if contest is None:
         return [Target(name) for name in projections or ALL]
-    if projections not in (None, [], [Name.VOTES]):
+    if projections not in (None, [], [ProjectionName.VOTES]):
         raise typer.BadParameter("Only the votes can be rebuilt for one contest.", param_hint="--contest")
-    return [Target(Name.VOTES, contest)]
+    return [Target(ProjectionName.VOTES, contest)]

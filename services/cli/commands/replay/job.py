@@ -21,8 +21,8 @@ from libs.views.generations import (
 )
 from services.cli.commands.replay.progress_bars import Bars
 from services.cli.commands.replay.targets import Target, next_number, unfinished
-from services.cli.commands.replay.verification import Verdict, verify_generation
-from services.cli.discovery import Stack
+from services.cli.commands.replay.verification import VerificationResult, verify_generation
+from services.cli.discovery import Deployment
 from services.cli.progress import ProgressBar
 
 SWAP_S: Final = 60.0
@@ -40,7 +40,7 @@ class Rebuilt:
     events: int
     seconds: float
     events_per_s: float
-    verdict: Verdict | None
+    verdict: VerificationResult | None
     swapped: bool
 
     def as_json(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Job:
     """Rebuilds one target. Every step is written down in the generations themselves, so it can be taken again."""
 
     def __init__(
-        self, valkey: Valkey, reader: LogReader, stack: Stack, target: Target, *, parallel: int, quiet: bool
+        self, valkey: Valkey, reader: LogReader, stack: Deployment, target: Target, *, parallel: int, quiet: bool
     ) -> None:
         """`parallel`: how many partitions are folded at a time."""
         self._valkey = valkey

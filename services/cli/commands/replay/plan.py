@@ -11,7 +11,7 @@ from libs.contracts.topics import votes_topic
 from libs.kafka.reader import Extent, LogReader
 from libs.views.client import Valkey
 from services.cli.commands.replay.targets import Target, unfinished
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 SAMPLE: Final = 20_000
 """Votes decoded to judge how fast this machine is."""
@@ -20,7 +20,7 @@ DECODING: Final = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TargetPlan:
     """One target: `folded` of its `events` are in the generation that `resumes`, None where a new one is begun.
 
     `schema` is the layout that is stored, `code_schema` the one that this code reads; `kept` counts generations
@@ -47,7 +47,7 @@ class Part:
 class Plan:
     """`free_bytes` is what Valkey may still take."""
 
-    parts: Sequence[Part]
+    parts: Sequence[TargetPlan]
     events_per_s: float
     free_bytes: int
 
@@ -75,13 +75,13 @@ class Plan:
         }
 
 
-async def plan(valkey: Valkey, reader: LogReader, stack: Stack, targets: Sequence[Target]) -> Plan:
+async def plan(valkey: Valkey, reader: LogReader, stack: Deployment, targets: Sequence[Target]) -> Plan:
     """Raises `LogUnavailable` and `ViewsUnavailable`."""
     parts = [await _part(valkey, reader, stack, target) for target in targets]
     return Plan(parts, await _events_per_s(reader, stack), await _free_bytes(valkey))
 
 
-async def _part(valkey: Valkey, reader: LogReader, stack: Stack, target: Target) -> Part:
+async def _part(valkey: Valkey, reader: LogReader, stack: Deployment, target: Target) -> TargetPlan:
     generations = target.row.generations(valkey, stack)
     partitions = target.of(generations.topic.partitions)
     found = await generations.read_all()
@@ -89,7 +89,7 @@ async def _part(valkey: Valkey, reader: LogReader, stack: Stack, target: Target)
     live = sorted({found[partition].live.number for partition in partitions})
     resumes = unfinished(found, target.scope)
     memory = sum([await generations.memory(number, target.contest or "") for number in live])
-    return Part(
+    return TargetPlan(
         target=target,
         events=sum(ends.values()),
         folded=0 if resumes is None else sum(found[partition].offset_of(resumes) for partition in partitions),
@@ -102,7 +102,7 @@ async def _part(valkey: Valkey, reader: LogReader, stack: Stack, target: Target)
     )
 
 
-async def _events_per_s(reader: LogReader, stack: Stack) -> float:
+async def _events_per_s(reader: LogReader, stack: Deployment) -> float:
     """By decoding some of the votes: the fold takes as much time again, and a bit."""
     topic = votes_topic(stack.namespace, stack.partitions)
     ends = await reader.end_offsets(topic.name, range(topic.partitions))

@@ -15,10 +15,10 @@ from libs.views.client import Valkey
 from libs.views.generations import TIMELINE, Generations, Prefix
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 
-class Name(StrEnum):
+class ProjectionName(StrEnum):
     """The projections, as commands name them."""
 
     VOTES = "votes"
@@ -29,7 +29,7 @@ class Name(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProjectionRow:
     """One projection: where its views lie, its topic, and what folds that into a generation of them.
 
     `scope` is what a generation for it alone changes places of. `not_compared` are keys that are no part of the
@@ -37,73 +37,73 @@ class Row:
     """
 
     prefix: Prefix
-    namespace: Callable[[Stack], str]
-    topic: Callable[[Stack], Topic]
-    into: Callable[[Valkey, Stack, int], Projection]
+    namespace: Callable[[Deployment], str]
+    topic: Callable[[Deployment], Topic]
+    into: Callable[[Valkey, Deployment, int], Projection]
     scope: str = ""
     not_compared: tuple[str, ...] = ()
 
-    def generations(self, valkey: Valkey, stack: Stack) -> Generations:
+    def generations(self, valkey: Valkey, stack: Deployment) -> Generations:
         return Generations(valkey, self.namespace(stack), self.prefix, self.topic(stack))
 
 
-def _production(stack: Stack) -> str:
+def _production(stack: Deployment) -> str:
     return stack.namespace
 
 
-def _test(stack: Stack) -> str:
+def _test(stack: Deployment) -> str:
     return test_world(stack.namespace)
 
 
-def _votes(valkey: Valkey, stack: Stack, number: int) -> Projection:
+def _votes(valkey: Valkey, stack: Deployment, number: int) -> Projection:
     return VotesProjection(_votes_topic(stack), VoteViews(valkey, stack.namespace, number), None)
 
 
-def _purchases(valkey: Valkey, stack: Stack, number: int) -> Projection:
+def _purchases(valkey: Valkey, stack: Deployment, number: int) -> Projection:
     topic = _purchases_topic(stack)
     return PurchasesProjection(topic, PurchaseViews(valkey, stack.namespace, topic, number))
 
 
-def _catalogue(of: Callable[[Stack], str]) -> Callable[[Valkey, Stack, int], Projection]:
+def _catalogue(of: Callable[[Deployment], str]) -> Callable[[Valkey, Deployment, int], Projection]:
     """Which configurations are in force is not told again: all of them are, or later ones."""
 
-    def into(valkey: Valkey, stack: Stack, number: int) -> Projection:
+    def into(valkey: Valkey, stack: Deployment, number: int) -> Projection:
         views = CatalogueViews(valkey, of(stack), number)
         return CatalogueProjection(catalogue_topic(of(stack)), views, no_votes)
 
     return into
 
 
-def _votes_topic(stack: Stack) -> Topic:
+def _votes_topic(stack: Deployment) -> Topic:
     return votes_topic(stack.namespace, stack.partitions)
 
 
-def _purchases_topic(stack: Stack) -> Topic:
+def _purchases_topic(stack: Deployment) -> Topic:
     return purchases_topic(stack.namespace, stack.partitions)
 
 
 _NO_FOLD: Final = ("due", "outcomes", "outcome_times")
 
-PROJECTIONS: Final[dict[Name, Row]] = {
-    Name.CATALOGUE: Row(
+PROJECTIONS: Final[dict[ProjectionName, ProjectionRow]] = {
+    ProjectionName.CATALOGUE: ProjectionRow(
         "catalogue",
         _production,
         lambda stack: catalogue_topic(_production(stack)),
         _catalogue(_production),
         not_compared=_NO_FOLD,
     ),
-    Name.TEST: Row(
+    ProjectionName.TEST: ProjectionRow(
         "catalogue",
         _test,
         lambda stack: catalogue_topic(_test(stack)),
         _catalogue(_test),
         not_compared=_NO_FOLD,
     ),
-    Name.VOTES: Row("votes", _production, _votes_topic, _votes),
-    Name.TIMELINE: Row("votes", _production, _votes_topic, _votes, scope=TIMELINE),
-    Name.PURCHASES: Row("purchases", _production, _purchases_topic, _purchases),
+    ProjectionName.VOTES: ProjectionRow("votes", _production, _votes_topic, _votes),
+    ProjectionName.TIMELINE: ProjectionRow("votes", _production, _votes_topic, _votes, scope=TIMELINE),
+    ProjectionName.PURCHASES: ProjectionRow("purchases", _production, _purchases_topic, _purchases),
 }
 """In the order in which they are rebuilt."""
 
-ALL: Final = (Name.CATALOGUE, Name.TEST, Name.VOTES, Name.PURCHASES)
+ALL: Final = (ProjectionName.CATALOGUE, ProjectionName.TEST, ProjectionName.VOTES, ProjectionName.PURCHASES)
 """What is rebuilt where nothing is named: the votes bring their timeline with them."""

@@ -8,18 +8,18 @@ from libs.views.generations import GenerationGone, State
 from services.cli.commands.replay.context import (
     Accept,
     Contest,
-    Desk,
     Execute,
     Number,
     Projections,
-    open_desk,
+    ReplayContext,
+    open_replay_context,
     targets_of,
 )
 from services.cli.commands.replay.job import swap
 from services.cli.commands.replay.targets import Target, former, latest_read
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 def rollback(
@@ -33,9 +33,9 @@ def rollback(
 ) -> None:
     """Have readers see what they saw before a replay was swapped in: the latest one, or the one named."""
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         undone = []
-        async with open_desk(find_stack(data_dir)) as desk:
+        async with open_replay_context(find_deployment(data_dir)) as desk:
             for target in targets_of(projection, contest):
                 if execute:
                     await record_action(
@@ -57,7 +57,7 @@ def rollback(
                 else "Run again with --execute to have the former ones read."
             )
             typer.echo(doing if undone else "There is nothing to roll back.")
-        return Ending.FINE if undone else Ending.PROBLEM
+        return ExitCode.FINE if undone else ExitCode.PROBLEM
 
     run(work())
 
@@ -78,9 +78,9 @@ def keep(
     of its projection is rebuilt.
     """
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         kept = []
-        async with open_desk(find_stack(data_dir)) as desk:
+        async with open_replay_context(find_deployment(data_dir)) as desk:
             for target in targets_of(projection, contest):
                 if execute:
                     await record_action(desk.stack, "generations kept", projection=target.title, hold=hold)
@@ -101,7 +101,7 @@ def keep(
             until = "until they are dropped" if hold else "for the usual time"
             doing = f"They are kept {until}." if execute else f"Run again with --execute to keep them {until}."
             typer.echo(doing if kept else "There is nothing to keep.")
-        return Ending.FINE if kept else Ending.PROBLEM
+        return ExitCode.FINE if kept else ExitCode.PROBLEM
 
     run(work())
 
@@ -115,9 +115,9 @@ def drop(
 ) -> None:
     """Give up generations that are not read: all of them, or the one named. Their memory is free again."""
 
-    async def work() -> Ending:
+    async def work() -> ExitCode:
         dropped, keys = [], 0
-        async with open_desk(find_stack(data_dir)) as desk:
+        async with open_replay_context(find_deployment(data_dir)) as desk:
             for target in targets_of(projection, None):
                 if execute:
                     projected = target.title
@@ -142,13 +142,13 @@ def drop(
                 typer.echo(f"{name}: generation {number}")
             doing = f"Dropped: {keys:,} keys." if execute else "Run again with --execute to drop them."
             typer.echo(doing if numbers or keys else "There is nothing to drop.")
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
 
 async def _roll_back(
-    desk: Desk, target: Target, number: int | None, execute: bool, accept: bool
+    desk: ReplayContext, target: Target, number: int | None, execute: bool, accept: bool
 ) -> list[dict[str, object]]:
     generations = target.row.generations(desk.valkey, desk.stack)
     found = await generations.read_all()

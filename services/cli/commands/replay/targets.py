@@ -4,19 +4,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from libs.views.generations import PartitionGenerations, State
-from services.cli.commands.replay.projections import PROJECTIONS, Name, Row
+from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName, ProjectionRow
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """A projection, in some of its partitions (None: all); `contest`: only that contest of the votes."""
 
-    name: Name
+    name: ProjectionName
     contest: str | None = None
     partitions: Collection[int] | None = None
 
     @property
-    def row(self) -> Row:
+    def row(self) -> ProjectionRow:
         return PROJECTIONS[self.name]
 
     @property

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from libs.audit.comparison import compare
 from libs.audit.report import Report
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.views.client import Valkey
 from libs.views.generations import Differing, Generations, Moving
-from libs.views.ledger_scan import LedgerPages
+from libs.views.ledger_scan import LedgerScan
 from libs.views.votes import VoteViews
 from services.cli.commands.replay.targets import Target
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.progress import Progress
 
 ATTEMPTS: Final = 500
@@ -27,11 +27,11 @@ class Change:
 
     contest: str
     participant: str
-    before: Figures
-    after: Figures
+    before: VoteSums
+    after: VoteSums
 
     def as_json(self) -> dict[str, Any]:
-        def shown(figures: Figures) -> dict[str, int]:
+        def shown(figures: VoteSums) -> dict[str, int]:
             return {"count": figures.count, "unique": figures.unique, "anonymous": figures.anonymous}
 
         where = {"contest": self.contest, "participant": self.participant}
@@ -39,7 +39,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class Verdict:
+class VerificationResult:
     """What was found. Of the votes: `report` compares the generation with an independent fold of the log,
     `changes` with what is read now, and `differing` names the partitions that were folded by other fences. Of
     other projections `differing` is what the live one holds otherwise. Where the live one is of another layout
@@ -70,8 +70,8 @@ class Verdict:
 
 
 async def verify_generation(
-    valkey: Valkey, stack: Stack, target: Target, number: int, partitions: Collection[int], progress: Progress
-) -> Verdict:
+    valkey: Valkey, stack: Deployment, target: Target, number: int, partitions: Collection[int], progress: Progress
+) -> VerificationResult:
     """Compare generation `number` with the log where there is an independent fold of it, else with the live one.
 
     Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
@@ -79,7 +79,7 @@ async def verify_generation(
     generations = target.row.generations(valkey, stack)
     found = await generations.read_all()
     legible = [partition for partition in partitions if found[partition].live.schema == found[partition].schema]
-    verdict = Verdict(compared=len(legible) == len(partitions))
+    verdict = VerificationResult(compared=len(legible) == len(partitions))
     if target.row.prefix == "votes":
         verdict.report = await compare(
             stack, target.contest, progress=progress, generation=number, partitions=partitions
@@ -96,12 +96,12 @@ async def verify_generation(
 
 
 async def changes(
-    valkey: Valkey, stack: Stack, target: Target, number: int, partitions: Collection[int]
+    valkey: Valkey, stack: Deployment, target: Target, number: int, partitions: Collection[int]
 ) -> list[Change]:
     """What readers would see otherwise, summed over partitions; votes that come in meanwhile are in both."""
     live, other = VoteViews(valkey, stack.namespace), VoteViews(valkey, stack.namespace, number)
     if target.contest is None:
-        pages = LedgerPages(valkey, stack.namespace), LedgerPages(valkey, stack.namespace, number)
+        pages = LedgerScan(valkey, stack.namespace), LedgerScan(valkey, stack.namespace, number)
         found = [await each.contests() for each in pages]
         contests = {name for held in found for partition in partitions for name in held.get(partition, ())}
     else:
@@ -110,7 +110,7 @@ async def changes(
 
 
 async def _changes(live: VoteViews, other: VoteViews, contest: str, partitions: Collection[int]) -> list[Change]:
-    sums: dict[str, list[Figures]] = {}
+    sums: dict[str, list[VoteSums]] = {}
     for partition in partitions:
         for _ in range(ATTEMPTS):
             parts = await asyncio.gather(live.counts(partition, contest), other.counts(partition, contest))
@@ -121,7 +121,7 @@ async def _changes(live: VoteViews, other: VoteViews, contest: str, partitions: 
             assert part is not None, "asked for unconditionally"
             for (participant, source), figures in part.figures.items():
                 if not source:
-                    both = sums.setdefault(participant, [Figures(), Figures()])
+                    both = sums.setdefault(participant, [VoteSums(), VoteSums()])
                     both[side] = both[side] + figures
     return [
         Change(contest, participant, *both) for participant, both in sorted(sums.items()) if both[0] != both[1]

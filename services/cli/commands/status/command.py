@@ -12,8 +12,8 @@ from libs.monitoring.problems import problems_of
 from services.cli.commands.status.reader import read_status
 from services.cli.commands.status.render import plain_lines, rendered
 from services.cli.commands.status.watch import watch as watch_until_interrupted
-from services.cli.discovery import DATA_DIR, find_stack
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.discovery import DATA_DIR, find_deployment
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 def status(
@@ -36,8 +36,8 @@ def status(
     clock. With --json all partitions are shown, of --watch one line a second.
     """
 
-    async def work() -> Ending:
-        stack, console = find_stack(data_dir), Console(highlight=False, markup=False, emoji=False)
+    async def work() -> ExitCode:
+        stack, console = find_deployment(data_dir), Console(highlight=False, markup=False, emoji=False)
         if watch:
             try:
                 await watch_until_interrupted(
@@ -48,7 +48,7 @@ def status(
                     in_json=as_json,
                 )
             except asyncio.CancelledError:
-                return Ending.FINE
+                return ExitCode.FINE
         found = await read_status(stack)
         if as_json:
             print_json(shown_as_json(found))
@@ -57,6 +57,6 @@ def status(
         else:
             for line in plain_lines(found, everything=everything):
                 console.out(line)
-        return Ending.PROBLEM if problems_of(found) else Ending.FINE
+        return ExitCode.PROBLEM if problems_of(found) else ExitCode.FINE
 
     run(work())

@@ -8,35 +8,35 @@ from typing import Any
 import psutil
 
 from libs.kafka.reader import LogReader
-from libs.monitoring.collector import Lookout
+from libs.monitoring.collector import StatusCollector
 from libs.monitoring.projectors import failing_tasks
-from libs.monitoring.status import Part, Status
+from libs.monitoring.status import PartitionStatus, Status
 from libs.storage.store import open_store
 from libs.views.functions import open_valkey
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 
 
-async def read_status(stack: Stack) -> Status:
+async def read_status(stack: Deployment) -> Status:
     """One look. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
     async with open_lookout(stack) as lookout:
         return await lookout.look(await read_parts(stack.description))
 
 
 @asynccontextmanager
-async def open_lookout(stack: Stack) -> AsyncIterator[Lookout]:
+async def open_lookout(stack: Deployment) -> AsyncIterator[StatusCollector]:
     valkey = open_valkey(stack.valkey)
     try:
         async with LogReader(stack.kafka_settings) as reader:
-            yield Lookout(reader, valkey, open_store(stack.storage_url), stack.namespace, stack.partitions)
+            yield StatusCollector(reader, valkey, open_store(stack.storage_url), stack.namespace, stack.partitions)
     finally:
         await valkey.close()
 
 
-def parts_of(pids: Mapping[str, int]) -> list[Part]:
-    return [Part(name, pid, _alive(pid)) for name, pid in pids.items()]
+def parts_of(pids: Mapping[str, int]) -> list[PartitionStatus]:
+    return [PartitionStatus(name, pid, _alive(pid)) for name, pid in pids.items()]
 
 
-async def read_parts(description: Mapping[str, Any]) -> list[Part]:
+async def read_parts(description: Mapping[str, Any]) -> list[PartitionStatus]:
     """The processes in stack.json's contents, with their failing tasks; none for external servers."""
     parts = parts_of(description.get("pids", {}))
     urls = description.get("metrics_urls", {})

@@ -16,7 +16,7 @@ from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from services.cli.commands.status.reader import open_lookout, read_parts
 from services.cli.commands.status.render import plain_lines, rendered
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.runner import print_json
 
 EVERY_S: Final = 1.0
@@ -26,7 +26,7 @@ Description = Callable[[], Mapping[str, Any]]
 
 
 async def watch(
-    stack: Stack, description: Description, console: Console, *, everything: bool, in_json: bool
+    stack: Deployment, description: Description, console: Console, *, everything: bool, in_json: bool
 ) -> None:
     """Redrawn in place on a terminal; elsewhere a block of lines a look, or a line of JSON.
 
@@ -48,7 +48,7 @@ async def watch(
                     console.out(line)
 
 
-async def _looks(stack: Stack, description: Description) -> AsyncIterator[Status | str]:
+async def _looks(stack: Deployment, description: Description) -> AsyncIterator[Status | str]:
     """What each look found, or why it found nothing."""
     async with open_lookout(stack) as lookout:
         while True:

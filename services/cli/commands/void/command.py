@@ -14,9 +14,9 @@ from libs.tally.events import VoteVoided
 from libs.tally.voter_ledger import VoteStatus
 from services.cli.commands.void.operation import Operation
 from services.cli.commands.void.selection import Options, Selection, selection
-from services.cli.discovery import DATA_DIR, find_stack
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, run
+from services.cli.runner import AsJson, DataDir, ExitCode, run
 
 
 def void(
@@ -47,8 +47,8 @@ def void(
     """
     options = Options(address, since, until, voters, anonymous, source, platform, participant, everything)
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
         with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
             options.check()
             ballots = await read_ballots(stack, contest, progress)
@@ -61,7 +61,7 @@ def void(
             typer.echo(f"Operation {name}.", err=True)
         again = f"tally void ... --void {name} --execute"
         await Operation(name, "voided", again, ballots, found).run(stack, execute=execute, in_json=as_json)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 

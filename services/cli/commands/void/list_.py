@@ -15,9 +15,9 @@ from libs.tally.errors import timestamp
 from libs.tally.events import VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoteStatus
-from services.cli.discovery import DATA_DIR, Stack, find_stack
+from services.cli.discovery import DATA_DIR, Deployment, find_deployment
 from services.cli.progress import Progress, ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, print_json, run
+from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 @dataclass(slots=True)
@@ -49,8 +49,8 @@ def list_voids(
 ) -> None:
     """Every operation that voided votes: when and why, how many, and how many still are."""
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
         if contest is not None:
             await read_contest(stack, contest)
         with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
@@ -59,12 +59,12 @@ def list_voids(
             print_json({"voids": [each.as_json() for each in found]})
         else:
             show(found)
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
 
-async def read_voids(stack: Stack, contest: str | None, progress: Progress) -> list[Void]:
+async def read_voids(stack: Deployment, contest: str | None, progress: Progress) -> list[Void]:
     """Those of one contest, or of all, in the order of time."""
     found: dict[tuple[str, str], Void] = {}
     async with LogReader(stack.kafka_settings) as reader:

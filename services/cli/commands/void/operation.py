@@ -9,7 +9,7 @@ from libs.audit.void_effects import effect
 from libs.tally.errors import TallyError
 from services.cli.commands.void.recorder import append, read_back
 from services.cli.commands.void.render import as_json, show
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.operator import record_action
 from services.cli.progress import ProgressBar
 from services.cli.runner import print_json
@@ -25,7 +25,7 @@ class Operation:
     ballots: Ballots
     events: Sequence[tuple[int, VoidEvent]]
 
-    async def run(self, stack: Stack, *, execute: bool, in_json: bool) -> None:
+    async def run(self, stack: Deployment, *, execute: bool, in_json: bool) -> None:
         """Show what it does, or do it and show what the views hold then. Raises as `append` and `read_back` do."""
         before = self.ballots.record()
         for event in self.events:
@@ -40,7 +40,7 @@ class Operation:
         else:
             show(self.void, self.verb, self.ballots, found, executed=execute)
 
-    async def _execute(self, stack: Stack, in_json: bool) -> dict[str, Any]:
+    async def _execute(self, stack: Deployment, in_json: bool) -> dict[str, Any]:
         contest, votes = self.ballots.contest.key, len(self.events)
         await record_action(stack, f"votes {self.verb}", contest=contest, void=self.void, votes=votes)
         try:

@@ -14,12 +14,12 @@ from libs.kafka.writer import LogWriter
 from libs.results.counts import Counts
 from libs.results.results import results_of
 from libs.results.vote_count import vote_count
-from libs.tally.counts import Figures, RatingSums
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.functions import open_valkey
 from libs.views.replies import ContestCounts
 from libs.views.votes import VoteViews
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.progress import Progress
 
 AT_ONCE = 500
@@ -29,7 +29,7 @@ FOLD_WAIT_S = 30.0
 POLL_S = 0.05
 
 
-async def append(stack: Stack, events: Sequence[tuple[int, VoidEvent]], progress: Progress) -> None:
+async def append(stack: Deployment, events: Sequence[tuple[int, VoidEvent]], progress: Progress) -> None:
     """Each of `events` to its partition. Raises `LogUnavailable` where Kafka stays away: some are in then."""
     topic = votes_topic(stack.namespace, stack.partitions).name
 
@@ -51,7 +51,7 @@ async def append(stack: Stack, events: Sequence[tuple[int, VoidEvent]], progress
             await asyncio.gather(*(insist(log, *event) for event in events[at : at + AT_ONCE]))
 
 
-async def read_back(stack: Stack, ballots: Ballots, partitions: set[int]) -> dict[str, Any]:
+async def read_back(stack: Deployment, ballots: Ballots, partitions: set[int]) -> dict[str, Any]:
     """The vote count record of the views, once they have folded all that is in `partitions` of the log now.
 
     Raises `ViewsUnavailable` where that takes too long.
@@ -80,11 +80,11 @@ async def read_back(stack: Stack, ballots: Ballots, partitions: set[int]) -> dic
 
 
 def _sum(partitions: Sequence[ContestCounts]) -> Counts:
-    figures: dict[tuple[str, str], Figures] = {}
+    figures: dict[tuple[str, str], VoteSums] = {}
     ratings: dict[str, RatingSums] = {}
     for one in partitions:
         for key, given in one.figures.items():
-            figures[key] = figures.get(key, Figures()) + given
+            figures[key] = figures.get(key, VoteSums()) + given
         for participant, sums in one.ratings.items():
             ratings[participant] = ratings.get(participant, RatingSums()) + sums
     sources = {name: source for one in partitions for name, source in one.sources.items()}

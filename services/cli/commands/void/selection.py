@@ -11,7 +11,7 @@ from libs.storage.secrets import find_contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteCast
-from services.cli.discovery import Stack
+from services.cli.discovery import Deployment
 from services.cli.runner import moment
 
 INTERNAL = "c-free", "c-paid"
@@ -75,7 +75,7 @@ class Selection:
         )
 
 
-async def selection(stack: Stack, contest: str, options: Options) -> Selection:
+async def selection(stack: Deployment, contest: str, options: Options) -> Selection:
     """Raises `BadParameter`; `NotFound` where the contest has no secret, and one is needed."""
     options.check()
     address = None if options.address is None else _network(options.address)
@@ -103,7 +103,7 @@ def _network(address: str) -> str:
         raise typer.BadParameter(str(error), param_hint="--address") from None
 
 
-async def _secret(stack: Stack, contest: str) -> bytes:
+async def _secret(stack: Deployment, contest: str) -> bytes:
     secret = await find_contest_secret(open_store(stack.storage_url), contest)
     if secret is None:
         raise NotFound(

@@ -12,9 +12,9 @@ from libs.tally.events import VoteRestored
 from libs.tally.voter_ledger import VoteStatus
 from services.cli.commands.void.list_ import read_voids
 from services.cli.commands.void.operation import Operation
-from services.cli.discovery import DATA_DIR, Stack, find_stack
+from services.cli.discovery import DATA_DIR, Deployment, find_deployment
 from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, Ending, run
+from services.cli.runner import AsJson, DataDir, ExitCode, run
 
 
 def undo(
@@ -31,8 +31,8 @@ def undo(
     Interrupted, it may be run again.
     """
 
-    async def work() -> Ending:
-        stack = find_stack(data_dir)
+    async def work() -> ExitCode:
+        stack = find_deployment(data_dir)
         key = contest or await _contest_of(stack, void, in_json=as_json)
         with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
             ballots = await read_ballots(stack, key, progress)
@@ -44,12 +44,12 @@ def undo(
         await Operation(void, "restored", again, ballots, _voided(ballots, void)).run(
             stack, execute=execute, in_json=as_json
         )
-        return Ending.FINE
+        return ExitCode.FINE
 
     run(work())
 
 
-async def _contest_of(stack: Stack, void: str, *, in_json: bool) -> str:
+async def _contest_of(stack: Deployment, void: str, *, in_json: bool) -> str:
     """Raises `NotFound`."""
     with ProgressBar("Looking it up", enabled=not in_json) as progress, without_gc():
         found = {row.void: row.contest for row in await read_voids(stack, None, progress)}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.catalogue.contests.vote_sources import ExternalCounts, Held, SourceConfig, external_counts, split
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import SourceReported
 from libs.tally.sources import SourceTally
 from tests.support.builders import a_report
@@ -30,24 +30,24 @@ def a_tally(reports: list[SourceReported]) -> SourceTally:
     return tally
 
 
-def latest_of(reports: list[SourceReported]) -> dict[str, Figures]:
+def latest_of(reports: list[SourceReported]) -> dict[str, VoteSums]:
     """What the source said last of each id, permitted or not."""
-    latest: dict[str, Figures] = {}
+    latest: dict[str, VoteSums] = {}
     for report in reports:
         for mapped, *numbers in report.counts:
-            before = latest.get(mapped, Figures()) if report.mode == "delta" else Figures()
-            latest[mapped] = before + Figures(*numbers)
+            before = latest.get(mapped, VoteSums()) if report.mode == "delta" else VoteSums()
+            latest[mapped] = before + VoteSums(*numbers)
     return latest
 
 
-def accounted(counts: ExternalCounts) -> Figures:
+def accounted(counts: ExternalCounts) -> VoteSums:
     """Counted, and what is held less what counts instead."""
-    total = Figures()
+    total = VoteSums()
     for figures in counts.counted.values():
         total += figures
     for held in counts.held:
         total += held.reported
-        total += Figures(
+        total += VoteSums(
             *(-number for number in (held.counted.count, held.counted.unique, held.counted.anonymous))
         )
     return total
@@ -64,7 +64,7 @@ def test_latest_reported_is_counted_plus_held(
         for number, (mode, allowed, counts) in enumerate(given_reports)
     ]
     found = split(replace(REGISTERED, mapping=mapping), a_tally(reports), participants)
-    assert accounted(found) == sum(latest_of(reports).values(), Figures())
+    assert accounted(found) == sum(latest_of(reports).values(), VoteSums())
     assert {(mapping[mapped], mapped) for _, mapped in found.counted} == set(found.counted)
     assert {key for key, _ in found.counted} <= participants
 
@@ -72,26 +72,26 @@ def test_latest_reported_is_counted_plus_held(
 def test_an_id_is_held_until_it_is_mapped_and_moves_with_its_mapping() -> None:
     tally = a_tally([a_report("first", ("1", 5, 4, 3), ("2", 7, 0, 0))])
     before = split(replace(REGISTERED, mapping={"1": "a"}), tally, "ab")
-    assert before.counted == {("a", "1"): Figures(5, 4, 3)}
-    assert before.held == (Held("2", "unmapped", Figures(7), Figures()),)
+    assert before.counted == {("a", "1"): VoteSums(5, 4, 3)}
+    assert before.held == (Held("2", "unmapped", VoteSums(7), VoteSums()),)
     after = split(replace(REGISTERED, mapping={"1": "b", "2": "b", "3": "a"}), tally, "ab")
-    assert after.counted == {("b", "1"): Figures(5, 4, 3), ("b", "2"): Figures(7), ("a", "3"): Figures()}
+    assert after.counted == {("b", "1"): VoteSums(5, 4, 3), ("b", "2"): VoteSums(7), ("a", "3"): VoteSums()}
     assert after.held == ()
 
 
 def test_an_id_that_is_mapped_to_a_participant_who_is_gone_is_held() -> None:
     counts = split(replace(REGISTERED, mapping={"1": "a"}), a_tally([a_report("first", ("1", 5, 0, 0))]), "b")
-    assert (counts.counted, counts.held) == ({}, (Held("1", "unmapped", Figures(5), Figures()),))
+    assert (counts.counted, counts.held) == ({}, (Held("1", "unmapped", VoteSums(5), VoteSums()),))
 
 
 def test_what_went_down_is_held_while_the_former_figure_counts() -> None:
     tally = a_tally([a_report("first", ("1", 5, 0, 0)), a_report("second", ("1", 3, 0, 0))])
     counts = split(replace(REGISTERED, mapping={"1": "a"}), tally, "a")
-    assert counts.counted == {("a", "1"): Figures(5)}
-    assert counts.held == (Held("1", "decrease", Figures(3), Figures(5)),)
+    assert counts.counted == {("a", "1"): VoteSums(5)}
+    assert counts.held == (Held("1", "decrease", VoteSums(3), VoteSums(5)),)
     tally.take(a_report("release", allow_decrease=True), 2, 2)
     counts = split(replace(REGISTERED, mapping={"1": "a"}), tally, "a")
-    assert (counts.counted, counts.held) == ({("a", "1"): Figures(3)}, ())
+    assert (counts.counted, counts.held) == ({("a", "1"): VoteSums(3)}, ())
 
 
 def test_readers_show_sources_in_use_and_retired_ones_that_reported() -> None:

@@ -13,7 +13,7 @@ from libs.catalogue.schemas.contest import Contest
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.tally.contest import Phase
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.errors import timestamp
 
 CREATED = 1_790_000_000_000_000
@@ -191,7 +191,7 @@ def test_every_row_of_the_table_reads_what_the_canonical_record_holds() -> None:
 
 @pytest.mark.parametrize(("limit", "expected"), [(-1, ["p2", "p1", "p3"]), (2, ["p2", "p1"]), (0, [])])
 def test_fewer_participants_may_be_listed_than_are_counted_and_summed(limit: int, expected: list[str]) -> None:
-    totals = {"": Figures(60, 9, 4), "p1": Figures(20, 4, 1), "p2": Figures(30, 5, 2), "p3": Figures(10, 3, 0)}
+    totals = {"": VoteSums(60, 9, 4), "p1": VoteSums(20, 4, 1), "p2": VoteSums(30, 5, 2), "p3": VoteSums(10, 3, 0)}
     document = {"contest_config": {"participant_order": "vote_count", "limit_result_amount": limit}}
     shape = contest_read(page(document, entry(1), entry(2), entry(3), totals=totals))
     assert keys(shape) == expected
@@ -214,7 +214,7 @@ def test_unique_participants_are_distinct_users_and_those_without_one() -> None:
     ],
 )
 def test_participants_come_in_the_order_of_the_contest(order: str, expected: list[str]) -> None:
-    totals = {"p3": Figures(2, 1, 0)}
+    totals = {"p3": VoteSums(2, 1, 0)}
     shape = contest_read(
         page({"contest_config": {"participant_order": order}}, entry(3), entry(1), entry(2), totals=totals)
     )
@@ -248,7 +248,7 @@ def test_published_false_keeps_a_future_publish_clears_a_past_one_and_contradict
 def test_the_participant_has_exactly_the_members_of_the_specification() -> None:
     user = {"user_id": "ann", "user_name": "Ann", "image_id": None}
     one = entry(4, title="Ann", story="sings", image_key="i1", user=user)
-    shape = participant_read("acme", one, {"p4": Figures(5, 3, 1)}, {"i1": {"ratio": 1.5, "tags": ["x"]}})
+    shape = participant_read("acme", one, {"p4": VoteSums(5, 3, 1)}, {"i1": {"ratio": 1.5, "tags": ["x"]}})
     assert set(shape) == PARTICIPANT_MEMBERS
     assert set(shape["image"]) == IMAGE_MEMBERS | IMAGE_RECORD_MEMBERS | {"user"}
     assert (shape["image"]["ratio"], shape["image"]["user"], shape["user"]) == (1.5, user, user)
@@ -258,7 +258,7 @@ def test_the_participant_has_exactly_the_members_of_the_specification() -> None:
 
 
 def test_a_participant_in_no_results_has_no_votes_and_a_hidden_one_no_figures() -> None:
-    rejected = participant_read("acme", entry(1, status="rejected"), {"p2": Figures(5, 3, 1)}, {})
+    rejected = participant_read("acme", entry(1, status="rejected"), {"p2": VoteSums(5, 3, 1)}, {})
     assert (rejected["status"], rejected["vote_count"], rejected["rater_count"]) == ("rejected", 0, 0)
     hidden = participant_read("acme", entry(1), None, {})
     assert (hidden["vote_count"], hidden["rater_count"]) == (None, None)

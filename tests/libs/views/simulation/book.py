@@ -9,7 +9,7 @@ from libs.tally.commands import CastVote
 from libs.tally.contest import Renewal
 from libs.tally.events import replaces, slot, weight
 from libs.tally.reservations import Granted
-from libs.tally.voter_ledger import Standing
+from libs.tally.voter_ledger import VoterLedger
 from libs.views.ledger_scan import INLINE
 from libs.views.replies import UsedVotes
 
@@ -36,7 +36,7 @@ class Reservation:
 class Book:
     """One voter of a contest; `pending` in the order of reservation."""
 
-    standing: Standing
+    standing: VoterLedger
     pending: list[Reservation]
 
     def period(self, renewal: Renewal, now: int) -> tuple[int, int | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import VoteRestored
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
@@ -39,7 +39,7 @@ def described(tally: PartitionTally) -> Table:
                 table["figures", name, participant, source] = figures
         for participant, total in totals.items():
             overall = contest.figures[participant, ""]
-            table["figures", name, participant, ""] = Figures(total, overall.unique, overall.anonymous)
+            table["figures", name, participant, ""] = VoteSums(total, overall.unique, overall.anonymous)
         table["ids", name] = {status: contest.ids[status] for status in VoteStatus}
         table["last", name] = contest.last_offset, contest.last_time_ms
         table["closing", name] = contest.closed, contest.reopened
@@ -73,7 +73,7 @@ def described(tally: PartitionTally) -> Table:
             for (participant, source, epoch), used in standing.used.items():
                 cell = "used", name, raw(voter), participant, source, epoch
                 table[cell] = used.votes, used.limit, used.active
-    return {cell: value for cell, value in table.items() if value != Figures()}
+    return {cell: value for cell, value in table.items() if value != VoteSums()}
 
 
 def _record(vote: FoldedVote) -> tuple[Any, ...]:
@@ -107,7 +107,7 @@ async def described_view(views: VoteViews, partition: int, contests: set[str]) -
         for source, kept in counts.sources.items():
             table["source", contest, source] = kept.closed, kept.updated_ms, kept.figures, kept.held
         table.update({cell: value async for cell, value in _ledger(views, partition, contest)})
-    return {cell: value for cell, value in table.items() if value != Figures()}
+    return {cell: value for cell, value in table.items() if value != VoteSums()}
 
 
 async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:

@@ -10,8 +10,8 @@ from libs.tally.contest import Contest
 from libs.tally.events import VoteCast, VoteRemoved
 from libs.tally.reservations import (
     Answer,
+    Duplicate,
     Granted,
-    Known,
     NotCounted,
     NotFolded,
     RemovalAnswer,
@@ -51,7 +51,7 @@ class Casting:
         world.note(f"201 for {self}")
 
     def answered(self, world: World, answer: Any) -> None:
-        if not isinstance(answer, Known):
+        if not isinstance(answer, Duplicate):
             world.refusals.append((self.command, answer))
         elif answer.status in (VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.REMOVED, VoteStatus.VOIDED):
             self.succeeded(world, answer)
@@ -104,7 +104,7 @@ class Removing:
 
     def answered(self, world: World, answer: Any) -> None:
         voided = isinstance(answer, NotCounted) and answer.status is VoteStatus.VOIDED
-        if isinstance(answer, NotCounted | Known) and not voided:
+        if isinstance(answer, NotCounted | Duplicate) and not voided:
             self.succeeded(world, answer)
 
     def __str__(self) -> str:

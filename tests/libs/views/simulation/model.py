@@ -12,23 +12,23 @@ from libs.tally.events import VoteCast
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.reservations import (
     Answer,
-    Declined,
+    Duplicate,
+    GateClosed,
     Granted,
-    Known,
+    IdConflict,
     NotCounted,
     NotFolded,
     NotRunning,
     OverLimit,
     Paid,
+    RefusedByCaller,
     RemovalAnswer,
     RemovalGranted,
-    Reused,
-    Shut,
     Stale,
     Unknown,
 )
 from libs.tally.rules import Selection, decide, judge, not_running, remaining
-from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
+from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 from libs.views.replies import ClosingState, PartitionState, Progress, VoterAllowance, VoteState
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.comparison import described, differing
@@ -70,14 +70,14 @@ class ModelLedger(ModelGate):
 
     def reserve(self, contest: Contest, command: CastVote) -> Answer:
         if not self.is_open():
-            return Shut()
+            return GateClosed()
         now = self.now()
         self.s.clock = now - 1  # unless it is given to a vote
         if (folded := self._folded(command)) is not None:
-            return _known(folded) if folded.cast.content == command.content else Reused()
+            return _known(folded) if folded.cast.content == command.content else IdConflict()
         if (first := self.s.pending.get(key_of(command))) is not None:
             if first.command.content != command.content:
-                return Reused()
+                return IdConflict()
             first.attempts += 1
             return self.joined(first)
         if self.s.config.get(contest.key) != contest.version:
@@ -100,9 +100,9 @@ class ModelLedger(ModelGate):
             case ContestNotRunning():
                 return NotRunning(now)
             case _ if not self.is_reopened(contest):
-                return Shut()
+                return GateClosed()
             case LimitReached() | Selection() if source == "c-free" and self.waits_for_former_period(book, epoch):
-                return Shut()
+                return GateClosed()
             case LimitReached() as error:
                 limit = error.data["limit"]
                 helps = limit == UNLIMITED or command.count <= limit
@@ -110,7 +110,7 @@ class ModelLedger(ModelGate):
             case Selection() as selection:
                 holder = book.holder(own_slot, source)
                 if self.is_being_removed(contest.key, command.voter, holder):
-                    return Shut()
+                    return GateClosed()
                 weight = 0 if holder is not None else selection.weight
                 left_p = remaining(selection.max_participant, used(selection.choices[0][0]) + weight)
                 left_c = remaining(selection.max_contest, used("") + weight)
@@ -122,7 +122,7 @@ class ModelLedger(ModelGate):
                 self.s.clock = now
                 return granted
             case _:
-                return Declined(now)
+                return RefusedByCaller(now)
 
     def release(self, command: CastVote, incarnation: int) -> None:
         self._release(self.s.pending, key_of(command), incarnation)
@@ -138,7 +138,7 @@ class ModelLedger(ModelGate):
 
     def remove(self, contest: Contest, command: RemoveVote) -> RemovalAnswer:
         if not self.is_open():
-            return Shut()
+            return GateClosed()
         folded = self._folded(command)
         if (early := self._undecided(command, folded)) is not None:
             return early
@@ -152,14 +152,14 @@ class ModelLedger(ModelGate):
             if not_running(contest, self.now()) is not None:
                 return NotRunning(self.now())
             if not self.is_reopened(contest):
-                return Shut()
+                return GateClosed()
             if not contest.is_vote_removal_allowed:
-                return Declined(self.now())
+                return RefusedByCaller(self.now())
         return self._grant_removal(command, folded.cast, folded.offset)
 
     def refund(self, command: CastVote) -> RemovalAnswer:
         if not self.is_open():
-            return Shut()
+            return GateClosed()
         folded = self._folded(command)
         if (early := self._undecided(command, folded)) is not None:
             return early
@@ -176,7 +176,7 @@ class ModelLedger(ModelGate):
     def _grant_removal(
         self, command: CastVote | RemoveVote, vote: CastVote | VoteCast, offset: int | None
     ) -> RemovalGranted:
-        standing = self._contest(command.contest).voters.get(command.voter, Standing())
+        standing = self._contest(command.contest).voters.get(command.voter, VoterLedger())
         anonymous = vote.anonymous if offset is None else standing.anonymous
         what = self.s.n, anonymous, vote.content, vote.source, offset
         if (first := self.s.removals.get(key_of(command))) is not None:
@@ -190,12 +190,12 @@ class ModelLedger(ModelGate):
         return self.s.tally.contests.get(key, ContestTally())
 
     def _folded(self, command: CastVote | RemoveVote) -> FoldedVote | None:
-        standing = self._contest(command.contest).voters.get(command.voter, Standing())
+        standing = self._contest(command.contest).voters.get(command.voter, VoterLedger())
         return standing.votes.get(command.vote_id)
 
     def book(self, contest: str, voter: str) -> Book:
         pending = [r for key, r in self.s.pending.items() if key[:2] == (contest, voter)]
-        return Book(self._contest(contest).voters.get(voter, Standing()), pending)
+        return Book(self._contest(contest).voters.get(voter, VoterLedger()), pending)
 
     def state(self) -> PartitionState:
         s = self.s
@@ -248,8 +248,8 @@ class ModelLedger(ModelGate):
         return differing(mine, other)
 
 
-def _known(folded: FoldedVote) -> Known:
+def _known(folded: FoldedVote) -> Duplicate:
     cast = folded.cast
     left = cast.remaining_participant, cast.remaining_contest
     choices = cast.choices if cast.form == "ballot" else ()
-    return Known(cast.accepted_at, *left, cast.next_free_vote_at, folded.offset, folded.status, choices)
+    return Duplicate(cast.accepted_at, *left, cast.next_free_vote_at, folded.offset, folded.status, choices)

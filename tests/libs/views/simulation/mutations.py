@@ -12,7 +12,7 @@ from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved, VoteRestored, VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.reservations import Answer, Granted, NotCounted, RemovalAnswer
-from libs.tally.voter_ledger import FoldedVote, Standing, VoteStatus
+from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 from libs.views.replies import ClosingState
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.model import ModelLedger
@@ -221,7 +221,7 @@ def _voiding_gives_the_allowance_back(tally: ContestTally, event: VoteVoided | V
 
 
 def _what_was_replaced_or_removed_is_restored(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
-    standing = tally.voters.get(event.voter, Standing())
+    standing = tally.voters.get(event.voter, VoterLedger())
     vote = standing.votes.get(event.vote_id)
     if isinstance(event, VoteRestored) and vote is not None and vote.void == event.void:
         tally._set(vote, VoteStatus.VOIDED)
@@ -229,21 +229,21 @@ def _what_was_replaced_or_removed_is_restored(tally: ContestTally, event: VoteVo
 
 
 def _an_operation_voids_again_and_again(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
-    vote = tally.voters.get(event.voter, Standing()).votes.get(event.vote_id)
+    vote = tally.voters.get(event.voter, VoterLedger()).votes.get(event.vote_id)
     if vote is not None and isinstance(event, VoteVoided):
         vote.voids = ()
     return VOID(tally, event)
 
 
 def _an_operation_restores_what_another_voided(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
-    vote = tally.voters.get(event.voter, Standing()).votes.get(event.vote_id)
+    vote = tally.voters.get(event.voter, VoterLedger()).votes.get(event.vote_id)
     if vote is not None and vote.void is not None and isinstance(event, VoteRestored):
         event = replace(event, void=vote.void)
     return VOID(tally, event)
 
 
 def _a_voided_vote_cannot_be_removed(tally: ContestTally, event: VoteRemoved, offset: int) -> bool:
-    vote = tally.voters.get(event.voter, Standing()).votes.get(event.vote_id)
+    vote = tally.voters.get(event.voter, VoterLedger()).votes.get(event.vote_id)
     return (vote is None or vote.status is not VoteStatus.VOIDED) and REMOVE(tally, event, offset)
 
 
@@ -251,7 +251,7 @@ def _voids_at_once_behind_the_close(tally: ContestTally, event: VoteVoided | Vot
     return VOID(tally, event)
 
 
-def _the_former_period_is_over(standing: Standing, source: str, epoch: int) -> bool:
+def _the_former_period_is_over(standing: VoterLedger, source: str, epoch: int) -> bool:
     return source == "c-free" and epoch < standing.epoch
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from libs.contracts.log_records import Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
 from libs.tally.voter_ledger import VoteStatus
@@ -79,10 +79,10 @@ class Partition:
     async def status(self, vote_id: str = "vote", voter: str = "voter") -> VoteStatus | None:
         return (await self.views.lookup(0, "contest", pseudonym(voter), vote_id)).status
 
-    async def figures(self, participant: str = "a", source: str = "c-free") -> Figures:
+    async def figures(self, participant: str = "a", source: str = "c-free") -> VoteSums:
         counts = await self.views.counts(0, "contest")
         assert counts is not None
-        return counts.figures.get((participant, source), Figures())
+        return counts.figures.get((participant, source), VoteSums())
 
     async def set_clock(self, now: int) -> None:
         """The next moment is `now` (us), which must be ahead of the real time: the clock never goes back."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from libs.tally.contest import UNLIMITED
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -166,7 +166,7 @@ class PlainCount:
             (cast.epoch for cast in casts if cast and (cast.voter, cast.source) == (voter, "c-free")), default=0
         )
 
-    def figures(self) -> dict[tuple[str, str], Figures]:
+    def figures(self) -> dict[tuple[str, str], VoteSums]:
         """By (participant or "", source or ""), as the fold: no count over both sources, nothing empty."""
         counts: Counter[tuple[str, str]] = Counter()
         voters: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -180,7 +180,7 @@ class PlainCount:
                 voters[participant, source].add(voter)
                 voters[participant, ""].add(voter)
         return {
-            key: Figures(counts[key], len(who), sum(self.anonymous[voter] for voter in who))
+            key: VoteSums(counts[key], len(who), sum(self.anonymous[voter] for voter in who))
             for key, who in voters.items()
         }
 

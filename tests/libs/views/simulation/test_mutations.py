@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from libs.tally.fold import ContestTally
-from libs.tally.voter_ledger import Standing
+from libs.tally.voter_ledger import VoterLedger
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load
 from tests.libs.views.simulation.model import ModelLedger
@@ -81,7 +81,7 @@ def test_the_fold_with_another_rule_for_periods_breaks_a_promise(
     mutation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, method in PERIOD_MUTATIONS[mutation].items():
-        monkeypatch.setattr(Standing, name, method)
+        monkeypatch.setattr(VoterLedger, name, method)
     assert any(fails(seed, ModelLedger()) for seed in range(500))
 
 

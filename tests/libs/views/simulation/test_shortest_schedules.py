@@ -15,13 +15,13 @@ from libs.tally.contest import Contest, Limits, Renewal
 from libs.tally.errors import LimitScope
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, LogCreated
 from libs.tally.reservations import (
+    GateClosed,
     Granted,
     NotCounted,
     NotFolded,
     OverLimit,
     Paid,
     RemovalGranted,
-    Shut,
     Stale,
     cast_of,
 )
@@ -212,7 +212,7 @@ def test_a_vote_waits_for_the_removal_of_the_one_that_it_would_replace(ledger: L
     removal = ledger.remove(RATED, removing.command)
     assert isinstance(removal, RemovalGranted)
     replacing = a_rating("a", vote_id="replacing")
-    assert log.ask(RATED, replacing) == Shut()
+    assert log.ask(RATED, replacing) == GateClosed()
     log.append(removing.event(removal))
     log.fold()
     log.reserve(RATED, replacing)
@@ -246,7 +246,7 @@ def test_after_a_reopening_nobody_is_admitted_before_its_mark(ledger: Ledger) ->
     """A mark of the closing may still be on its way."""
     log, vote, reopened = Log(ledger), a_vote(), a_contest(reopened=1)
     log.fence()
-    assert log.ask(reopened, vote) == Shut()
+    assert log.ask(reopened, vote) == GateClosed()
     log += [ContestReopened("contest", 1)]
     log.fold()
     granted = log.reserve(reopened, vote)
@@ -270,7 +270,7 @@ def test_a_reopening_in_parts_is_a_closing_until_the_last(ledger: Ledger) -> Non
     log += [ContestClosed("contest", 1), a_void("a", void="later")]
     log.fold()
     assert ledger.closing("contest").closed == -1
-    assert log.ask(a_contest(free=free, reopened=1), a_vote(vote_id="d")) == Shut()
+    assert log.ask(a_contest(free=free, reopened=1), a_vote(vote_id="d")) == GateClosed()
     log += [part, part]
     log.fold()
     assert ledger.closing("contest").reopened == 0
@@ -307,7 +307,7 @@ def test_no_period_begins_while_a_vote_of_the_last_but_one_is_pending(ledger: Le
     ledger.tick(turns=5)
     log.cast(contest, second)
     ledger.tick(turns=5)
-    assert log.ask(contest, third) == Shut()
+    assert log.ask(contest, third) == GateClosed()
     log.append(late)
     log.fold()
     assert log.status("first") is VoteStatus.COUNTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from libs.tally.commands import CastVote
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -59,7 +59,7 @@ def check_fold(contest: ContestTally, count: PlainCount) -> None:
     demand(contest.ids == ids, f"ids {contest.ids}, counted plainly {ids}")
     demand(not ids[VoteStatus.OVERRULED], "a vote was overruled")
     demand(not ids[VoteStatus.LATE], "a vote came behind the close")
-    figures = {key: its for key, its in contest.figures.items() if its != Figures()}
+    figures = {key: its for key, its in contest.figures.items() if its != VoteSums()}
     demand(figures == count.figures(), f"figures {figures}, counted plainly {count.figures()}")
     rated = {name: sums for name, sums in contest.ratings.items() if sums.count}
     ratings = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest, Limits, RatingScale, Renewal
-from libs.tally.counts import Figures
+from libs.tally.counts import VoteSums
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -264,7 +264,7 @@ def check_sums(ledger: LuaLedger) -> None:
     participants = {participant for participant, _ in counts.figures if participant}
     for source in SOURCES:
         its = sum(counts.figures[participant, source].count for participant in participants)
-        assert counts.figures.get(("", source), Figures()).count == its
+        assert counts.figures.get(("", source), VoteSums()).count == its
     for participant in participants | {""}:
-        total = sum(counts.figures.get((participant, source), Figures()).count for source in SOURCES)
-        assert counts.figures.get((participant, ""), Figures()).count == total
+        total = sum(counts.figures.get((participant, source), VoteSums()).count for source in SOURCES)
+        assert counts.figures.get((participant, ""), VoteSums()).count == total

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from libs.tally.contest import Contest
 from libs.tally.events import Event
-from libs.tally.reservations import Granted, RemovalGranted, Shut, Stale
+from libs.tally.reservations import GateClosed, Granted, RemovalGranted, Stale
 from tests.libs.views.simulation.errands import Casting, Errand
 from tests.libs.views.simulation.world import SEND_DEADLINE, Steps, Violation, World
 
@@ -50,7 +50,7 @@ def attempt(world: World, worker: int, errand: Errand, answered: list[bool]) -> 
             if ended is not None:
                 answered += [True] * ended
                 return
-        elif isinstance(answer, Shut) or errand.waits_for(answer):
+        elif isinstance(answer, GateClosed) or errand.waits_for(answer):
             yield world.rng.randint(1, 15)
         else:
             errand.answered(world, answer)

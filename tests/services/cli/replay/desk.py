@@ -19,23 +19,23 @@ from libs.views.client import Coalescer
 from libs.views.functions import open_valkey
 from libs.views.generations import Generations
 from services.cli.__main__ import app
-from services.cli.commands.replay.projections import PROJECTIONS, Name
+from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
 from services.cli.commands.replay.targets import next_number
-from services.cli.discovery import Stack, find_stack
+from services.cli.discovery import Deployment, find_deployment
 from tests.support.voting import Contest
 
 
 @dataclass(frozen=True)
 class Desk:
     supervisor: Supervisor
-    stack: Stack
+    stack: Deployment
     valkey: Coalescer
     reader: LogReader
 
     @classmethod
     @asynccontextmanager
     async def open(cls, supervisor: Supervisor) -> AsyncIterator[Self]:
-        stack = find_stack(supervisor.data_dir)
+        stack = find_deployment(supervisor.data_dir)
         valkey = open_valkey(stack.valkey)
         async with LogReader(stack.kafka_settings) as reader:
             yield cls(supervisor, stack, valkey, reader)
@@ -60,10 +60,10 @@ class Desk:
         assert found["projection"] == "votes"
         return found  # type: ignore[no-any-return]
 
-    def generations(self, name: Name = Name.VOTES) -> Generations:
+    def generations(self, name: ProjectionName = ProjectionName.VOTES) -> Generations:
         return PROJECTIONS[name].generations(self.valkey, self.stack)
 
-    async def live(self, name: Name = Name.VOTES) -> int:
+    async def live(self, name: ProjectionName = ProjectionName.VOTES) -> int:
         """The number that is live in every partition."""
         [number] = {one.live.number for one in await self.generations(name).read_all()}
         return number
@@ -72,7 +72,7 @@ class Desk:
         """A generation of the votes folded as far as the live one, as by a replay that was interrupted there."""
         generations, scope = self.generations(), contest.key if contest else ""
         number = next_number(await generations.read_all())
-        projection = PROJECTIONS[Name.VOTES].into(self.valkey, self.stack, number)
+        projection = PROJECTIONS[ProjectionName.VOTES].into(self.valkey, self.stack, number)
         replay = Replay(projection, generations, self.reader, number)
         for partition in range(self.stack.partitions):
             assert await generations.open(partition, number, scope)

@@ -6,7 +6,7 @@ from libs.contracts.catalogue import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.contracts.topics import test_world as world_of_tests
 from libs.views.catalogue import CatalogueViews
-from services.cli.commands.replay.projections import Name
+from services.cli.commands.replay.projections import ProjectionName
 from tests.services.cli.replay.desk import Desk, voted
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, come_to, paid, purchase, refund, send
@@ -30,9 +30,9 @@ async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(api: A
     await voted(contest, "ann", "bob")
     paths = [f"/contests/{created.json()['key']}", contest.path, f"{contest.path}/participants", "/contests"]
     before = [await api.client.get(path) for path in paths]
-    numbers = [await desk.live(Name(name)) for name in ALL]
+    numbers = [await desk.live(ProjectionName(name)) for name in ALL]
     await replayed(desk)
-    after = [await desk.live(Name(name)) for name in ALL]
+    after = [await desk.live(ProjectionName(name)) for name in ALL]
     assert all(new > old for new, old in zip(after, numbers, strict=True))
     for path, had in zip(paths, before, strict=True):
         found = await api.client.get(path)
@@ -53,11 +53,11 @@ async def test_the_legacy_test_world_is_rebuilt_too_with_its_keys(desk: Desk) ->
     async def keys() -> list[tuple[KeyRow, ...] | None]:
         return [(await views.keys(partition, "")).rows for partition in range(CATALOGUE_PARTITIONS)]
 
-    before, live = await keys(), await desk.live(Name.TEST)
+    before, live = await keys(), await desk.live(ProjectionName.TEST)
     assert any(before)
     await replayed(desk, "test")
     assert await keys() == before
-    assert await desk.live(Name.TEST) > live
+    assert await desk.live(ProjectionName.TEST) > live
 
 
 async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, desk: Desk) -> None:
@@ -96,7 +96,7 @@ async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_acc
     api: Api, desk: Desk
 ) -> None:
     contest = await api.contest()
-    generations, live = desk.generations(Name.CATALOGUE), await desk.live(Name.CATALOGUE)
+    generations, live = desk.generations(ProjectionName.CATALOGUE), await desk.live(ProjectionName.CATALOGUE)
     for name in await desk.keys_of(live, "c"):
         if b":records:" in name and name.endswith(b":contests"):
             packed = await desk.valkey.call("HGET", name, contest.key)
@@ -109,7 +109,7 @@ async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_acc
     assert "differs from what is read now: partition" in refused.stdout
     assert contest.key in refused.stdout
     assert "--accept-differences has it read" in refused.stdout
-    assert await desk.live(Name.CATALOGUE) == live
+    assert await desk.live(ProjectionName.CATALOGUE) == live
     done = await desk.told("replay", "run", "--projection", "catalogue", "--execute", "--accept-differences")
     [rebuilt] = done["rebuilt"]
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["verified"]["equal"]) == (True, True, False)

@@ -12,7 +12,7 @@ import httpx
 import orjson
 
 from libs.web.asgi import Front
-from libs.web.asgi_routes import HotRoute
+from libs.web.asgi_routes import AsgiRoute
 from libs.web.service import Server
 from libs.web.settings import HttpSettings
 from tests.services.query.world import World
@@ -110,7 +110,7 @@ async def first_events(world: World, path: str, key: str | None = None) -> tuple
     async def send(message: Any) -> None:
         sent.append(message)
 
-    front = Front(world.app, [route for route in world.app.routes if isinstance(route, HotRoute)])
+    front = Front(world.app, [route for route in world.app.routes if isinstance(route, AsgiRoute)])
     await front(scope | {"headers": headers}, receive, send)
     events = b"".join(message.get("body", b"") for message in sent).decode().split("\n\n")
     found = [
