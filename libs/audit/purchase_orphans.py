@@ -112,7 +112,7 @@ class _Names:
     def __init__(self, store: Store, contests: set[str]) -> None:
         self._store = store
         self._contests = contests
-        self._vaults = AccountCiphers(partial(account_secret, store))
+        self._ciphers = AccountCiphers(partial(account_secret, store))
         self._secrets: dict[str, bytes] = {}
         self.erased: set[str] = set()
 
@@ -127,7 +127,7 @@ class _Names:
             except SecretErased:
                 self.erased.add(contest)
                 raise
-        vote = paid_vote(recorded, votes, await self._vaults.of(account), self._secrets[contest])
+        vote = paid_vote(recorded, votes, await self._ciphers.of(account), self._secrets[contest])
         return VoteName(contest, vote.voter, vote.vote_id)
 
 

@@ -24,8 +24,8 @@ class SealingService:
     """Seals contests of one account, whose votes lie in `partitions` partitions. Raises `NotFound` where there is
     none."""
 
-    def __init__(self, engine: RecordService, votes: VoteViews, partitions: int, account: str) -> None:
-        self._engine = engine
+    def __init__(self, record_service: RecordService, votes: VoteViews, partitions: int, account: str) -> None:
+        self._record_service = record_service
         self._votes = votes
         self._partitions = partitions
         self._account = account
@@ -38,7 +38,7 @@ class SealingService:
         deadline = asyncio.get_running_loop().time() + DEADLINE_S
         while True:
             states = await self._states(contest)
-            stored = await self._engine.get(CONTESTS, self._account, contest)
+            stored = await self._record_service.get(CONTESTS, self._account, contest)
             closing = closing_of(stored.document)
             if closing is None:
                 _refuse_running(stored, min(state.now for state in states))
@@ -55,7 +55,7 @@ class SealingService:
     async def end_grace(self, contest: str, closing: Closing) -> None:
         """External sources report no more. Raises `NotClosed` where the contest was reopened meanwhile."""
         now = max(state.now for state in await self._states(contest))
-        await self._engine.amend(
+        await self._record_service.amend(
             CONTESTS, self._account, contest, lambda document: without_grace(document, closing.seq, now)
         )
 
@@ -67,11 +67,13 @@ class SealingService:
 
     async def seal(self, contest: str, seal: Seal) -> Stored:
         """The contest's record, sealed; again, the same. Raises `NotClosed` where it was reopened meanwhile."""
-        return await self._engine.amend(CONTESTS, self._account, contest, lambda document: sealed(document, seal))
+        return await self._record_service.amend(
+            CONTESTS, self._account, contest, lambda document: sealed(document, seal)
+        )
 
     async def unseal(self, contest: str) -> Stored:
         """Raises `NotSealed`."""
-        return await self._engine.amend(CONTESTS, self._account, contest, unsealed)
+        return await self._record_service.amend(CONTESTS, self._account, contest, unsealed)
 
     async def _states(self, contest: str) -> Sequence[ClosingState]:
         return await asyncio.gather(

@@ -24,12 +24,12 @@ class Undecodable:
 class Codec(Generic[E]):
     """JSON codec of a union of frozen dataclasses told apart by their `type` member.
 
-    Old versions are decoded too, and lifted by their row of `lifts`: callers see today's events only.
+    Old versions are decoded too, and lifted by their row of `upcasts`: callers see today's events only.
     """
 
-    def __init__(self, union: Any, lifts: Mapping[type, Callable[[Any], E]] = NOTHING) -> None:
-        tagged: Any = Annotated[Union[union, *lifts], Field(discriminator="type")]
-        self._lifts = lifts
+    def __init__(self, union: Any, upcasts: Mapping[type, Callable[[Any], E]] = NOTHING) -> None:
+        tagged: Any = Annotated[Union[union, *upcasts], Field(discriminator="type")]
+        self._upcasts = upcasts
         self._one: TypeAdapter[E] = TypeAdapter(tagged)
         self._many: TypeAdapter[list[E]] = TypeAdapter(list[tagged])
 
@@ -38,7 +38,7 @@ class Codec(Generic[E]):
 
     def decode(self, value: bytes) -> E | Undecodable:
         try:
-            return self._lifted(self._one.validate_json(value))
+            return self._upcast(self._one.validate_json(value))
         except ValidationError as error:
             return Undecodable(_first(error))
 
@@ -53,12 +53,12 @@ class Codec(Generic[E]):
             return [self.decode(value) for value in values]
         if len(events) != len(values):
             return [self.decode(value) for value in values]
-        if self._lifts.keys().isdisjoint(map(type, events)):
+        if self._upcasts.keys().isdisjoint(map(type, events)):
             return events
-        return [self._lifted(event) for event in events]
+        return [self._upcast(event) for event in events]
 
-    def _lifted(self, event: E) -> E:
-        lift = self._lifts.get(type(event))
+    def _upcast(self, event: E) -> E:
+        lift = self._upcasts.get(type(event))
         return event if lift is None else lift(event)
 
 

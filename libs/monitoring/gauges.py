@@ -59,10 +59,10 @@ async def open_gauges(
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """How to bring the gauges up to date, for as long as the context is open."""
     async with LogReader(kafka) as reader:
-        lookout = StatusCollector(reader, valkey, store, namespace, partitions)
+        collector = StatusCollector(reader, valkey, store, namespace, partitions)
         topics = {fold: views.topic.name for fold, views in folds_of(valkey, namespace, partitions).items()}
-        looks = [_Look(lookout, fold, topic) for fold, topic in topics.items() if fold is not Fold.VOTES]
-        looks.append(_LookAtVotes(lookout, topics[Fold.VOTES], VoteViews(valkey, namespace), partitions))
+        looks = [_Look(collector, fold, topic) for fold, topic in topics.items() if fold is not Fold.VOTES]
+        looks.append(_LookAtVotes(collector, topics[Fold.VOTES], VoteViews(valkey, namespace), partitions))
 
         async def refresh() -> None:
             await asyncio.gather(*(look.refresh() for look in looks))
@@ -77,8 +77,8 @@ async def open_gauges(
 class _Look:
     """At one topic and its views: what is wrong with another hides nothing of this one."""
 
-    def __init__(self, lookout: StatusCollector, fold: Fold, topic: str) -> None:
-        self._lookout = lookout
+    def __init__(self, collector: StatusCollector, fold: Fold, topic: str) -> None:
+        self._collector = collector
         self._fold = fold
         self._topic = topic
         self._next = 0.0
@@ -101,7 +101,7 @@ class _Look:
         began, at = clock(), time.time()
         up = table.STANDING_UP.labels(self._topic)
         try:
-            await self._show(await self._lookout.rows(self._fold))
+            await self._show(await self._collector.rows(self._fold))
         except Exception as error:
             level = logging.WARNING if isinstance(error, TallyError) else logging.ERROR
             logger.log(level, "%s cannot be looked at: %r", self._topic, error)
@@ -141,8 +141,8 @@ class _Look:
 class _LookAtVotes(_Look):
     """Also at gates and ledgers."""
 
-    def __init__(self, lookout: StatusCollector, topic: str, views: VoteViews, partitions: int) -> None:
-        super().__init__(lookout, Fold.VOTES, topic)
+    def __init__(self, collector: StatusCollector, topic: str, views: VoteViews, partitions: int) -> None:
+        super().__init__(collector, Fold.VOTES, topic)
         self._views = views
         self._partitions = range(partitions)
 

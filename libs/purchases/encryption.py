@@ -78,11 +78,11 @@ class AccountCiphers:
     def __init__(self, load_secret: Callable[[str], Awaitable[bytes]]) -> None:
         """`load_secret` gives an account's secret, made when there is none yet."""
         self._load_secret = load_secret
-        self._vaults: dict[str, AccountCipher] = {}
+        self._ciphers: dict[str, AccountCipher] = {}
 
     async def of(self, account: str) -> AccountCipher:
         """Raises what loading the secret raises."""
-        vault = self._vaults.get(account)
-        if vault is None:
-            vault = self._vaults[account] = AccountCipher(account, await self._load_secret(account))
-        return vault
+        cipher = self._ciphers.get(account)
+        if cipher is None:
+            cipher = self._ciphers[account] = AccountCipher(account, await self._load_secret(account))
+        return cipher

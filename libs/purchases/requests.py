@@ -74,16 +74,16 @@ class PurchaseForm(Members):
             raise PydanticCustomError("votes", "a purchase has vote if, and only if, its type is vote")
         return self
 
-    def recorded(self, account: str, vault: AccountCipher, at: int) -> PurchaseRecorded:
+    def recorded(self, account: str, cipher: AccountCipher, at: int) -> PurchaseRecorded:
         """The event, `at` microseconds since 1970 UTC."""
         given = self.subscription
         return PurchaseRecorded(
             account=account,
-            key=vault.key(self.purchase_token),
+            key=cipher.key(self.purchase_token),
             at=at,
-            content=vault.content(self.model_dump(mode="json")),
-            user=vault.user(self.user_id),
-            sealed=vault.seal(Buyer(self.user_id, self.purchase_token)),
+            content=cipher.content(self.model_dump(mode="json")),
+            user=cipher.user(self.user_id),
+            sealed=cipher.seal(Buyer(self.user_id, self.purchase_token)),
             kind=self.type,
             vote=None if self.vote is None else PurchasedVotes(**self.vote.model_dump()),
             package_key=self.package_key,

@@ -89,11 +89,11 @@ class RefundShown(BaseModel):
     status: PurchaseStatus = Field(description="`refunded`.")
 
 
-def show(purchase: Purchase, vault: AccountCipher, *, whole_token: bool) -> PurchaseShown:
+def show(purchase: Purchase, cipher: AccountCipher, *, whole_token: bool) -> PurchaseShown:
     """Of a purchase that has come. Raises `SecretLost`."""
     recorded = purchase.recorded
     assert recorded is not None, "only its refund has come"
-    token = vault.unseal(purchase.key, recorded.sealed).purchase_token
+    token = cipher.unseal(purchase.key, recorded.sealed).purchase_token
     subscription, vote = recorded.subscription, recorded.vote
     return PurchaseShown(
         key=purchase.key,
@@ -122,7 +122,7 @@ def show(purchase: Purchase, vault: AccountCipher, *, whole_token: bool) -> Purc
 
 
 def show_all(
-    purchases: Iterable[Purchase | Unreadable], vault: AccountCipher, *, whole_token: bool
+    purchases: Iterable[Purchase | Unreadable], cipher: AccountCipher, *, whole_token: bool
 ) -> tuple[list[PurchaseShown], list[Unreadable]]:
     """The purchases of a list, and those that cannot be shown: they are logged, and hide no others."""
     shown: list[PurchaseShown] = []
@@ -132,7 +132,7 @@ def show_all(
             unreadable.append(purchase)
             continue
         try:
-            shown.append(show(purchase, vault, whole_token=whole_token))
+            shown.append(show(purchase, cipher, whole_token=whole_token))
         except Exception as error:
             unreadable.append(Unreadable(purchase.account, purchase.key, str(error) or repr(error)))
     for one in unreadable:

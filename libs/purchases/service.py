@@ -52,7 +52,7 @@ class PurchaseService:
     topic: Topic
     log: Log
     views: PurchaseViews
-    vaults: AccountCiphers
+    ciphers: AccountCiphers
 
     async def get(self, account: str, key: str) -> Purchase | None:
         """None where nothing of it has come. Raises `PurchaseUnreadable`, as all others do."""
@@ -64,7 +64,7 @@ class PurchaseService:
 
     async def record(self, account: str, form: PurchaseForm) -> Recorded:
         """Raises `IdempotencyKeyReused` where the token was recorded with other content."""
-        event = replace(form.recorded(account, await self.vaults.of(account), _now()), actor=CURRENT.get())
+        event = replace(form.recorded(account, await self.ciphers.of(account), _now()), actor=CURRENT.get())
         known = await self.get(account, event.key)
         replayed = known is not None and known.recorded is not None
         if known is None or known.recorded is None:
@@ -85,7 +85,7 @@ class PurchaseService:
 
     async def refund_token(self, account: str, purchase_token: str) -> Purchase:
         """Also before the purchase: then nothing of it will be cast, and `recorded` is None."""
-        key = (await self.vaults.of(account)).key(purchase_token)
+        key = (await self.ciphers.of(account)).key(purchase_token)
         known = await self.get(account, key)
         refunded = known is not None and known.status is PurchaseStatus.REFUNDED
         return known if known is not None and refunded else await self._refund(account, key)

@@ -8,11 +8,11 @@ from libs.voting.content_hash import content_of
 
 
 def paid_vote(
-    recorded: PurchaseRecorded, votes: PurchasedVotes, vault: AccountCipher, contest_secret: bytes
+    recorded: PurchaseRecorded, votes: PurchasedVotes, cipher: AccountCipher, contest_secret: bytes
 ) -> CastVote:
     """`votes` are those of the purchase, `contest_secret` is of their contest: without it nobody can tell the
     vote's id. Raises `SecretLost`."""
-    buyer = vault.unseal(recorded.key, recorded.sealed)
+    buyer = cipher.unseal(recorded.key, recorded.sealed)
     voter = pseudonym(contest_secret, "voter", buyer.user_id)
     return CastVote(
         contest=votes.contest_key,

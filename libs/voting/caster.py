@@ -51,7 +51,7 @@ class Caster:
     views: VoteViews
     addresses: AddressCounters
     contests: ContestCache
-    reserver: ReservationBatcher
+    reservations: ReservationBatcher
     recorder: Recorder
     watch: PartitionWatch
     tracing: Tracing | None = None
@@ -140,7 +140,8 @@ class Caster:
             await asyncio.gather(*(self._take_address(contest, *each) for each in from_addresses))
         deadline = min(deadline, asyncio.get_running_loop().time() + RESERVE_WAIT_S)
         futures = [
-            self.reserver.reserve(attempt.partition, _request(contest, attempt), deadline) for attempt in attempts
+            self.reservations.reserve(attempt.partition, _request(contest, attempt), deadline)
+            for attempt in attempts
         ]
         answers: list[Answer | TallyError] = []
         for future in futures:

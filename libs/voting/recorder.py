@@ -44,7 +44,7 @@ class Recorder:
     views: VoteViews
     addresses: AddressCounters
     log: Log
-    confirmer: ConfirmationBatcher
+    confirmations: ConfirmationBatcher
     watch: PartitionWatch
     receipts: ReceiptSecrets
     tracing: Tracing | None = None
@@ -69,7 +69,7 @@ class Recorder:
                     in_doubt.append((attempt, grant, None))
                 else:
                     # asked only now: the answer must be younger than the acknowledgement
-                    stands = self.confirmer.confirm(attempt.partition, grant.incarnation)
+                    stands = self.confirmations.confirm(attempt.partition, grant.incarnation)
                     landed.append((attempt, grant, event, place, stands))
         with step(self.tracing, "confirm"):
             for attempt, grant, event, place, stands in landed:

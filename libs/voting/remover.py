@@ -87,7 +87,7 @@ class Remover:
     addresses: AddressCounters
     contests: ContestCache
     log: Log
-    confirmer: ConfirmationBatcher
+    confirmations: ConfirmationBatcher
     watch: PartitionWatch
     read_cast: CastReader
 
@@ -201,7 +201,7 @@ class Remover:
         else:
             offset = place.offset if place.exact else None
             with suppress(ViewsUnavailable):
-                if await self.confirmer.confirm(partition, event.incarnation) and offset is not None:
+                if await self.confirmations.confirm(partition, event.incarnation) and offset is not None:
                     removed = Removed(partition, offset)
         if removed is None:
             removed = await self._wait_for_fold(partition, Undecided(name, is_removed, event.incarnation, offset))

@@ -57,12 +57,12 @@ async def assemble(
         return await contest_secret(store, contest)
 
     contests = ContestCache(load, load_version, load_secret)
-    addresses, confirmer = AddressCounters(valkey, namespace), ConfirmationBatcher(views)
+    addresses, confirmations = AddressCounters(valkey, namespace), ConfirmationBatcher(views)
     watch, receipts = PartitionWatch(views), SecretRing(store, "receipts")
     await receipts.load()
-    recorder = Recorder(topic, views, addresses, log, confirmer, watch, receipts, tracing)
+    recorder = Recorder(topic, views, addresses, log, confirmations, watch, receipts, tracing)
     return Casting(
         contests=contests,
         caster=Caster(topic, views, addresses, contests, ReservationBatcher(views), recorder, watch, tracing),
-        remover=Remover(topic, views, addresses, contests, log, confirmer, watch, cast_reader(reader, topic)),
+        remover=Remover(topic, views, addresses, contests, log, confirmations, watch, cast_reader(reader, topic)),
     )

@@ -43,18 +43,18 @@ class _Endpoints(NamedTuple):
     readyz: Callable[[Request], Awaitable[Response]]
 
 
-def health_routes(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> list[Route]:
+def health_routes(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> list[Route]:
     """`/livez`, and `/readyz`: 200 when every check passes, else 503 naming what is away; the log says why.
 
-    What fails among `remarks` is named, too, and keeps nobody from being ready.
+    What fails among `optional_checks` is named, too, and keeps nobody from being ready.
     """
-    livez, readyz = _endpoints(checks, remarks)
+    livez, readyz = _endpoints(checks, optional_checks)
     return [Route("/livez", livez), Route("/readyz", readyz)]
 
 
-def health_router(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> APIRouter:
+def health_router(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> APIRouter:
     """`health_routes`, described."""
-    livez, readyz = _endpoints(checks, remarks)
+    livez, readyz = _endpoints(checks, optional_checks)
     router = APIRouter(tags=["operations"])
     router.add_api_route("/livez", livez, responses={200: {"description": "It does.", "model": Liveness}})
     away = "Something that it needs is away."
@@ -74,7 +74,7 @@ async def reasons_of(checks: Mapping[str, Check]) -> dict[str, str]:
     return dict(zip(checks, await asyncio.gather(*map(_reason, checks.values())), strict=True))
 
 
-def _endpoints(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> _Endpoints:
+def _endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> _Endpoints:
     logged: dict[str, str] = {}
 
     async def check_liveness(_: Request) -> Response:
@@ -85,7 +85,7 @@ def _endpoints(checks: Mapping[str, Check], remarks: Mapping[str, Check]) -> _En
         return _json({"status": "alive"}, 200)
 
     async def look() -> dict[str, str]:
-        reasons = await reasons_of({**remarks, **checks})
+        reasons = await reasons_of({**optional_checks, **checks})
         _log_changes(logged, reasons)
         return reasons
 

@@ -19,12 +19,12 @@ MetricRefresher = Callable[[], Awaitable[None]]
 """Brings up to date what is not counted as it happens. It raises nothing, and takes two seconds at most."""
 
 
-def metrics_route(looks: Iterable[MetricRefresher] = ()) -> Route:
+def metrics_route(metric_refreshers: Iterable[MetricRefresher] = ()) -> Route:
     """Without a key, as Prometheus asks: sums over all contests, for whoever may reach the address.
 
     They are measured once a second at most.
     """
-    looking = list(looks)
+    looking = list(metric_refreshers)
     latest: dict[str, OncePerSecond[bytes]] = {}
 
     async def metrics(request: Request) -> Response:
@@ -40,13 +40,13 @@ def metrics_route(looks: Iterable[MetricRefresher] = ()) -> Route:
     return Route("/metrics", metrics)
 
 
-def metrics_router(looks: Iterable[MetricRefresher] = ()) -> APIRouter:
+def metrics_router(metric_refreshers: Iterable[MetricRefresher] = ()) -> APIRouter:
     """`metrics_route`, described."""
     router, text = APIRouter(tags=["operations"]), {"schema": {"type": "string"}}
     told = {"text/plain": text, "application/openmetrics-text": text}
     router.add_api_route(
         "/metrics",
-        metrics_route(looks).endpoint,
+        metrics_route(metric_refreshers).endpoint,
         name="read_metrics",
         description="What was measured since the process began, in Prometheus's text format or as OpenMetrics.",
         response_class=Response,

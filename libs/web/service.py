@@ -46,8 +46,8 @@ Complete = Callable[[ApiKey, str, list[dict[str, Any]]], Awaitable[None]]
 class HttpModule:
     """What a service shows over HTTP, and what it needs to be ready.
 
-    `hot` routes are served before all others. `checks` are named for what they look at; `remarks` are checks, too,
-    of what most requests can do without. `looks` come before `/metrics` is answered. `completes` is what it adds
+    `hot` routes are served before all others. `checks` are named for what they look at; `optional_checks` are checks, too,
+    of what most requests can do without. `metric_refreshers` come before `/metrics` is answered. `enrichers` is what it adds
     to the records that another service shows, by the resource's name. While `refusal` gives a reason, the process
     serves nothing. `rate_counts` are shared with other processes, for rate limits.
     """
@@ -56,14 +56,14 @@ class HttpModule:
     routers: Sequence[APIRouter] = ()
     routes: Sequence[BaseRoute] = ()
     checks: Mapping[str, Check] = field(default_factory=dict)
-    looks: Sequence[MetricRefresher] = ()
-    remarks: Mapping[str, Check] = field(default_factory=dict)
-    completes: Mapping[str, Complete] = field(default_factory=dict)
+    metric_refreshers: Sequence[MetricRefresher] = ()
+    optional_checks: Mapping[str, Check] = field(default_factory=dict)
+    enrichers: Mapping[str, Complete] = field(default_factory=dict)
     refusal: Refusal = nothing
     rate_counts: SharedCounts | None = None
 
 
-def build_app(title: str, surfaces: Sequence[HttpModule], **options: Any) -> FastAPI:
+def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) -> FastAPI:
     """One app of several surfaces, with health routes over all their checks; wrap it in `Front` to serve it."""
     # the framework's own spans and logs would hold query strings and errors' texts; `Traced` makes ours
     silent: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
@@ -71,19 +71,23 @@ def build_app(title: str, surfaces: Sequence[HttpModule], **options: Any) -> Fas
         title=title, redirect_slashes=False, docs_url=None, redoc_url=None, telemetry=silent, **options
     )
     handle_errors(app)
-    checks, remarks = dict[str, Check](), dict[str, Check]()
-    app.state.refusals = [surface.refusal for surface in surfaces if surface.refusal is not nothing]
-    app.state.rate_counts = next((each.rate_counts for each in surfaces if each.rate_counts is not None), None)
-    for surface in surfaces:
-        app.router.routes.extend(surface.hot)
-        checks |= surface.checks
-        remarks |= surface.remarks
-    for surface in surfaces:
-        for router in surface.routers:
+    checks, optional_checks = dict[str, Check](), dict[str, Check]()
+    app.state.refusals = [
+        http_module.refusal for http_module in http_modules if http_module.refusal is not nothing
+    ]
+    app.state.rate_counts = next((each.rate_counts for each in http_modules if each.rate_counts is not None), None)
+    for http_module in http_modules:
+        app.router.routes.extend(http_module.hot)
+        checks |= http_module.checks
+        optional_checks |= http_module.optional_checks
+    for http_module in http_modules:
+        for router in http_module.routers:
             app.include_router(router)
-        app.router.routes.extend(surface.routes)
-    app.include_router(health_router(checks, remarks))
-    app.include_router(metrics_router(look for surface in surfaces for look in surface.looks))
+        app.router.routes.extend(http_module.routes)
+    app.include_router(health_router(checks, optional_checks))
+    app.include_router(
+        metrics_router(look for http_module in http_modules for look in http_module.metric_refreshers)
+    )
     app.router.routes.extend(page_routes(title))
     return app
 
@@ -184,7 +188,7 @@ def run_alone(
 
     @asynccontextmanager
     async def app(tracing: Tracing | None) -> AsyncIterator[FastAPI]:
-        async with opened(tracing) as surface:
-            yield build_app(f"Tallykeeper: {name}", [surface])
+        async with opened(tracing) as http_module:
+            yield build_app(f"Tallykeeper: {name}", [http_module])
 
     run_process(name, settings, app)

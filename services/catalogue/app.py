@@ -58,19 +58,21 @@ class World:
 
     views: CatalogueViews
     writer: CatalogueWriter
-    engine: RecordService
+    record_service: RecordService
     keys: ApiKeyCache
     auth: Authenticator
 
     def legacy(
         self,
         base: Literal["/legacy", "/legacy-test"],
-        completes: Mapping[str, Complete],
+        enrichers: Mapping[str, Complete],
         images: Images,
         image_max_bytes: int,
     ) -> LegacyWorld:
         now = self.writer.now
-        return LegacyWorld(base, self.auth, self.engine, self.views, now, completes, images, image_max_bytes)
+        return LegacyWorld(
+            base, self.auth, self.record_service, self.views, now, enrichers, images, image_max_bytes
+        )
 
 
 def world_of(
@@ -96,26 +98,26 @@ def world_of(
 @asynccontextmanager
 async def open_surface(
     settings: Settings,
-    completes: Mapping[str, Complete] | None = None,
+    enrichers: Mapping[str, Complete] | None = None,
     tracing: Tracing | None = None,
     guard: ServiceGuard | None = None,
 ) -> AsyncIterator[HttpModule]:
     """What the service shows, for as long as the context is open.
 
-    `completes` adds to reads what other services know, by resource name, in legacy behind its base. It opens
+    `enrichers` adds to reads what other services know, by resource name, in legacy behind its base. It opens
     while the servers are away, too: then requests are answered 503 until they are back. Without the `guard` of a
     process that serves more, it has one of its own.
     """
     async with (
         open_guard(settings, guard) as own,
-        _open_guarded(settings, completes or {}, tracing, own) as surface,
+        _open_guarded(settings, enrichers or {}, tracing, own) as http_module,
     ):
-        yield surface
+        yield http_module
 
 
 @asynccontextmanager
 async def _open_guarded(
-    settings: Settings, completes: Mapping[str, Complete], tracing: Tracing | None, guard: ServiceGuard
+    settings: Settings, enrichers: Mapping[str, Complete], tracing: Tracing | None, guard: ServiceGuard
 ) -> AsyncIterator[HttpModule]:
     valkey = open_valkey(settings.valkey_url)
     log = LogWriter(settings, tracing, guard)
@@ -129,15 +131,15 @@ async def _open_guarded(
     test = world_of(valkey, log, test_world(settings.namespace), proxies)
     scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
     urls = UploadUrls(store, world.views, settings.public_url)
-    files = Files(settings.namespace, world.engine, store, scanner)
+    files = Files(settings.namespace, world.record_service, store, scanner)
     decoders = Decoders(settings.image_max_pixels, settings.image_cpu_ms / 1000)
 
-    def gallery(namespace: str) -> ImageStore:
+    def image_store(namespace: str) -> ImageStore:
         return ImageStore(store, namespace, decoders)
 
     rooms = [
-        Room(world.views, world.auth, gallery(settings.namespace)),
-        Room(test.views, test.auth, gallery(test_world(settings.namespace))),
+        Room(world.views, world.auth, image_store(settings.namespace)),
+        Room(test.views, test.auth, image_store(test_world(settings.namespace))),
     ]
 
     async def check_views() -> None:
@@ -156,7 +158,7 @@ async def _open_guarded(
             ) as fetcher,
         ):
             images, test_images = (
-                Images(each.engine, room.gallery, fetcher, scanner)
+                Images(each.record_service, room.image_store, fetcher, scanner)
                 for each, room in zip((world, test), rooms, strict=True)
             )
             largest = settings.image_max_bytes
@@ -164,15 +166,15 @@ async def _open_guarded(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 routers=[
                     image_router(world.auth, images, largest),  # `upload_from_url` is not the key of an image
-                    build_router(world.engine, world.auth, {**completes, FILES.name: urls}),
-                    legacy_router(world.legacy("/legacy", completes, images, largest)),
-                    legacy_router(test.legacy("/legacy-test", completes, test_images, largest)),
+                    build_router(world.record_service, world.auth, {**enrichers, FILES.name: urls}),
+                    legacy_router(world.legacy("/legacy", enrichers, images, largest)),
+                    legacy_router(test.legacy("/legacy-test", enrichers, test_images, largest)),
                     file_router(world.auth, world.views, files, urls, settings.file_max_bytes),
                     media_router(rooms),
-                    vote_source_router(world.auth, VoteSources(world.engine, world.views)),
+                    vote_source_router(world.auth, VoteSources(world.record_service, world.views)),
                     reopening_router(
                         world.auth,
-                        Reopener(world.engine, votes, settings.partitions),
+                        Reopener(world.record_service, votes, settings.partitions),
                         RequestKeys(valkey, settings.namespace),
                     ),
                 ],
@@ -182,7 +184,7 @@ async def _open_guarded(
                     "views": check_views,
                     "keys": world.keys.check,
                 },
-                remarks={"storage": partial(check_secrets, store)},
+                optional_checks={"storage": partial(check_secrets, store)},
                 refusal=guard.refusal,
             )
     finally:

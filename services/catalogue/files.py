@@ -33,16 +33,16 @@ class Files:
     """Of one world."""
 
     def __init__(
-        self, namespace: str, engine: RecordService, store: Store, scanner: Scanner | None = None
+        self, namespace: str, record_service: RecordService, store: Store, scanner: Scanner | None = None
     ) -> None:
         self._prefix = f"{world_files(namespace)}files"
-        self._engine = engine
+        self._record_service = record_service
         self._store = store
         self._scanner = scanner
 
     async def get(self, account: str, key: str) -> Stored:
         """The file's record. Raises `NotFound`."""
-        return await self._engine.get(FILES, account, key)
+        return await self._record_service.get(FILES, account, key)
 
     async def put(self, account: str, key: str, chunks: AsyncIterator[bytes], signed: str | None = None) -> Stored:
         """The chunks become the file's bytes, in one step, when all of them have come.
@@ -76,7 +76,7 @@ class Files:
             return document | {"bytes": kept.stored()}
 
         try:
-            stored = await self._engine.amend(FILES, account, key, change)
+            stored = await self._record_service.amend(FILES, account, key, change)
         except NotFound:
             await self._store.delete(self._object(account, key, name))
             raise
@@ -107,7 +107,7 @@ class Files:
     async def renew(self, account: str, key: str, request: Request) -> Written:
         """The file with another address, once for a repeated `request`. Raises as `RecordService.amend`."""
         new = {"upload_id": secrets.token_hex(NAME_BYTES)}
-        return await self._engine.amend_once(FILES, account, key, lambda document: document | new, request)
+        return await self._record_service.amend_once(FILES, account, key, lambda document: document | new, request)
 
     async def drop(self, account: str, key: str, signed: str | None = None) -> None:
         """The file has no bytes any more, whether it had some or not. Raises as `put`."""
@@ -119,7 +119,7 @@ class Files:
             before = kept_bytes(document)
             return {name: value for name, value in document.items() if name != "bytes"}
 
-        await self._engine.amend(FILES, account, key, change)
+        await self._record_service.amend(FILES, account, key, change)
         await self._tidy(account, key, before, None)
 
     async def delete(self, account: str, key: str, fits: Fits | None) -> None:
@@ -128,7 +128,7 @@ class Files:
         Raises as `RecordService.delete`, and `StorageUnavailable`.
         """
         try:
-            await self._engine.delete(FILES, account, key, fits)
+            await self._record_service.delete(FILES, account, key, fits)
         except NotFound:
             if key.isalnum():  # else it never was one, and no name of a folder either
                 await self._store.sweep(self._folder(account, key))

@@ -48,11 +48,15 @@ class Images:
     """Of one world."""
 
     def __init__(
-        self, engine: RecordService, gallery: ImageStore, fetcher: Fetcher, scanner: Scanner | None = None
+        self,
+        record_service: RecordService,
+        image_store: ImageStore,
+        fetcher: Fetcher,
+        scanner: Scanner | None = None,
     ) -> None:
         """With a `scanner`, what it does not pass is refused."""
-        self._engine = engine
-        self._gallery = gallery
+        self._record_service = record_service
+        self._image_store = image_store
         self._fetcher = fetcher
         self._scanner = scanner
 
@@ -60,7 +64,7 @@ class Images:
         self, account: str, file: IO[bytes], body: Document, request: Request, part: ImageUpload = CURRENT
     ) -> Written:
         """The picture in `file` as a new image. Raises as `RecordService.create`, and `StorageUnavailable`."""
-        if (earlier := await self._engine.earlier(IMAGES, account, request)) is not None:
+        if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
             return earlier
         validated(IMAGES, body)
         return await self._add(account, file, body, request, part)
@@ -69,7 +73,7 @@ class Images:
         self, account: str, url: str, body: Document, request: Request, formats: Collection[str] = ALL
     ) -> Written:
         """The same of the picture at `url`, which is fetched once for an idempotency key."""
-        if (earlier := await self._engine.earlier(IMAGES, account, request)) is not None:
+        if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
             return earlier
         validated(IMAGES, body)
         async with self._fetched(url) as file:
@@ -79,7 +83,7 @@ class Images:
         self, account: str, key: str, url: str, change: Callable[[Document], Document], formats: Collection[str]
     ) -> Stored:
         """The image, changed, with the picture at `url`. Raises as `RecordService.change`, and as `upload`."""
-        before = (await self._engine.get(IMAGES, account, key)).document
+        before = (await self._record_service.get(IMAGES, account, key)).document
         validated(IMAGES, change(before))
         async with self._fetched(url) as file:
             kept = await self._kept(account, key, file, before, ImageUpload("/url", formats))
@@ -91,7 +95,7 @@ class Images:
 
         try:
             owned = {"picture": kept.members()}
-            changed = await self._engine.change(IMAGES, account, key, changing, owned=owned)
+            changed = await self._record_service.change(IMAGES, account, key, changing, owned=owned)
         except ViewsUnavailable:
             raise  # the record may yet name it
         except TallyError:
@@ -102,7 +106,7 @@ class Images:
 
     async def delete(self, account: str, key: str, fits: Fits | None) -> None:
         """Raises as `RecordService.delete`."""
-        await self._engine.delete(IMAGES, account, key, fits)
+        await self._record_service.delete(IMAGES, account, key, fits)
         await self._forget(account, key)
 
     @asynccontextmanager
@@ -122,7 +126,7 @@ class Images:
             file.seek(0)
         formats = ICONS if body.get("is_icon") is True else part.formats
         try:
-            return await self._gallery.add(account, key, file, formats)
+            return await self._image_store.add(account, key, file, formats)
         except NotAPicture as error:
             raise ValidationFailed([Problem(part.where, str(error))]) from None
 
@@ -133,7 +137,7 @@ class Images:
         kept = await self._kept(account, key, file, body, part)
         owned = {"picture": kept.members()}
         try:
-            written = await self._engine.create(IMAGES, account, body, request, key=key, owned=owned)
+            written = await self._record_service.create(IMAGES, account, body, request, key=key, owned=owned)
         except ViewsUnavailable:
             raise  # the record may yet come
         except TallyError:
@@ -146,7 +150,7 @@ class Images:
     async def _forget(self, account: str, key: str, kept: Kept | None = None) -> None:
         """No record names it any more, or ever did: what cannot be removed now is only left over."""
         try:
-            await self._gallery.remove(account, key, kept)
+            await self._image_store.remove(account, key, kept)
         except StorageUnavailable as error:
             logger.warning("the picture of image %s is left over: %s", key, error)
 

@@ -38,7 +38,7 @@ class Room(NamedTuple):
 
     views: CatalogueViews
     auth: Authenticator
-    gallery: ImageStore
+    image_store: ImageStore
 
 
 class Found(NamedTuple):
@@ -95,7 +95,7 @@ def media_router(rooms: Sequence[Room]) -> APIRouter:
         }
         if not_modified(request.headers.get("if-none-match"), tag):
             return Response(status_code=304, headers=headers)
-        data = await room.gallery.show(account, image.key, kept, size)
+        data = await room.image_store.show(account, image.key, kept, size)
         if data is None:  # gone, or replaced meanwhile
             if (await _find(rooms, image_id)).image.version == image.version:
                 raise _unknown(image_id)

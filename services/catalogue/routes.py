@@ -51,12 +51,14 @@ COMPLETED: Final = re.compile(r"\.[0-9a-f]+(?=\")")
 """What an entity tag says, behind the record's version, of what was added from other views."""
 
 
-def build_router(engine: RecordService, auth: Authenticator, completes: Mapping[str, Complete]) -> APIRouter:
-    """All routes of all rows that have them; `completes` by resource name."""
+def build_router(
+    record_service: RecordService, auth: Authenticator, enrichers: Mapping[str, Complete]
+) -> APIRouter:
+    """All routes of all rows that have them; `enrichers` by resource name."""
     router = APIRouter(dependencies=[Depends(openapi.BEARER)])
-    for row in engine.table.values():
+    for row in record_service.table.values():
         if row.operations:
-            _Routes(row, engine, auth, completes.get(row.name)).add_to(router)
+            _Routes(row, record_service, auth, enrichers.get(row.name)).add_to(router)
     return router
 
 
@@ -64,10 +66,10 @@ class _Routes:
     """The handlers of one row: who asks, what is asked, the engine's answer."""
 
     def __init__(
-        self, row: Resource, engine: RecordService, auth: Authenticator, complete: Complete | None
+        self, row: Resource, record_service: RecordService, auth: Authenticator, complete: Complete | None
     ) -> None:
         self._row = row
-        self._engine = engine
+        self._record_service = record_service
         self._auth = auth
         self._complete = complete
 
@@ -78,7 +80,7 @@ class _Routes:
         one = f"/{row.name}/{{{row.singular}_key}}"
         several, where = f"/{row.name}", []
         if row.parent is not None:
-            above = self._engine.table[row.parent]
+            above = self._record_service.table[row.parent]
             several = f"/{above.name}/{{{above.singular}_key}}/{row.name}"
             where = [parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
         key = parameter(f"{row.singular}_key", "path", f"Key of the {said}.")
@@ -192,7 +194,7 @@ class _Routes:
     async def create(self, request: Request) -> Response:
         caller = await self._caller(request, "content:write")
         asked, document = await _asked(request, caller)
-        written = await self._engine.create(
+        written = await self._record_service.create(
             self._row, caller.account, document, asked, parent=self._parent(request)
         )
         return await self._posted(request, caller, written, 201)
@@ -200,7 +202,7 @@ class _Routes:
     async def place(self, request: Request) -> Response:
         caller = await self._caller(request, "content:write")
         asked, document = await _asked(request, caller)
-        written = await self._engine.place(self._row, caller.account, self._key(request), document, asked)
+        written = await self._record_service.place(self._row, caller.account, self._key(request), document, asked)
         is_new = written.stored.created == written.stored.updated
         return await self._posted(request, caller, written, 201 if is_new else 200)
 
@@ -213,14 +215,14 @@ class _Routes:
             tags=tuple(query.getlist("tags")),
             updated_since=_time(query.get("updated_since")),
         )
-        page = await self._engine.page(self._row, caller.account, asked, self._parent(request))
+        page = await self._record_service.page(self._row, caller.account, asked, self._parent(request))
         data = [self._row.show(stored) for stored in page.records]
         await self._add(request, caller, data)
         return _json({"data": data, "has_more": page.next is not None, "next": page.next}, 200, {})
 
     async def get(self, request: Request) -> Response:
         caller = await self._caller(request, "content:read")
-        stored = await self._engine.get(self._row, caller.account, self._key(request))
+        stored = await self._record_service.get(self._row, caller.account, self._key(request))
         shown = self._row.show(stored)
         await self._add(request, caller, [shown])
         tag = self._tag(stored, shown)
@@ -231,12 +233,14 @@ class _Routes:
     async def patch(self, request: Request) -> Response:
         caller = await self._caller(request, "content:write")
         _, patch = await read_object(request)
-        stored = await self._engine.patch(self._row, caller.account, self._key(request), patch, fits(request))
+        stored = await self._record_service.patch(
+            self._row, caller.account, self._key(request), patch, fits(request)
+        )
         return await self._written(request, caller, stored, 200, {})
 
     async def delete(self, request: Request) -> Response:
         caller = await self._caller(request, "content:write")
-        await self._engine.delete(self._row, caller.account, self._key(request), fits(request))
+        await self._record_service.delete(self._row, caller.account, self._key(request), fits(request))
         return Response(status_code=204)
 
     async def _caller(self, request: Request, permission: str) -> ApiKey:
@@ -251,7 +255,7 @@ class _Routes:
     def _parent(self, request: Request) -> str:
         if self._row.parent is None:
             return ""
-        key: str = request.path_params[f"{self._engine.table[self._row.parent].singular}_key"]
+        key: str = request.path_params[f"{self._record_service.table[self._row.parent].singular}_key"]
         return key
 
     async def _add(self, request: Request, caller: ApiKey, shown: list[Document]) -> None:

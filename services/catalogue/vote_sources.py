@@ -13,8 +13,8 @@ from libs.tally.errors import NotFound
 class VoteSources:
     """The registrations with the contests of one world. For its readers a retired source is not there."""
 
-    def __init__(self, engine: RecordService, views: ContestReader) -> None:
-        self._engine = engine
+    def __init__(self, record_service: RecordService, views: ContestReader) -> None:
+        self._record_service = record_service
         self._views = views
 
     async def put(
@@ -40,7 +40,7 @@ class VoteSources:
                 for mapped, key in strangers
             )
         key = source_key(contest, source)
-        stored, before = await self._engine.put(
+        stored, before = await self._record_service.put(
             VOTE_SOURCES, account, key, form.stored(), parent=contest, fits=_in_use(fits)
         )
         return stored, before is None or source_of(before).retired
@@ -60,7 +60,7 @@ class VoteSources:
     async def retire(self, account: str, contest: str, source: str, fits: Fits | None) -> None:
         """It takes no reports any more; what it counted stays. Raises `NotFound`, `VersionConflict`."""
         stored = await self.get(account, contest, source)
-        await self._engine.patch(VOTE_SOURCES, account, stored.key, {"retired": True}, _in_use(fits))
+        await self._record_service.patch(VOTE_SOURCES, account, stored.key, {"retired": True}, _in_use(fits))
 
     async def _config(self, account: str, contest: str) -> ContestConfig:
         config = await self._views.contest_config(account, contest)

@@ -37,8 +37,8 @@ async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = 
     sessions = Sessions(SecretRing(store, "sessions"))
     auth = Authenticator(keys, settings.proxies(), sessions)
     reader = LogReader(settings)
-    lookout = StatusCollector(reader, valkey, store, settings.namespace, settings.partitions)
-    standing = StatusCache(lookout, checks or {}, version("tallykeeper"), settings.projector_urls())
+    collector = StatusCollector(reader, valkey, store, settings.namespace, settings.partitions)
+    standing = StatusCache(collector, checks or {}, version("tallykeeper"), settings.projector_urls())
     try:
         async with keys.kept_fresh():
             yield HttpModule(

@@ -29,14 +29,14 @@ class StatusCache:
 
     def __init__(
         self,
-        lookout: StatusCollector,
+        collector: StatusCollector,
         checks: Mapping[str, Check],
         version: str,
         projector_urls: Sequence[str] = (),
     ) -> None:
         """`checks` are those of `/readyz`; `projector_urls` have the metrics of projectors."""
         self._projector_urls = projector_urls
-        self._lookout = lookout
+        self._collector = collector
         self._checks = checks
         self._version = version
         self._status: Status | None = None
@@ -78,7 +78,9 @@ class StatusCache:
         """Why nothing could be read, or ""."""
         try:
             failing = await failing_tasks(self._projector_urls)
-            self._status = await self._lookout.look([PartitionStatus("projector", 0, alive=True, failing=failing)])
+            self._status = await self._collector.look(
+                [PartitionStatus("projector", 0, alive=True, failing=failing)]
+            )
         except TallyError as error:
             return redacted(str(error))
         return ""

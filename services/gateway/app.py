@@ -54,18 +54,18 @@ async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncI
         guard = await stack.enter_async_context(open_guard(settings))
         ingestion = await stack.enter_async_context(open_ingestion(settings, tracing, guard))
         query = await stack.enter_async_context(open_query(settings, guard))
-        catalogue = await stack.enter_async_context(open_catalogue(settings, query.completes, tracing, guard))
+        catalogue = await stack.enter_async_context(open_catalogue(settings, query.enrichers, tracing, guard))
         parts = (ingestion, query, catalogue)
-        checks = {name: check for part in parts for name, check in {**part.remarks, **part.checks}.items()}
+        checks = {name: check for part in parts for name, check in {**part.optional_checks, **part.checks}.items()}
         dashboard = await stack.enter_async_context(open_dashboard(settings, checks))
-        surfaces = [ingestion, query, catalogue, dashboard, asyncapi_surface(settings)]
-        yield build(surfaces)
+        http_modules = [ingestion, query, catalogue, dashboard, asyncapi_surface(settings)]
+        yield build(http_modules)
 
 
-def build(surfaces: Sequence[HttpModule]) -> FastAPI:
+def build(http_modules: Sequence[HttpModule]) -> FastAPI:
     """The app of these surfaces, with its description."""
     tags = [{"name": name, "description": text} for name, text in TAGS.items()]
-    return build_app(TITLE, surfaces, version=VERSION, openapi_tags=tags)
+    return build_app(TITLE, http_modules, version=VERSION, openapi_tags=tags)
 
 
 def asyncapi_surface(settings: Settings) -> HttpModule:

@@ -46,8 +46,8 @@ async def open_surface(
 
     Without the `guard` of a process that serves more, it has one of its own.
     """
-    async with open_guard(settings, guard) as own, _open_guarded(settings, tracing, own) as surface:
-        yield surface
+    async with open_guard(settings, guard) as own, _open_guarded(settings, tracing, own) as http_module:
+        yield http_module
 
 
 @asynccontextmanager
@@ -101,8 +101,8 @@ async def _open_guarded(
                     "keys": keys.check,
                 },
                 # votes of contests that this process knows go on without it
-                remarks={"storage": partial(check_secrets, store)},
-                looks=[refresh_gauges],
+                optional_checks={"storage": partial(check_secrets, store)},
+                metric_refreshers=[refresh_gauges],
                 refusal=guard.refusal,
             )
     finally:

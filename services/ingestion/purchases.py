@@ -36,11 +36,11 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
 
     async def shower(key: ApiKey) -> Callable[[Purchase], PurchaseShown]:
         """Shows purchases as `key` may see them."""
-        vault = await register.vaults.of(key.account)
+        cipher = await register.ciphers.of(key.account)
 
         def shown(purchase: Purchase) -> PurchaseShown:
             try:
-                return show(purchase, vault, whole_token="purchases:write" in key.permissions)
+                return show(purchase, cipher, whole_token="purchases:write" in key.permissions)
             except SecretLost as error:
                 report(Unreadable(purchase.account, purchase.key, str(error)))
                 raise PurchaseUnreadable(purchase.key) from None
@@ -54,8 +54,8 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         return _json((await shower(key))(purchase), 202, headers)
 
     async def page(request: Request, key: ApiKey, read: Reader) -> Response:
-        vault, whole_token = await register.vaults.of(key.account), "purchases:write" in key.permissions
-        shown = await read_page(request, read, lambda page: show_all(page, vault, whole_token=whole_token)[0])
+        cipher, whole_token = await register.ciphers.of(key.account), "purchases:write" in key.permissions
+        shown = await read_page(request, read, lambda page: show_all(page, cipher, whole_token=whole_token)[0])
         return _json(shown, 200)
 
     @router.post(
@@ -184,7 +184,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         The purchase_token is whole only for keys with purchases:write.
         """
         key = await caller(request, "purchases:read")
-        user = (await register.vaults.of(key.account)).user(request.path_params["user_id"])
+        user = (await register.ciphers.of(key.account)).user(request.path_params["user_id"])
         return await page(request, key, partial(register.views.of_user, key.account, user))
 
     @router.get(

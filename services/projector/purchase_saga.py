@@ -45,7 +45,7 @@ class Steps:
 
     caster: Caster
     remover: Remover
-    vaults: AccountCiphers
+    ciphers: AccountCiphers
     catalogue_is_folded: Callable[[str], Awaitable[bool]]
 
     async def take(self, purchase: Purchase) -> PurchaseEvent:
@@ -88,9 +88,9 @@ class Steps:
         recorded = purchase.recorded
         assert recorded is not None
         assert recorded.vote is not None, "only purchases of votes are worked off"
-        vault = await self.vaults.of(purchase.account)
+        cipher = await self.ciphers.of(purchase.account)
         secret = await self.caster.contests.secret(purchase.account, recorded.vote.contest_key)
-        return paid_vote(recorded, recorded.vote, vault, secret)
+        return paid_vote(recorded, recorded.vote, cipher, secret)
 
 
 def _of(purchase: Purchase) -> dict[str, Any]:

@@ -46,8 +46,8 @@ async def open_surface(settings: Settings, guard: ServiceGuard | None = None) ->
 
     Without the `guard` of a process that serves more, it has one of its own.
     """
-    async with open_guard(settings, guard) as own, _open_guarded(settings, own) as surface:
-        yield surface
+    async with open_guard(settings, guard) as own, _open_guarded(settings, own) as http_module:
+        yield http_module
 
 
 @asynccontextmanager
@@ -99,7 +99,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
                 ],
                 routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
                 checks={"deployment": guard.check, "views": views_are_there, "keys": rings[0].check},
-                completes={
+                enrichers={
                     "participants": ParticipantCounts(production.snapshots),
                     "/legacy/contests": production.complete,
                     "/legacy/participants": production.complete_participants,

@@ -61,8 +61,8 @@ async def serve_counts(valkey: str, namespace: str, storage: str) -> None:
     from tests.support.unguarded import Unguarded  # noqa: PLC0415
 
     settings = Settings(valkey_url=valkey, namespace=namespace, partitions=16, storage_url=storage)
-    async with open_surface(settings, guard=Unguarded()) as surface:
-        await serve("counts", Front(build_app("query", [surface]), surface.hot))
+    async with open_surface(settings, guard=Unguarded()) as http_module:
+        await serve("counts", Front(build_app("query", [http_module]), http_module.hot))
 
 
 @asynccontextmanager

@@ -70,7 +70,9 @@ class Victim:
             parent = records[row.parent].key if row.parent is not None else ""
             key = source_key(parent, "sms") if row is VOTE_SOURCES else f"own-{new_id()}"
             body = {"title": "Never ends"} if row is CONTESTS else row.example
-            made = await catalogue.engine.create(row, account, body, Request.once(), parent=parent, key=key)
+            made = await catalogue.record_service.create(
+                row, account, body, Request.once(), parent=parent, key=key
+            )
             records[row.name] = made.stored
         keys = {f"{row.singular}_key": records[name].key for name, row in RESOURCES.items()}
         ids = {f"{row.singular}_id": records[name].key for name, row in RESOURCES.items()}

@@ -53,8 +53,8 @@ async def seal(stack: Supervisor, contest: Contest) -> None:
     def change(document: Document) -> Document:
         return document | {"seal": {"seq": 1, "sha256": "0" * 64, "sealed_at": 1}}
 
-    async with open_erase_context(find_deployment(stack.data_dir), contest.key) as desk:
-        await desk.engine.amend(CONTESTS, desk.account, contest.key, change)
+    async with open_erase_context(find_deployment(stack.data_dir), contest.key) as context:
+        await context.record_service.amend(CONTESTS, context.account, contest.key, change)
 
 
 async def look_ups(contest: Contest, vote: httpx.Response) -> list[tuple[int, str | None]]:
@@ -112,8 +112,8 @@ async def test_an_erased_contest_is_never_reopened(api: Api, stack: Supervisor) 
     contest, vote = await a_voted_contest(api)
     await seal(stack, contest)
     assert (await contest.status(vote))["status"] == "counted"
-    async with open_erase_context(find_deployment(stack.data_dir), contest.key) as desk:
-        await desk.engine.amend(CONTESTS, desk.account, contest.key, partial(erased, now=1))
+    async with open_erase_context(find_deployment(stack.data_dir), contest.key) as context:
+        await context.record_service.amend(CONTESTS, context.account, contest.key, partial(erased, now=1))
     end = hours_from_now(1)
     answer = await api.client.post(f"/operations/contests/{contest.key}/reopen", json={"end": end})
     assert code(answer) == (409, "contest_final")

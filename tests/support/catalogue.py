@@ -39,7 +39,7 @@ class Catalogue:
     log: LogWriter
     views: CatalogueViews
     writer: CatalogueWriter
-    engine: RecordService
+    record_service: RecordService
     raised: dict[str, int] = field(default_factory=dict)
     """What the votes views would have been told of contests' versions."""
 
@@ -70,8 +70,8 @@ class Catalogue:
         return RecordService(table, self.views, CatalogueWriter(self.topic, self.log, self.views, AppendUnknown))
 
     async def create(self, resource: str, account: str, body: dict[str, Any], parent: str = "") -> Stored:
-        row = self.engine.table[resource]
-        return (await self.engine.create(row, account, body, Request.once(), parent=parent)).stored
+        row = self.record_service.table[resource]
+        return (await self.record_service.create(row, account, body, Request.once(), parent=parent)).stored
 
     async def destroy_view(self, account: str) -> None:
         """What a Valkey that lost the data of the account's partition looks like."""
@@ -95,8 +95,8 @@ async def open_catalogue(
         await load_functions(valkey)
         views = CatalogueViews(valkey, namespace)
         writer = CatalogueWriter(topic, log, views, AppendUnknown)
-        engine = RecordService(table, views, writer)
-        yield Catalogue(namespace, topic, settings, valkey, log, views, writer, engine)
+        record_service = RecordService(table, views, writer)
+        yield Catalogue(namespace, topic, settings, valkey, log, views, writer, record_service)
     finally:
         await log.stop()
         await valkey.close()

@@ -33,15 +33,15 @@ class Marks(Protocol):
 class Reopener:
     """Reopens contests whose votes lie in `partitions` partitions."""
 
-    def __init__(self, engine: RecordService, votes: Marks, partitions: int) -> None:
-        self._engine = engine
+    def __init__(self, record_service: RecordService, votes: Marks, partitions: int) -> None:
+        self._record_service = record_service
         self._votes = votes
         self._partitions = partitions
 
     async def check(self, account: str, contest: str, end: int) -> Stored:
         """The contest as it is. Raises `NotFound`, `ValidationFailed` for an `end` (us) that has passed,
         `NotClosed`, and `ContestFinal` while it is sealed."""
-        stored = await self._engine.get(CONTESTS, account, contest)
+        stored = await self._record_service.get(CONTESTS, account, contest)
         if any(end <= state.now for state in await self._states(contest)):
             raise ValidationFailed([Problem("/end", "must be in the future")])
         reopened(stored.document, end)
@@ -54,7 +54,9 @@ class Reopener:
         takes longer than `DEADLINE_S`: it may be asked again.
         """
         await self.check(account, contest, end)
-        stored = await self._engine.amend(CONTESTS, account, contest, lambda document: reopened(document, end))
+        stored = await self._record_service.amend(
+            CONTESTS, account, contest, lambda document: reopened(document, end)
+        )
         seq = reopened_of(stored.document)
         deadline = asyncio.get_running_loop().time() + DEADLINE_S
         while any(state.reopened < seq for state in await self._states(contest)):

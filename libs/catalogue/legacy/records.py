@@ -30,30 +30,34 @@ class LegacyRecords:
     record asked for as of those that it refers to; wrong values are named by their parameters.
     """
 
-    def __init__(self, engine: RecordService, owners: Owners, row: Resource, translator: Translator) -> None:
-        self._engine = engine
+    def __init__(
+        self, record_service: RecordService, owners: Owners, row: Resource, translator: Translator
+    ) -> None:
+        self._record_service = record_service
         self._owners = owners
         self._row = row
         self._translator = translator
 
     async def get(self, account: str, key: str) -> Stored:
         async with self._in_legacy_words(self._row, key):
-            return await self._engine.get(self._row, account, key)
+            return await self._record_service.get(self._row, account, key)
 
     async def page(self, account: str, token: str | None, parent: str = "", fits: Asked | None = None) -> Page:
         """Newest first, from the token of the page before on; `fits` is asked of each record."""
         async with self._in_legacy_words(self._above(), parent):
-            return await self._engine.page(self._row, account, ListRequest(PAGE, token, fits=fits), parent)
+            return await self._record_service.page(self._row, account, ListRequest(PAGE, token, fits=fits), parent)
 
     async def create(self, account: str, change: Change, parent: str = "") -> Stored:
         async with self._in_legacy_words(self._above(), parent):
             document = change(None)
-            return (await self._engine.create(self._row, account, document, Request.once(), parent=parent)).stored
+            return (
+                await self._record_service.create(self._row, account, document, Request.once(), parent=parent)
+            ).stored
 
     async def change(self, account: str, key: str, change: Change) -> Stored:
         """`change` is called anew after a lost race."""
         async with self._in_legacy_words(self._row, key):
-            return await self._engine.change(self._row, account, key, change)
+            return await self._record_service.change(self._row, account, key, change)
 
     async def write_together(
         self, account: str, parent: str, changes: Sequence[tuple[str, Change]]
@@ -61,11 +65,11 @@ class LegacyRecords:
         """As the engine's; problems begin with the place in `changes`."""
         await asyncio.gather(*(self.get(account, key) for key, _ in changes if key))
         async with self._in_legacy_words(self._above(), parent):
-            return await self._engine.write_together(self._row, account, parent, changes)
+            return await self._record_service.write_together(self._row, account, parent, changes)
 
     async def delete(self, account: str, key: str) -> None:
         async with self._in_legacy_words(self._row, key):
-            await self._engine.delete(self._row, account, key)
+            await self._record_service.delete(self._row, account, key)
 
     def in_legacy_words(self, key: str = "") -> AbstractAsyncContextManager[None]:
         """Whatever else is done about one record, in the same words."""
@@ -73,7 +77,7 @@ class LegacyRecords:
 
     def _above(self) -> Resource:
         """Whose records these belong to, if to any."""
-        return self._row if self._row.parent is None else self._engine.table[self._row.parent]
+        return self._row if self._row.parent is None else self._record_service.table[self._row.parent]
 
     @asynccontextmanager
     async def _in_legacy_words(self, row: Resource, key: str) -> AsyncIterator[None]:
@@ -84,8 +88,8 @@ class LegacyRecords:
             raise await not_there(self._owners, row, key) from error
         except UnknownReferences as error:
             for resource, missing in error.missing:
-                if resource in self._engine.table:
-                    raise await not_there(self._owners, self._engine.table[resource], missing) from error
+                if resource in self._record_service.table:
+                    raise await not_there(self._owners, self._record_service.table[resource], missing) from error
             raise self._translator.renamed(error) from error
         except ValidationFailed as error:
             raise self._translator.renamed(error) from error

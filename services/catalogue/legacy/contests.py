@@ -69,7 +69,9 @@ class _Contests:
     async def _enter_one(self, account: str, contest: str, item: Document) -> None:
         try:
             document = PARTICIPANT.written(item, None)
-            await self._world.engine.create(PARTICIPANTS, account, document, Request.once(), parent=contest)
+            await self._world.record_service.create(
+                PARTICIPANTS, account, document, Request.once(), parent=contest
+            )
         except (LogUnavailable, ViewsUnavailable):
             raise
         except TallyError:

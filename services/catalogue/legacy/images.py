@@ -93,7 +93,7 @@ class _Images:
 
         if url := body.get("url"):
             return await self._images.replace(account, key, url, change, FORMATS)
-        return await self._world.engine.change(IMAGES, account, key, change)
+        return await self._world.record_service.change(IMAGES, account, key, change)
 
     @asynccontextmanager
     async def _form(self, call: Call) -> AsyncIterator[tuple[Document, IO[bytes] | None]]:

@@ -33,27 +33,27 @@ GONE: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "Deleted."}
 class LegacyWorld:
     """What the handlers of one world work on, at `base`. `now` is the clock of its writes (us).
 
-    `completes` adds to records what other services know, by `<base>/<resource>`.
+    `enrichers` adds to records what other services know, by `<base>/<resource>`.
     """
 
     base: Literal["/legacy", "/legacy-test"]
     auth: Authenticator
-    engine: RecordService
+    record_service: RecordService
     views: CatalogueViews
     now: Callable[[], int]
-    completes: Mapping[str, Complete]
+    enrichers: Mapping[str, Complete]
     images: Images
     image_max_bytes: int
 
     async def complete(self, call: "Call", row: Resource, shapes: list[Document]) -> None:
         """Add what other services know of records of `row`, as far as that can be read now."""
-        complete = self.completes.get(f"{self.base}/{row.name}")
+        complete = self.enrichers.get(f"{self.base}/{row.name}")
         if complete is not None:
             with suppress(ViewsUnavailable):
                 await complete(call.key, call.origin, shapes)
 
     def records(self, row: Resource, translator: Translator) -> LegacyRecords:
-        return LegacyRecords(self.engine, self.views, row, translator)
+        return LegacyRecords(self.record_service, self.views, row, translator)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ Its counts, seal and receipts stay. Whoever has a backup or an export of the obj
 class EraseContext(NamedTuple):
     """What the command works with, and the account that owns the contest."""
 
-    engine: RecordService
+    record_service: RecordService
     account: str
 
 
@@ -44,13 +44,13 @@ def erase_secret(
 
     async def work() -> ExitCode:
         stack = find_deployment(data_dir)
-        async with open_erase_context(stack, contest) as desk:
-            before = (await desk.engine.get(CONTESTS, desk.account, contest)).document
+        async with open_erase_context(stack, contest) as context:
+            before = (await context.record_service.get(CONTESTS, context.account, contest)).document
             change = partial(erased, now=time.time_ns() // 1000)
             after = change(before)
             if execute:
                 # the record first: from then on nobody reopens the contest, and repeating this ends what was begun
-                after = (await desk.engine.amend(CONTESTS, desk.account, contest, change)).document
+                after = (await context.record_service.amend(CONTESTS, context.account, contest, change)).document
                 await erase_contest_secret(open_store(stack.storage_url), contest)
         _show(contest, before, after, execute, as_json)
         return ExitCode.FINE
@@ -62,11 +62,11 @@ def erase_secret(
 async def open_erase_context(stack: Deployment, contest: str) -> AsyncIterator[EraseContext]:
     """Raises `BadParameter` where there is no such contest."""
     await check_deployment_of(stack)
-    async with open_catalogue_access(stack.kafka_settings, stack.valkey, stack.namespace) as office:
-        account = await office.views.find_owner("contests", contest)
+    async with open_catalogue_access(stack.kafka_settings, stack.valkey, stack.namespace) as access:
+        account = await access.views.find_owner("contests", contest)
         if account is None:
             raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
-        yield EraseContext(RecordService(RESOURCES, office.views, office.writer), account)
+        yield EraseContext(RecordService(RESOURCES, access.views, access.writer), account)
 
 
 def _show(contest: str, before: Document, after: Document, executed: bool, as_json: bool) -> None:

@@ -34,8 +34,8 @@ async def issue_key(
 
     Raises `ValidationFailed`, `LogUnavailable`, `ViewsUnavailable`.
     """
-    async with open_catalogue_access(kafka, valkey_url, namespace) as office:
-        return await catalogue_keys.issue_key(office.writer, account, permissions, rules)
+    async with open_catalogue_access(kafka, valkey_url, namespace) as access:
+        return await catalogue_keys.issue_key(access.writer, account, permissions, rules)
 
 
 @app.command()
@@ -87,9 +87,9 @@ def list_keys(
     async def work() -> ExitCode:
         stack = find_deployment(data_dir)
         namespace = environment.namespace(stack.namespace)
-        async with open_catalogue_access(stack.kafka_settings, stack.valkey, namespace) as office:
-            rows = await catalogue_keys.list_keys(office.views)
-            used = await office.uses.last()
+        async with open_catalogue_access(stack.kafka_settings, stack.valkey, namespace) as access:
+            rows = await catalogue_keys.list_keys(access.views)
+            used = await access.uses.last()
         shown = [_shown(row) | {"last_used": _time(used.get(row.key_id))} for row in rows]
         if as_json:
             print_json(shown)
@@ -115,10 +115,10 @@ def revoke(
     async def work() -> ExitCode:
         stack = find_deployment(data_dir)
         namespace = environment.namespace(stack.namespace)
-        async with open_catalogue_access(stack.kafka_settings, stack.valkey, namespace) as office:
-            row = await catalogue_keys.find_key(office.views, key_id)
-            await catalogue_keys.revoke_key(office.writer, office.views, key_id)
-            await office.uses.forget(key_id)
+        async with open_catalogue_access(stack.kafka_settings, stack.valkey, namespace) as access:
+            row = await catalogue_keys.find_key(access.views, key_id)
+            await catalogue_keys.revoke_key(access.writer, access.views, key_id)
+            await access.uses.forget(key_id)
         if as_json:
             print_json(_shown(row))
         else:

@@ -42,13 +42,13 @@ def reopen(
 
     async def work() -> ExitCode:
         until = moment(end, "--end")
-        async with open_reopen_context(find_deployment(data_dir), contest) as desk:
+        async with open_reopen_context(find_deployment(data_dir), contest) as context:
             try:
-                before = await desk.reopener.check(desk.account, contest, until)
+                before = await context.reopener.check(context.account, contest, until)
             except ValidationFailed as error:
                 raise typer.BadParameter(error.message, param_hint="--end") from None
             if execute:
-                await desk.reopener.reopen(desk.account, contest, until)
+                await context.reopener.reopen(context.account, contest, until)
         _show(before, until, execute, as_json)
         return ExitCode.FINE
 
@@ -65,8 +65,10 @@ async def open_reopen_context(stack: Deployment, contest: str) -> AsyncIterator[
         if account is None:
             raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
         async with open_log(stack) as log:
-            engine = RecordService(RESOURCES, views, CatalogueWriter(topic, log, views, AppendUnknown))
-            yield ReopenContext(Reopener(engine, VoteViews(valkey, stack.namespace), stack.partitions), account)
+            record_service = RecordService(RESOURCES, views, CatalogueWriter(topic, log, views, AppendUnknown))
+            yield ReopenContext(
+                Reopener(record_service, VoteViews(valkey, stack.namespace), stack.partitions), account
+            )
     finally:
         await valkey.close()
 

@@ -30,21 +30,21 @@ def seal(
     """
 
     async def work() -> ExitCode:
-        async with open_seal_context(find_deployment(data_dir), contest) as desk:
-            closing = await desk.sealer.closing(contest)
-            reporting = await desk.sealer.reporting(contest, closing)
+        async with open_seal_context(find_deployment(data_dir), contest) as context:
+            closing = await context.sealer.closing(contest)
+            reporting = await context.sealer.reporting(contest, closing)
             if reporting and execute:
-                await desk.sealer.end_grace(contest, closing)
+                await context.sealer.end_grace(contest, closing)
             elif any(not closing.sources[name].retired for name in reporting):
                 _say_who_reports(contest, reporting, as_json)
                 return ExitCode.FINE
-            await desk.sealer.final(contest, closing)
+            await context.sealer.final(contest, closing)
             with ProgressBar("Reading the log", enabled=not as_json) as progress, without_gc():
-                progress.begin(await desk.log.size())
-                sealing = await Sealing.open(desk.log, desk.account, contest, closing.seq)
+                progress.begin(await context.log.size())
+                sealing = await Sealing.open(context.log, context.account, contest, closing.seq)
                 certificate = await sealing.certify(progress.advance)
             if execute:
-                await _seal(desk, certificate)
+                await _seal(context, certificate)
         _show(certificate, execute, as_json)
         return ExitCode.FINE
 
@@ -57,12 +57,12 @@ def unseal(
     """Let a sealed contest be reopened. Its certificate is kept."""
 
     async def work() -> ExitCode:
-        async with open_seal_context(find_deployment(data_dir), contest) as desk:
-            found = seal_of((await desk.record()).document)
+        async with open_seal_context(find_deployment(data_dir), contest) as context:
+            found = seal_of((await context.record()).document)
             if found is None:
                 raise NotSealed("The contest is not sealed.")
             if execute:
-                await desk.sealer.unseal(contest)
+                await context.sealer.unseal(contest)
         if as_json:
             print_json({"contest_key": contest, "seq": found.seq, "sha256": found.sha256, "executed": execute})
         elif execute:
@@ -74,11 +74,11 @@ def unseal(
     run(work())
 
 
-async def _seal(desk: SealContext, certificate: Certificate) -> None:
+async def _seal(context: SealContext, certificate: Certificate) -> None:
     """The certificate first: a contest that says it is sealed has one."""
-    await keep(desk.store, certificate)
+    await keep(context.store, certificate)
     seal = Seal(certificate.seq, certificate.sha256, time.time_ns() // 1000)
-    await desk.sealer.seal(desk.contest, seal)
+    await context.sealer.seal(context.contest, seal)
 
 
 def _say_who_reports(contest: str, sources: list[str], as_json: bool) -> None:

@@ -74,8 +74,8 @@ def list_sources(contest: ContestKey, data_dir: DataDir = DATA_DIR, as_json: AsJ
     """Every external source of a contest: its registration, what is counted, and what is held and why."""
 
     async def work() -> ExitCode:
-        async with open_sources_context(find_deployment(data_dir), contest) as desk:
-            shown, reported = await desk.read()
+        async with open_sources_context(find_deployment(data_dir), contest) as context:
+            shown, reported = await context.read()
         sources = [_source(name, external, reported.get(name)) for name, external in shown.items()]
         if as_json:
             print_json({"contest_key": contest, "sources": sources})
@@ -98,15 +98,15 @@ def release(
 
     async def work() -> ExitCode:
         stack = find_deployment(data_dir)
-        async with open_sources_context(stack, contest) as desk:
-            shown, reported = await desk.read()
+        async with open_sources_context(stack, contest) as context:
+            shown, reported = await context.read()
             if source not in shown:
                 raise typer.BadParameter(f"The contest has no vote source {source}.", param_hint="SOURCE")
             found = reported.get(source)
             lower = {} if found is None else {name: (found.figures[name], now) for name, now in found.held.items()}
             if execute and lower:
                 await record_action(stack, "report released", contest=contest, source=source)
-                await desk.reporter.report(desk.account, contest, source, _permission())
+                await context.reporter.report(context.account, contest, source, _permission())
         if as_json:
             changes = [
                 {"mapped_id": name, "from": _figures(before), "to": _figures(after)}

@@ -52,14 +52,14 @@ def wipe(
         await check_deployment_of(stack)
         store = open_store(stack.storage_url)
         async with (
-            open_catalogue_access(stack.kafka_settings, stack.valkey, namespace) as office,
+            open_catalogue_access(stack.kafka_settings, stack.valkey, namespace) as access,
             LogReader(stack.kafka_settings) as reader,
         ):
-            contents = Contents(catalogue_topic(namespace), reader, office.views, office.writer)
+            contents = Contents(catalogue_topic(namespace), reader, access.views, access.writer)
             found = Found(
                 await contents.look(),
                 await store.names(world_files(namespace)),
-                await list_keys(office.views) if keys else [],
+                await list_keys(access.views) if keys else [],
             )
             if execute:
                 with ProgressBar("Wiping", enabled=not as_json) as progress:
@@ -67,7 +67,7 @@ def wipe(
                     for name in await store.names(world_files(namespace)):
                         await store.delete(name)
                     for key in found.keys:
-                        await revoke_key(office.writer, office.views, key.key_id)
+                        await revoke_key(access.writer, access.views, key.key_id)
         _show(found, execute, as_json)
         return ExitCode.FINE
 

@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from tests.services.cli.replay.context import Desk
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
-from tests.services.cli.replay.desk import Desk
 from tests.support.eventually import eventually
 from tests.support.purchasing import client_with
 
 
 @pytest.fixture
-async def desk(stack: Supervisor) -> AsyncIterator[Desk]:
-    async with Desk.open(stack) as desk:
-        yield desk
+async def context(stack: Supervisor) -> AsyncIterator[Desk]:
+    async with Desk.open(stack) as context:
+        yield context
 
 
 @pytest.fixture
@@ -59,24 +59,24 @@ async def read(client: httpx.AsyncClient, addresses: list[str]) -> list[tuple[in
     ]
 
 
-async def destroy(desk: Desk, pattern: str) -> int:
+async def destroy(context: Desk, pattern: str) -> int:
     """Delete the keys of the catalogue's views that match, all in one step: the projector mends what is missing.
 
     By SCAN, since an operator has no right to KEYS.
     """
     cursor, keys = 0, []
     while True:
-        matching = "MATCH", f"{desk.stack.namespace}:{{c{pattern}", "COUNT", 10_000
-        cursor, found = await desk.valkey.call("SCAN", cursor, *matching)
+        matching = "MATCH", f"{context.stack.namespace}:{{c{pattern}", "COUNT", 10_000
+        cursor, found = await context.valkey.call("SCAN", cursor, *matching)
         keys += found
         if cursor == 0:
-            return int(await desk.valkey.call("DEL", *keys)) if keys else 0
+            return int(await context.valkey.call("DEL", *keys)) if keys else 0
 
 
-async def test_views_that_were_destroyed_come_back_by_themselves(own: Records, desk: Desk) -> None:
+async def test_views_that_were_destroyed_come_back_by_themselves(own: Records, context: Desk) -> None:
     addresses = await filled(own)
     before = await read(own.client, addresses)
-    assert await destroy(desk, "*") > 0
+    assert await destroy(context, "*") > 0
 
     async def healed() -> bool:
         return await read(own.client, addresses) == before
@@ -87,13 +87,13 @@ async def test_views_that_were_destroyed_come_back_by_themselves(own: Records, d
     assert (await own.client.delete(article)).status_code == 409, "who refers to it came back, too"
 
 
-async def test_views_that_were_spoilt_come_back_by_a_replay(own: Records, desk: Desk) -> None:
+async def test_views_that_were_spoilt_come_back_by_a_replay(own: Records, context: Desk) -> None:
     addresses = await filled(own)
     before = await read(own.client, addresses)
-    assert await destroy(desk, "*:records:*") > 0
+    assert await destroy(context, "*:records:*") > 0
     assert (await own.client.get(addresses[-2])).status_code == 404
     arguments = ("--projection", "catalogue", "--execute")
-    [rebuilt] = (await desk.told("replay", "run", *arguments, "--accept-differences"))["rebuilt"]
+    [rebuilt] = (await context.told("replay", "run", *arguments, "--accept-differences"))["rebuilt"]
     assert rebuilt["swapped"]
     assert await read(own.client, addresses) == before
-    await desk.told("replay", "drop", *arguments)
+    await context.told("replay", "drop", *arguments)

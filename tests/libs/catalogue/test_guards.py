@@ -20,14 +20,14 @@ async def test_a_guard_is_asked_again_when_the_parent_has_changed_meanwhile(
 
     async def guard(_: str, found: Stored) -> int:
         assert found == participant
-        above = await catalogue.engine.get(CONTESTS, account, contest.key)
+        above = await catalogue.record_service.get(CONTESTS, account, contest.key)
         asked.append(above.version)
         if len(asked) == 1:
-            await catalogue.engine.patch(CONTESTS, account, contest.key, {"title": "x"})
+            await catalogue.record_service.patch(CONTESTS, account, contest.key, {"title": "x"})
         return above.version
 
-    engine = RecordService(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
-    await engine.delete(PARTICIPANTS, account, participant.key)
+    record_service = RecordService(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
+    await record_service.delete(PARTICIPANTS, account, participant.key)
     assert len(asked) == len(set(asked)) == 2
     assert await catalogue.views.get(account, "participants", participant.key) is None
 
@@ -39,7 +39,7 @@ async def test_what_a_guard_refuses_stays(catalogue: Catalogue, account: str) ->
     async def guard(_: str, __: Stored) -> int:
         raise ContestFinal("no")
 
-    engine = RecordService(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
+    record_service = RecordService(TABLE, catalogue.views, catalogue.writer, {"participants": guard})
     with pytest.raises(ContestFinal):
-        await engine.delete(PARTICIPANTS, account, participant.key)
+        await record_service.delete(PARTICIPANTS, account, participant.key)
     assert await catalogue.views.get(account, "participants", participant.key) == participant

@@ -13,7 +13,7 @@ CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
 
 
 async def keys_of(catalogue: Catalogue, account: str, request: ListRequest) -> tuple[list[str], str | None]:
-    page = await catalogue.engine.page(CONTESTS, account, request)
+    page = await catalogue.record_service.page(CONTESTS, account, request)
     return [stored.key for stored in page.records], page.next
 
 
@@ -26,8 +26,8 @@ async def test_pages_hold_still_while_records_come_and_go(catalogue: Catalogue, 
     first, token = await keys_of(catalogue, account, ListRequest(limit=2))
     assert first == [keys[4], keys[3]]
     await made(catalogue, account, [], [])
-    await catalogue.engine.delete(CONTESTS, account, keys[3])
-    await catalogue.engine.patch(CONTESTS, account, keys[1], {"title": "changed"})
+    await catalogue.record_service.delete(CONTESTS, account, keys[3])
+    await catalogue.record_service.patch(CONTESTS, account, keys[1], {"title": "changed"})
     second, token = await keys_of(catalogue, account, ListRequest(limit=2, next=token))
     assert second == [keys[2], keys[1]]
     third, token = await keys_of(catalogue, account, ListRequest(limit=2, next=token))
@@ -52,7 +52,7 @@ async def test_tags_must_all_be_there(catalogue: Catalogue, account: str) -> Non
 
 async def test_updated_since_orders_by_the_last_change(catalogue: Catalogue, account: str) -> None:
     first, second, third = await made(catalogue, account, [], [], [])
-    changed = await catalogue.engine.patch(CONTESTS, account, first.key, {"title": "changed"})
+    changed = await catalogue.record_service.patch(CONTESTS, account, first.key, {"title": "changed"})
     found, _ = await keys_of(catalogue, account, ListRequest(limit=9, updated_since=second.updated))
     assert found == [first.key, third.key, second.key]
     found, _ = await keys_of(catalogue, account, ListRequest(limit=9, updated_since=changed.updated))
@@ -68,8 +68,10 @@ async def test_a_broken_token_is_refused(catalogue: Catalogue, account: str, tok
 async def test_participants_are_listed_by_contest(catalogue: Catalogue, account: str) -> None:
     one, other = await made(catalogue, account, [], [])
     stored = await catalogue.create("participants", account, {}, one.key)
-    page = await catalogue.engine.page(PARTICIPANTS, account, ListRequest(limit=5), one.key)
+    page = await catalogue.record_service.page(PARTICIPANTS, account, ListRequest(limit=5), one.key)
     assert page.records == [stored]
-    assert (await catalogue.engine.page(PARTICIPANTS, account, ListRequest(limit=5), other.key)).records == []
+    assert (
+        await catalogue.record_service.page(PARTICIPANTS, account, ListRequest(limit=5), other.key)
+    ).records == []
     with pytest.raises(NotFound):
-        await catalogue.engine.page(PARTICIPANTS, account, ListRequest(limit=5), "nothing")
+        await catalogue.record_service.page(PARTICIPANTS, account, ListRequest(limit=5), "nothing")

@@ -27,7 +27,7 @@ CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
 async def test_what_was_written_is_read_at_once(catalogue: Catalogue, account: str) -> None:
     body = {"title": "One", "tags": [], "custom_data": {"empty": [], "none": None, "deep": {"a": {}}}}
     created = await catalogue.create("contests", account, body)
-    read = await catalogue.engine.get(CONTESTS, account, created.key)
+    read = await catalogue.record_service.get(CONTESTS, account, created.key)
     assert read == created
     assert read.document == body
     assert CONTESTS.show(read)["contest_config"]["ip_restriction_per_participant"] == 10
@@ -36,9 +36,9 @@ async def test_what_was_written_is_read_at_once(catalogue: Catalogue, account: s
 async def test_another_account_s_record_is_not_there(catalogue: Catalogue, account: str) -> None:
     stored = await catalogue.create("contests", account, {})
     for attempt in (
-        catalogue.engine.get(CONTESTS, "somebody", stored.key),
-        catalogue.engine.patch(CONTESTS, "somebody", stored.key, {"title": "x"}),
-        catalogue.engine.delete(CONTESTS, "somebody", stored.key),
+        catalogue.record_service.get(CONTESTS, "somebody", stored.key),
+        catalogue.record_service.patch(CONTESTS, "somebody", stored.key, {"title": "x"}),
+        catalogue.record_service.delete(CONTESTS, "somebody", stored.key),
         catalogue.create("participants", "somebody", {}, stored.key),
     ):
         with pytest.raises(NotFound):
@@ -50,8 +50,8 @@ async def test_a_whole_write_names_members_of_the_server_beside_all_other_faults
 ) -> None:
     body = {"seal": {}, "closing": {}, "title": 7, "unheard": 1}
     for write in (
-        catalogue.engine.put(CONTESTS, account, "k", body, parent=""),
-        catalogue.engine.place(CONTESTS, account, "k", body, Request.once()),
+        catalogue.record_service.put(CONTESTS, account, "k", body, parent=""),
+        catalogue.record_service.place(CONTESTS, account, "k", body, Request.once()),
     ):
         with pytest.raises(ValidationFailed) as caught:
             await write
@@ -76,7 +76,7 @@ async def test_a_patch_merges_objects_replaces_arrays_and_clears_by_null(
         "key": "ignored",
         "created": "ignored",
     }
-    changed = await catalogue.engine.patch(CONTESTS, account, stored.key, patch)
+    changed = await catalogue.record_service.patch(CONTESTS, account, stored.key, patch)
     assert changed.document == {
         "tags": ["c"],
         "custom_data": {"kept": 1, "deep": {"x": 1, "y": 3}, "new": {}},
@@ -87,7 +87,7 @@ async def test_a_patch_merges_objects_replaces_arrays_and_clears_by_null(
     }
     assert (changed.created, changed.key) == (stored.created, stored.key)
     assert changed.updated > stored.updated
-    assert changed == await catalogue.engine.get(CONTESTS, account, stored.key)
+    assert changed == await catalogue.record_service.get(CONTESTS, account, stored.key)
 
 
 async def test_a_record_read_can_be_sent_back(catalogue: Catalogue, account: str) -> None:
@@ -95,13 +95,13 @@ async def test_a_record_read_can_be_sent_back(catalogue: Catalogue, account: str
     stored = await catalogue.create("participants", account, {"title": "P"}, contest.key)
     for row, one in ((CONTESTS, contest), (PARTICIPANTS, stored)):
         shown = row.show(one)
-        back = await catalogue.engine.patch(row, account, one.key, shown)
+        back = await catalogue.record_service.patch(row, account, one.key, shown)
         assert row.show(back) | {"updated": None} == shown | {"updated": None}
 
 
 async def test_a_patch_that_changes_nothing_keeps_the_version(catalogue: Catalogue, account: str) -> None:
     stored = await catalogue.create("contests", account, {"title": "One"})
-    assert await catalogue.engine.patch(CONTESTS, account, stored.key, {"title": "One"}) == stored
+    assert await catalogue.record_service.patch(CONTESTS, account, stored.key, {"title": "One"}) == stored
 
 
 async def test_of_two_patches_with_the_same_precondition_one_loses(catalogue: Catalogue, account: str) -> None:
@@ -112,14 +112,14 @@ async def test_of_two_patches_with_the_same_precondition_one_loses(catalogue: Ca
 
     results = await asyncio.gather(
         *(
-            engine.patch(CONTESTS, account, stored.key, {"title": str(number)}, fits)
-            for number, engine in enumerate([catalogue.engine, catalogue.another_engine()])
+            record_service.patch(CONTESTS, account, stored.key, {"title": str(number)}, fits)
+            for number, record_service in enumerate([catalogue.record_service, catalogue.another_engine()])
         ),
         return_exceptions=True,
     )
     assert sorted(type(result) for result in results if isinstance(result, Exception)) == [VersionConflict]
     with pytest.raises(VersionConflict):
-        await catalogue.engine.delete(CONTESTS, account, stored.key, fits)
+        await catalogue.record_service.delete(CONTESTS, account, stored.key, fits)
 
 
 async def test_a_guarded_delete_and_a_guarded_patch_exclude_one_another(
@@ -132,7 +132,7 @@ async def test_a_guarded_delete_and_a_guarded_patch_exclude_one_another(
             return found.version == version
 
         results = await asyncio.gather(
-            catalogue.engine.patch(CONTESTS, account, stored.key, {"title": "x"}, fits),
+            catalogue.record_service.patch(CONTESTS, account, stored.key, {"title": "x"}, fits),
             catalogue.another_engine().delete(CONTESTS, account, stored.key, fits),
             return_exceptions=True,
         )
@@ -141,14 +141,14 @@ async def test_a_guarded_delete_and_a_guarded_patch_exclude_one_another(
 
 async def test_patches_without_a_precondition_lose_nothing(catalogue: Catalogue, account: str) -> None:
     stored = await catalogue.create("contests", account, {})
-    engines = [catalogue.engine, catalogue.another_engine(), catalogue.another_engine()]
+    engines = [catalogue.record_service, catalogue.another_engine(), catalogue.another_engine()]
     await asyncio.gather(
         *(
             engines[number % 3].patch(CONTESTS, account, stored.key, {"custom_data": {str(number): number}})
             for number in range(12)
         )
     )
-    read = await catalogue.engine.get(CONTESTS, account, stored.key)
+    read = await catalogue.record_service.get(CONTESTS, account, stored.key)
     assert read.document["custom_data"] == {str(number): number for number in range(12)}
 
 
@@ -175,10 +175,10 @@ async def test_a_refused_create_consumes_no_number(catalogue: Catalogue, account
 async def test_deleting_a_contest_takes_its_participants_along(catalogue: Catalogue, account: str) -> None:
     contest = await catalogue.create("contests", account, {})
     participant = await catalogue.create("participants", account, {}, contest.key)
-    await catalogue.engine.delete(CONTESTS, account, contest.key)
+    await catalogue.record_service.delete(CONTESTS, account, contest.key)
     for row, stored in ((CONTESTS, contest), (PARTICIPANTS, participant)):
         with pytest.raises(NotFound):
-            await catalogue.engine.get(row, account, stored.key)
+            await catalogue.record_service.get(row, account, stored.key)
     assert await catalogue.views.find_owner("contests", contest.key) is None
 
 
@@ -186,7 +186,7 @@ async def test_no_participant_outlives_its_contest(catalogue: Catalogue, account
     for _ in range(10):
         contest = await catalogue.create("contests", account, {})
         results = await asyncio.gather(
-            catalogue.engine.delete(CONTESTS, account, contest.key),
+            catalogue.record_service.delete(CONTESTS, account, contest.key),
             *(catalogue.create("participants", account, {}, contest.key) for _ in range(3)),
             return_exceptions=True,
         )
@@ -200,10 +200,10 @@ async def test_what_is_referred_to_firmly_cannot_go(catalogue: Catalogue, accoun
     crate = await catalogue.create("crates", account, {})
     label = await catalogue.create("labels", account, {"crate": {"key": crate.key}})
     with pytest.raises(InUse) as caught:
-        await catalogue.engine.delete(CRATES, account, crate.key)
+        await catalogue.record_service.delete(CRATES, account, crate.key)
     assert caught.value.data["referrers"] == [{"resource": "labels", "key": label.key}]
-    await catalogue.engine.patch(LABELS, account, label.key, {"crate": None})
-    await catalogue.engine.delete(CRATES, account, crate.key)
+    await catalogue.record_service.patch(LABELS, account, label.key, {"crate": None})
+    await catalogue.record_service.delete(CRATES, account, crate.key)
 
 
 async def test_a_reference_to_nothing_is_refused_by_its_pointer(catalogue: Catalogue, account: str) -> None:
@@ -212,14 +212,14 @@ async def test_a_reference_to_nothing_is_refused_by_its_pointer(catalogue: Catal
     assert caught.value.data["errors"][0]["pointer"] == "/crate/key"
     label = await catalogue.create("labels", account, {})
     with pytest.raises(ValidationFailed):
-        await catalogue.engine.patch(LABELS, account, label.key, {"crate": {"key": "nothing"}})
+        await catalogue.record_service.patch(LABELS, account, label.key, {"crate": {"key": "nothing"}})
 
 
 async def test_a_delete_cannot_race_a_new_reference(catalogue: Catalogue, account: str) -> None:
     for _ in range(10):
         crate = await catalogue.create("crates", account, {})
         deleted, label = await asyncio.gather(
-            catalogue.engine.delete(CRATES, account, crate.key),
+            catalogue.record_service.delete(CRATES, account, crate.key),
             catalogue.create("labels", account, {"crate": {"key": crate.key}}),
             return_exceptions=True,
         )
@@ -230,12 +230,12 @@ async def test_a_part_that_children_refer_to_cannot_be_taken_away(catalogue: Cat
     crate = await catalogue.create("crates", account, {"shelves": [{"id": "top"}, {"id": "bottom"}]})
     tag = await catalogue.create("shelf_tags", account, {"shelf": "top"}, crate.key)
     with pytest.raises(InUse):
-        await catalogue.engine.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
-    await catalogue.engine.delete(TAGS, account, tag.key)
-    await catalogue.engine.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
+        await catalogue.record_service.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
+    await catalogue.record_service.delete(TAGS, account, tag.key)
+    await catalogue.record_service.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
     with pytest.raises(ValidationFailed):
         await catalogue.create("shelf_tags", account, {"shelf": "top"}, crate.key)
-    await catalogue.engine.delete(CRATES, account, crate.key)
+    await catalogue.record_service.delete(CRATES, account, crate.key)
 
 
 async def test_a_status_never_goes_back_to_pending(catalogue: Catalogue, account: str) -> None:
@@ -244,10 +244,10 @@ async def test_a_status_never_goes_back_to_pending(catalogue: Catalogue, account
     made = await catalogue.create("participants", account, {}, contest.key)
     assert PARTICIPANTS.show(made)["status"] == "pending"
     for status in ("rejected", "approved", "rejected"):
-        made = await catalogue.engine.patch(PARTICIPANTS, account, made.key, {"status": status})
+        made = await catalogue.record_service.patch(PARTICIPANTS, account, made.key, {"status": status})
         assert PARTICIPANTS.show(made)["status"] == status
     with pytest.raises(StatusTransition):
-        await catalogue.engine.patch(PARTICIPANTS, account, made.key, {"status": "pending"})
+        await catalogue.record_service.patch(PARTICIPANTS, account, made.key, {"status": "pending"})
 
 
 async def test_a_record_sent_twice_is_made_once(catalogue: Catalogue, account: str) -> None:
@@ -264,46 +264,46 @@ async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(
     catalogue: Catalogue, account: str
 ) -> None:
     asked = Request.repeatable(account, "POST", "/contests", "key-1", b'{"title": "x"}')
-    engines = [catalogue.engine, catalogue.another_engine()]
+    engines = [catalogue.record_service, catalogue.another_engine()]
     results = await asyncio.gather(
         *(engines[n % 2].create(CONTESTS, account, {"title": "x"}, asked) for n in range(20))
     )
     assert len({written.stored.key for written in results}) == 1
     assert sum(not written.replayed for written in results) == 1
     made = results[0].stored
-    await catalogue.engine.patch(CONTESTS, account, made.key, {"title": "changed"})
-    later = await catalogue.engine.create(CONTESTS, account, {"title": "x"}, asked)
+    await catalogue.record_service.patch(CONTESTS, account, made.key, {"title": "changed"})
+    later = await catalogue.record_service.create(CONTESTS, account, {"title": "x"}, asked)
     assert (later.replayed, later.stored.document) == (True, {"title": "x"})
     other = Request.repeatable(account, "POST", "/contests", "key-1", b'{"title": "y"}')
     with pytest.raises(IdempotencyKeyReused):
-        await catalogue.engine.create(CONTESTS, account, {"title": "y"}, other)
+        await catalogue.record_service.create(CONTESTS, account, {"title": "y"}, other)
 
 
 async def test_a_key_of_the_account_s_own_is_taken_once_by_many_processes(
     catalogue: Catalogue, account: str
 ) -> None:
-    engines = [catalogue.engine, catalogue.another_engine()]
+    engines = [catalogue.record_service, catalogue.another_engine()]
     for number in range(5):
         placed = await asyncio.gather(
             *(
-                engine.place(CRATES, account, f"k{number}", {"title": title}, Request.once())
-                for title, engine in zip("ab", engines, strict=True)
+                record_service.place(CRATES, account, f"k{number}", {"title": title}, Request.once())
+                for title, record_service in zip("ab", engines, strict=True)
             )
         )
         first, second = sorted((written.stored for written in placed), key=lambda stored: stored.version)
         assert first.created == first.updated == second.created < second.updated
-        assert second == await catalogue.engine.get(CRATES, account, f"k{number}")
+        assert second == await catalogue.record_service.get(CRATES, account, f"k{number}")
 
 
 async def test_a_placing_sent_again_by_its_idempotency_key_takes_effect_once(
     catalogue: Catalogue, account: str
 ) -> None:
-    engines = [catalogue.engine, catalogue.another_engine()]
+    engines = [catalogue.record_service, catalogue.another_engine()]
     for number in range(5):
         asked = Request.repeatable(account, "POST", f"/crates/k{number}", "key", b"{}")
         both = await asyncio.gather(*(one.place(CRATES, account, f"k{number}", {}, asked) for one in engines))
         assert both[0].stored == both[1].stored
-        await catalogue.engine.patch(CRATES, account, f"k{number}", {"title": "changed"})
+        await catalogue.record_service.patch(CRATES, account, f"k{number}", {"title": "changed"})
         later = await engines[1].place(CRATES, account, f"k{number}", {}, asked)
         assert (later.stored, later.replayed) == (both[0].stored, True)
 
@@ -311,8 +311,8 @@ async def test_a_placing_sent_again_by_its_idempotency_key_takes_effect_once(
 async def test_a_request_that_lost_a_race_is_known_by_its_last_command(catalogue: Catalogue, account: str) -> None:
     """It changed a version that had passed, and then the one that had come."""
     asked = Request.repeatable(account, "POST", "/crates/k", "key", b"{}")
-    made = await catalogue.engine.place(CRATES, account, "k", {}, Request.once())
-    await catalogue.engine.patch(CRATES, account, "k", {"title": "meanwhile"})
+    made = await catalogue.record_service.place(CRATES, account, "k", {}, Request.once())
+    await catalogue.record_service.patch(CRATES, account, "k", {"title": "meanwhile"})
     lost = RecordChanged(
         account=account,
         command_id=asked.command_id,
@@ -324,17 +324,17 @@ async def test_a_request_that_lost_a_race_is_known_by_its_last_command(catalogue
         expected_version=made.stored.version,
     )
     assert (await catalogue.writer.record(lost)).kind is OutcomeKind.CONFLICT
-    placed, again = [await catalogue.engine.place(CRATES, account, "k", {}, asked) for _ in range(2)]
+    placed, again = [await catalogue.record_service.place(CRATES, account, "k", {}, asked) for _ in range(2)]
     assert (placed.replayed, again.replayed, again.stored) == (False, True, placed.stored)
     other = Request(asked.command_id, "other content")
     with pytest.raises(IdempotencyKeyReused):
-        await catalogue.engine.place(CRATES, account, "k", {"title": "x"}, other)
+        await catalogue.record_service.place(CRATES, account, "k", {"title": "x"}, other)
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a/b", "x" * 131, "k\n", ".", ".."])
 async def test_what_is_no_key_takes_no_record(catalogue: Catalogue, account: str, key: str) -> None:
     with pytest.raises(ValidationFailed):
-        await catalogue.engine.place(CRATES, account, key, {}, Request.once())
+        await catalogue.record_service.place(CRATES, account, key, {}, Request.once())
 
 
 @pytest.mark.parametrize("key", ["\0", "x" * 401])
@@ -385,18 +385,18 @@ def engine_over(catalogue: Catalogue, error: TallyError, *, takes: bool) -> Reco
 
 
 async def test_an_unknown_append_is_answered_by_the_fold(catalogue: Catalogue, account: str) -> None:
-    engine = engine_over(catalogue, AppendUnknown("lost"), takes=True)
-    written = await engine.create(CONTESTS, account, {}, Request.once())
-    assert await catalogue.engine.get(CONTESTS, account, written.stored.key) == written.stored
+    record_service = engine_over(catalogue, AppendUnknown("lost"), takes=True)
+    written = await record_service.create(CONTESTS, account, {}, Request.once())
+    assert await catalogue.record_service.get(CONTESTS, account, written.stored.key) == written.stored
 
 
 async def test_an_append_that_stays_unknown_is_said_to_be(catalogue: Catalogue, account: str) -> None:
-    engine = engine_over(catalogue, AppendUnknown("lost"), takes=False)
+    record_service = engine_over(catalogue, AppendUnknown("lost"), takes=False)
     with pytest.raises(ViewsUnavailable, match="may have been recorded"):
-        await engine.create(CONTESTS, account, {}, Request.once())
+        await record_service.create(CONTESTS, account, {}, Request.once())
 
 
 async def test_a_log_that_takes_nothing_is_said_to_be_away(catalogue: Catalogue, account: str) -> None:
-    engine = engine_over(catalogue, NotAppended("away"), takes=False)
+    record_service = engine_over(catalogue, NotAppended("away"), takes=False)
     with pytest.raises(LogUnavailable):
-        await engine.create(CONTESTS, account, {}, Request.once())
+        await record_service.create(CONTESTS, account, {}, Request.once())

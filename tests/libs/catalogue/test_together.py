@@ -26,7 +26,7 @@ async def a_crate(catalogue: Catalogue, account: str) -> Stored:
 async def test_what_has_a_key_is_changed_and_what_has_none_is_made(catalogue: Catalogue, account: str) -> None:
     crate = await a_crate(catalogue, account)
     old = await catalogue.create("shelf_tags", account, {"crate": {"kept": 1}}, crate.key)
-    made, changed, last = await catalogue.engine.write_together(
+    made, changed, last = await catalogue.record_service.write_together(
         TAGS, account, crate.key, [("", body(shelf="top")), (old.key, body(shelf="bottom")), ("", body())]
     )
     assert [made.number, changed.number, last.number] == [2, 1, 3]
@@ -34,14 +34,14 @@ async def test_what_has_a_key_is_changed_and_what_has_none_is_made(catalogue: Ca
     assert made.version == changed.version == last.version > old.version
     assert made.created < changed.updated < last.created
     for stored in (made, changed, last):
-        assert await catalogue.engine.get(TAGS, account, stored.key) == stored
+        assert await catalogue.record_service.get(TAGS, account, stored.key) == stored
 
 
 async def test_where_one_is_refused_none_is_written(catalogue: Catalogue, account: str) -> None:
     crate, other = await a_crate(catalogue, account), await a_crate(catalogue, account)
     old = await catalogue.create("shelf_tags", account, {"shelf": "top"}, crate.key)
     others = await catalogue.create("shelf_tags", account, {}, other.key)
-    before = await catalogue.engine.get(TAGS, account, old.key)
+    before = await catalogue.record_service.get(TAGS, account, old.key)
     change = (old.key, body(shelf="bottom"))
     refused: list[tuple[list[Any], type[Exception], str]] = [
         ([change, ("", body(shelf=7))], ValidationFailed, "/1/shelf"),
@@ -53,12 +53,12 @@ async def test_where_one_is_refused_none_is_written(catalogue: Catalogue, accoun
     ]
     for changes, error, pointer in refused:
         with pytest.raises(error) as caught:
-            await catalogue.engine.write_together(TAGS, account, crate.key, changes)
+            await catalogue.record_service.write_together(TAGS, account, crate.key, changes)
         if isinstance(caught.value, ValidationFailed):
             assert [each["pointer"] for each in caught.value.data["errors"]] == [pointer]
-        assert await catalogue.engine.get(TAGS, account, old.key) == before
+        assert await catalogue.record_service.get(TAGS, account, old.key) == before
     with pytest.raises(NotFound):
-        await catalogue.engine.write_together(TAGS, "somebody", crate.key, [("", body())])
+        await catalogue.record_service.write_together(TAGS, "somebody", crate.key, [("", body())])
     assert (await catalogue.create("shelf_tags", account, {}, crate.key)).number == 2
 
 
@@ -66,15 +66,17 @@ async def test_a_shelf_with_tags_written_together_with_others_is_still_in_use(
     catalogue: Catalogue, account: str
 ) -> None:
     crate = await a_crate(catalogue, account)
-    await catalogue.engine.write_together(TAGS, account, crate.key, [("", body(shelf="top")), ("", body())])
+    await catalogue.record_service.write_together(
+        TAGS, account, crate.key, [("", body(shelf="top")), ("", body())]
+    )
     with pytest.raises(Exception, match="refers to it"):
-        await catalogue.engine.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
+        await catalogue.record_service.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
 
 
 async def test_writes_of_the_same_records_from_everywhere_lose_nothing(catalogue: Catalogue, account: str) -> None:
     crate = await a_crate(catalogue, account)
     tags = [await catalogue.create("shelf_tags", account, {}, crate.key) for _ in range(3)]
-    engines = [catalogue.engine, catalogue.another_engine(TABLE)]
+    engines = [catalogue.record_service, catalogue.another_engine(TABLE)]
 
     def counted(name: str, before: Document | None) -> Document:
         return (before or {}) | {"crate": (before or {}).get("crate", {}) | {name: name}}
@@ -86,8 +88,8 @@ async def test_writes_of_the_same_records_from_everywhere_lose_nothing(catalogue
             )
             for number in range(8)
         ),
-        *(catalogue.engine.patch(TAGS, account, tag.key, {"crate": {"alone": "alone"}}) for tag in tags),
+        *(catalogue.record_service.patch(TAGS, account, tag.key, {"crate": {"alone": "alone"}}) for tag in tags),
     )
     for tag in tags:
-        read = await catalogue.engine.get(TAGS, account, tag.key)
+        read = await catalogue.record_service.get(TAGS, account, tag.key)
         assert read.document["crate"] == {name: name for name in ["alone", *map(str, range(8))]}

@@ -165,9 +165,9 @@ async def test_scrapes_that_come_at_once_or_soon_share_a_look(
     looked: list[Fold] = []
     rows = StatusCollector.rows
 
-    async def counted(lookout: StatusCollector, fold: Fold) -> list[Row]:
+    async def counted(collector: StatusCollector, fold: Fold) -> list[Row]:
         looked.append(fold)
-        return await rows(lookout, fold)
+        return await rows(collector, fold)
 
     monkeypatch.setattr(StatusCollector, "rows", counted)
     settings = KafkaSettings(kafka_bootstrap_servers=log.stack.kafka)

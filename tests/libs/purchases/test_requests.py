@@ -104,13 +104,13 @@ def test_only_the_accounts_own_secret_opens_a_purchase_and_only_as_itself() -> N
     recorded = parse_purchase(body()).recorded("a1", VAULT, 1)
     assert VAULT.unseal(recorded.key, recorded.sealed) == ("user@example.com", TOKEN)
     other_key = VAULT.key("another token")
-    for vault, key in [
+    for cipher, key in [
         (AccountCipher("a1", b"t" * 32), recorded.key),
         (AccountCipher("a2", SECRET), recorded.key),
         (VAULT, other_key),
     ]:
         with pytest.raises(SecretLost):
-            vault.unseal(key, recorded.sealed)
+            cipher.unseal(key, recorded.sealed)
 
 
 def test_the_token_is_masked_and_a_short_one_altogether() -> None:

@@ -40,7 +40,7 @@ async def frozen(partition: Partition) -> Frozen:
 
 
 @pytest.fixture
-def reserver(frozen: Frozen) -> ReservationBatcher:
+def reservations(frozen: Frozen) -> ReservationBatcher:
     return ReservationBatcher(frozen)  # type: ignore[arg-type]
 
 
@@ -48,9 +48,11 @@ def request(voter: str) -> Request:
     return request_of(a_contest(), a_vote(voter=voter))
 
 
-def reserved(reserver: ReservationBatcher, voters: Sequence[str], wait_s: float) -> list["asyncio.Future[Answer]"]:
+def reserved(
+    reservations: ReservationBatcher, voters: Sequence[str], wait_s: float
+) -> list["asyncio.Future[Answer]"]:
     deadline = asyncio.get_running_loop().time() + wait_s
-    return [reserver.reserve(0, request(voter), deadline) for voter in voters]
+    return [reservations.reserve(0, request(voter), deadline) for voter in voters]
 
 
 async def outcomes(futures: Sequence["asyncio.Future[Answer]"]) -> list[object]:
@@ -58,11 +60,11 @@ async def outcomes(futures: Sequence["asyncio.Future[Answer]"]) -> list[object]:
 
 
 async def test_all_that_queue_are_answered_by_their_own_deadlines(
-    frozen: Frozen, reserver: ReservationBatcher
+    frozen: Frozen, reservations: ReservationBatcher
 ) -> None:
     """Not one call after another; and those that were never sent never will be."""
-    waiting = reserved(reserver, [f"v{n}" for n in range(640)], 0.3)
-    patient = reserved(reserver, ["patient"], 30)
+    waiting = reserved(reservations, [f"v{n}" for n in range(640)], 0.3)
+    patient = reserved(reservations, ["patient"], 30)
     answers = await outcomes(waiting)
     assert all(isinstance(answer, ViewsUnavailable) for answer in answers)
     assert frozen.calls == [CALL_REQUESTS]
@@ -72,11 +74,11 @@ async def test_all_that_queue_are_answered_by_their_own_deadlines(
 
 
 async def test_what_is_granted_too_late_is_given_back(
-    partition: Partition, frozen: Frozen, reserver: ReservationBatcher
+    partition: Partition, frozen: Frozen, reservations: ReservationBatcher
 ) -> None:
     """Else it would hold its voter's allowance until a fence, and shut the partition for that."""
-    late = reserved(reserver, ["late", "cancelled"], 0.1)
-    awaited = reserved(reserver, ["awaited"], 30)
+    late = reserved(reservations, ["late", "cancelled"], 0.1)
+    awaited = reserved(reservations, ["awaited"], 30)
     late[1].cancel()
     await outcomes(late)
     assert (await partition.views.state(0)).pending == 3
@@ -90,13 +92,13 @@ async def pending_is(partition: Partition, count: int) -> bool:
 
 
 async def test_a_failed_call_answers_its_own_requests_and_the_next_goes_on(
-    partition: Partition, frozen: Frozen, reserver: ReservationBatcher
+    partition: Partition, frozen: Frozen, reservations: ReservationBatcher
 ) -> None:
     async def too_few(partition: int, requests: Sequence[Request]) -> list[Answer]:
         frozen.calls.append(len(requests))
         return [GateClosed()] if len(frozen.calls) == 1 else [GateClosed()] * len(requests)
 
     frozen.reserve = too_few  # type: ignore[method-assign]
-    answers = await outcomes(reserved(reserver, [f"v{n}" for n in range(CALL_REQUESTS + 1)], 30))
+    answers = await outcomes(reserved(reservations, [f"v{n}" for n in range(CALL_REQUESTS + 1)], 30))
     assert Counter(map(type, answers[1:-1])) == {ValueError: CALL_REQUESTS - 1}
     assert isinstance(answers[-1], GateClosed)

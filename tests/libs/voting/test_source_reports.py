@@ -94,107 +94,107 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[Desk]:
+async def context(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[Desk]:
     async with folded_log(kafka, valkey_address, namespace) as log:
         partition = votes_topic("any", PARTITIONS).partition_of(source_log_key("contest", "sms"))
         await log.fold(partition)
         yield Desk(log, partition)
 
 
-async def send(desk: Desk, report: SourceReport = REPORT) -> reporting.Folded:
-    return await desk.reporter.report("account", "contest", "sms", report)
+async def send(context: Desk, report: SourceReport = REPORT) -> reporting.Folded:
+    return await context.reporter.report("account", "contest", "sms", report)
 
 
-async def test_a_report_that_landed_unacknowledged_is_answered_by_the_fold(desk: Desk) -> None:
-    desk.fails = AppendUnknown("no answer")
-    folded = await send(desk)
+async def test_a_report_that_landed_unacknowledged_is_answered_by_the_fold(context: Desk) -> None:
+    context.fails = AppendUnknown("no answer")
+    folded = await send(context)
     assert not folded.replayed
-    assert await desk.figures() == {"A": VoteSums(5, 4, 3)}
+    assert await context.figures() == {"A": VoteSums(5, 4, 3)}
 
 
 async def test_a_report_whose_outcome_is_unknown_is_safe_to_send_again(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    context: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporting, "FOLD_WAIT_S", 0.1)
-    desk.fails, desk.lost = AppendUnknown("no answer"), True
+    context.fails, context.lost = AppendUnknown("no answer"), True
     with pytest.raises(ViewsUnavailable, match="same report_id") as raised:
-        await send(desk)
+        await send(context)
     assert raised.value.retry_after_s is not None
-    desk.fails, desk.lost = None, False
-    folded = await send(desk)
+    context.fails, context.lost = None, False
+    folded = await send(context)
     assert not folded.replayed
-    assert await desk.figures() == {"A": VoteSums(5, 4, 3)}
+    assert await context.figures() == {"A": VoteSums(5, 4, 3)}
 
 
-async def test_a_report_that_arrives_twice_counts_once(desk: Desk) -> None:
+async def test_a_report_that_arrives_twice_counts_once(context: Desk) -> None:
     delta = replace(CONFIG, sources=(stored("contest~sms", mapping={"A": "p"}, mode="delta"),))
-    desk.config = delta
-    folded = await send(desk)
-    first, _ = await asyncio.gather(send(desk), send(desk))
+    context.config = delta
+    folded = await send(context)
+    first, _ = await asyncio.gather(send(context), send(context))
     assert first.replayed
-    assert (first.offset, desk.appended) == (folded.offset, 1)
+    assert (first.offset, context.appended) == (folded.offset, 1)
 
     async def the_other_came_first() -> None:
-        desk.before = None
-        await send(desk, replace(REPORT, report_id="two"))
+        context.before = None
+        await send(context, replace(REPORT, report_id="two"))
 
-    desk.before = the_other_came_first
-    raced = await send(desk, replace(REPORT, report_id="two"))
+    context.before = the_other_came_first
+    raced = await send(context, replace(REPORT, report_id="two"))
     assert raced.replayed
-    assert await desk.figures() == {"A": VoteSums(10, 8, 6)}
+    assert await context.figures() == {"A": VoteSums(10, 8, 6)}
 
 
-async def test_a_definite_failure_says_so_and_leaves_nothing(desk: Desk) -> None:
-    desk.fails, desk.lost = NotAppended("full", retry_after_s=1), True
+async def test_a_definite_failure_says_so_and_leaves_nothing(context: Desk) -> None:
+    context.fails, context.lost = NotAppended("full", retry_after_s=1), True
     with pytest.raises(NotAppended):
-        await send(desk)
-    assert await desk.figures() == {}
+        await send(context)
+    assert await context.figures() == {}
 
 
-async def test_a_closed_source_refuses_before_anything_is_recorded(desk: Desk) -> None:
-    await send(desk)
-    await desk.mark()
+async def test_a_closed_source_refuses_before_anything_is_recorded(context: Desk) -> None:
+    await send(context)
+    await context.mark()
     with pytest.raises(ContestFinal):
-        await send(desk, SourceReport("two", None, (("A", 9, 0, 0),)))
-    assert desk.appended == 1
-    assert (await send(desk)).replayed
+        await send(context, SourceReport("two", None, (("A", 9, 0, 0),)))
+    assert context.appended == 1
+    assert (await send(context)).replayed
 
 
-async def test_a_report_that_the_close_overtakes_changes_nothing_also_after_a_reopening(desk: Desk) -> None:
-    await send(desk)
-    desk.before = desk.mark
+async def test_a_report_that_the_close_overtakes_changes_nothing_also_after_a_reopening(context: Desk) -> None:
+    await send(context)
+    context.before = context.mark
     late = SourceReport("two", None, (("A", 9, 0, 0),))
     with pytest.raises(ContestFinal):
-        await send(desk, late)
-    desk.before = None
-    await desk.mark(ContestReopened("contest", 1))
+        await send(context, late)
+    context.before = None
+    await context.mark(ContestReopened("contest", 1))
     with pytest.raises(ContestFinal, match="new id"):
-        await send(desk, late)
-    assert await desk.figures() == {"A": VoteSums(5, 4, 3)}
-    await send(desk, replace(late, report_id="three"))
-    assert await desk.figures() == {"A": VoteSums(9)}
+        await send(context, late)
+    assert await context.figures() == {"A": VoteSums(5, 4, 3)}
+    await send(context, replace(late, report_id="three"))
+    assert await context.figures() == {"A": VoteSums(9)}
 
 
-async def test_until_its_close_a_source_reports_by_what_its_contest_was_closed_with(desk: Desk) -> None:
+async def test_until_its_close_a_source_reports_by_what_its_contest_was_closed_with(context: Desk) -> None:
     at_the_close = a_closed(CONFIG)
     later = stored("contest~sms", mapping={}, mode="delta")
-    desk.config = replace(at_the_close, sources=(later, stored("contest~radio")))
-    await send(desk)
-    folded = await send(desk, replace(REPORT, report_id="two"))
+    context.config = replace(at_the_close, sources=(later, stored("contest~radio")))
+    await send(context)
+    folded = await send(context, replace(REPORT, report_id="two"))
     assert folded.mapping == {"A": "p"}
-    assert await desk.figures() == {"A": VoteSums(5, 4, 3)}
+    assert await context.figures() == {"A": VoteSums(5, 4, 3)}
     with pytest.raises(ContestFinal):
-        await desk.reporter.report("account", "contest", "radio", REPORT)
-    desk.config = replace(at_the_close, sources=(stored("contest~sms", retired=True),))
+        await context.reporter.report("account", "contest", "radio", REPORT)
+    context.config = replace(at_the_close, sources=(stored("contest~sms", retired=True),))
     with pytest.raises(NotFound):
-        await send(desk, replace(REPORT, report_id="three"))
+        await send(context, replace(REPORT, report_id="three"))
 
 
-async def test_a_delta_adds_to_what_is_held_as_well(desk: Desk) -> None:
-    await send(desk, SourceReport("nine", None, (("A", 9, 0, 0),)))
-    await send(desk, SourceReport("four", None, (("A", 4, 0, 0),)))
-    desk.config = replace(CONFIG, sources=(stored("contest~sms", mapping={"A": "p"}, mode="delta"),))
-    await send(desk, SourceReport("two more", None, (("A", 2, 0, 0),)))
-    assert await desk.figures() == {"A": VoteSums(11)}
-    await send(desk, SourceReport("permission", None, (), allow_decrease=True))
-    assert await desk.figures() == {"A": VoteSums(6)}
+async def test_a_delta_adds_to_what_is_held_as_well(context: Desk) -> None:
+    await send(context, SourceReport("nine", None, (("A", 9, 0, 0),)))
+    await send(context, SourceReport("four", None, (("A", 4, 0, 0),)))
+    context.config = replace(CONFIG, sources=(stored("contest~sms", mapping={"A": "p"}, mode="delta"),))
+    await send(context, SourceReport("two more", None, (("A", 2, 0, 0),)))
+    assert await context.figures() == {"A": VoteSums(11)}
+    await send(context, SourceReport("permission", None, (), allow_decrease=True))
+    assert await context.figures() == {"A": VoteSums(6)}

@@ -61,7 +61,7 @@ class Place:
             client.headers["service-key"] = client.headers["authorization"].removeprefix("Bearer ")
             yield client
 
-    def gallery(self, world: str) -> ImageStore:
+    def image_store(self, world: str) -> ImageStore:
         return ImageStore(self.store, self.worlds[world].namespace, self.decoders)
 
     def anybody(self) -> httpx.AsyncClient:
@@ -88,9 +88,9 @@ async def open_place(addresses: Addresses, objects: Path, **given: Any) -> Async
         open_catalogue(addresses.kafka, addresses.valkey, namespace_of_tests(namespace)) as test,
         production.folding(),
         test.folding(),
-        open_surface(settings, guard=Unguarded()) as surface,
+        open_surface(settings, guard=Unguarded()) as http_module,
     ):
-        front = Front(build_app("Tallykeeper: catalogue", [surface]))
+        front = Front(build_app("Tallykeeper: catalogue", [http_module]))
         try:
             yield Place(front, {"production": production, "test": test}, open_store(str(objects)), decoders)
         finally:

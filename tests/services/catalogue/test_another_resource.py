@@ -54,7 +54,7 @@ async def client(servers: Servers) -> AsyncIterator[httpx.AsyncClient]:
         catalogue.folding(),
     ):
         auth = Authenticator(ApiKeyCache(catalogue.views), Proxies())
-        app = build_app("Catalogue", [HttpModule(routers=[build_router(catalogue.engine, auth, {})])])
+        app = build_app("Catalogue", [HttpModule(routers=[build_router(catalogue.record_service, auth, {})])])
         issued = await issue_key(catalogue.writer, "account", PERMISSIONS)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(Front(app)),

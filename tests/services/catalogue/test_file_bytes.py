@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def files(catalogue: Catalogue, store: Store) -> Files:
-    return Files(catalogue.namespace, catalogue.engine, store)
+    return Files(catalogue.namespace, catalogue.record_service, store)
 
 
 class Key:
@@ -109,7 +109,7 @@ async def test_a_record_deleted_during_an_upload_keeps_no_bytes(
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"1"
-        await catalogue.engine.delete(FILES, "a", key)
+        await catalogue.record_service.delete(FILES, "a", key)
         yield b"2"
 
     with pytest.raises(NotFound):
@@ -123,15 +123,15 @@ async def test_what_the_log_may_have_taken_is_not_thrown_away(
     """The record may come to name it; if it does not, a later upload takes it away."""
     key = (await catalogue.create("files", "a", BODY)).key
     await files.put("a", key, chunks("old"))
-    amend = catalogue.engine.amend
+    amend = catalogue.record_service.amend
 
     async def doubtful(*args: object) -> None:
         raise ViewsUnavailable("may have been recorded")
 
-    monkeypatch.setattr(catalogue.engine, "amend", doubtful)
+    monkeypatch.setattr(catalogue.record_service, "amend", doubtful)
     with pytest.raises(ViewsUnavailable):
         await files.put("a", key, chunks("doubtful"))
-    monkeypatch.setattr(catalogue.engine, "amend", amend)
+    monkeypatch.setattr(catalogue.record_service, "amend", amend)
     assert len(objects(tmp_path)) == 2
     await files.put("a", key, chunks("new"))
     assert len(objects(tmp_path)) == 2
@@ -146,7 +146,7 @@ async def test_deleting_a_file_again_takes_away_what_a_crash_left(
 ) -> None:
     key = (await catalogue.create("files", "a", BODY)).key
     await files.put("a", key, chunks("1"))
-    await catalogue.engine.delete(FILES, "a", key)
+    await catalogue.record_service.delete(FILES, "a", key)
     assert len(objects(tmp_path)) == 1
     with pytest.raises(NotFound):
         await files.delete("a", key, None)
@@ -176,7 +176,7 @@ class Overtaken(Files):
 
 
 async def test_a_read_that_is_overtaken_begins_anew(catalogue: Catalogue, store: Store) -> None:
-    files = Overtaken(catalogue.namespace, catalogue.engine, store)
+    files = Overtaken(catalogue.namespace, catalogue.record_service, store)
     key = (await catalogue.create("files", "a", BODY)).key
     await files.put("a", key, chunks("old"))
     urls = UploadUrls(store, catalogue.views, "http://files")

@@ -398,7 +398,7 @@ async def test_a_private_picture_is_for_keys_of_its_account(place: Place, client
 
 async def test_the_media_host_shows_pictures_of_the_test_environment_too(place: Place) -> None:
     world = place.worlds["test"]
-    images = Images(world.engine, place.gallery("test"), NO_FETCHER)
+    images = Images(world.record_service, place.image_store("test"), NO_FETCHER)
     private = {"access": {"access": "private"}}
     keys = [
         (await images.upload("a", io.BytesIO(picture()), body, Request.once())).stored.key
@@ -424,15 +424,17 @@ async def test_a_picture_stays_where_its_record_may_yet_come(
     async with open_catalogue(addresses.kafka, addresses.valkey, namespace) as unfolded:
         place.worlds["unfolded"] = unfolded
         writer = CatalogueWriter(unfolded.topic, unfolded.log, unfolded.views, AppendUnknown, deadline_s=0.2)
-        images = Images(RecordService(RESOURCES, unfolded.views, writer), place.gallery("unfolded"), NO_FETCHER)
+        images = Images(
+            RecordService(RESOURCES, unfolded.views, writer), place.image_store("unfolded"), NO_FETCHER
+        )
         with pytest.raises(ViewsUnavailable):
             await images.upload("a", io.BytesIO(picture()), {}, Request.once())
         [name] = await place.store.names(world_files(namespace))
         async with unfolded.folding():
             key = name.split("/")[-3]
             assert (await eventually(lambda: unfolded.views.get("a", "images", key))) is not None
-            kept = Kept.of((await unfolded.engine.get(IMAGES, "a", key)).document)
-            assert await place.gallery("unfolded").show("a", key, kept, "thumb") is not None
+            kept = Kept.of((await unfolded.record_service.get(IMAGES, "a", key)).document)
+            assert await place.image_store("unfolded").show("a", key, kept, "thumb") is not None
 
 
 async def test_a_picture_goes_where_its_record_cannot_come(place: Place, client: httpx.AsyncClient) -> None:

@@ -25,8 +25,8 @@ async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
 class Reel:
     """A feed of an account's, and articles for it."""
 
-    def __init__(self, engine: RecordService, client: httpx.AsyncClient, key: str) -> None:
-        self.engine = engine
+    def __init__(self, record_service: RecordService, client: httpx.AsyncClient, key: str) -> None:
+        self.record_service = record_service
         self.client = client
         self.key = key
 
@@ -45,7 +45,7 @@ class Reel:
         return answered(await self.client.get(f"/legacy/v2/feedpages/{key}"))
 
     async def stored(self) -> Stored:
-        return await self.engine.get(FEEDS, self.client.headers["x-account"], self.key)
+        return await self.record_service.get(FEEDS, self.client.headers["x-account"], self.key)
 
     async def pages(self) -> Pages:
         stored = await self.stored()
@@ -61,7 +61,7 @@ def answered(answer: httpx.Response) -> dict[str, Any]:
 @pytest.fixture
 async def reel(place: Place, client: httpx.AsyncClient) -> Reel:
     made = answered(await client.post("/legacy/v2/articlefeeds", json={"title": "News"}))
-    return Reel(place.worlds["production"].engine, client, made["feed_key"])
+    return Reel(place.worlds["production"].record_service, client, made["feed_key"])
 
 
 async def test_articles_that_are_added_at_once_are_all_there_once(reel: Reel) -> None:

@@ -101,11 +101,11 @@ async def test_who_reads_a_picture_while_it_is_replaced_gets_the_new_one(
     show = ImageStore.show
 
     async def after_an_update(
-        gallery: ImageStore, account: str, image: str, kept: Kept, size: str
+        image_store: ImageStore, account: str, image: str, kept: Kept, size: str
     ) -> bytes | None:
         monkeypatch.setattr(ImageStore, "show", show)
         assert (await client.post(f"/legacy/images/{key}", data={"url": url})).status_code == 200
-        return await show(gallery, account, image, kept, size)
+        return await show(image_store, account, image, kept, size)
 
     monkeypatch.setattr(ImageStore, "show", after_an_update)
     read = await client.get(f"/media/image/{key}")

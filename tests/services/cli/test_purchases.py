@@ -56,10 +56,10 @@ class World:
 
     async def bought(self, token: str) -> tuple[PurchaseRecorded, VoteCast]:
         """A purchase, and the record that its votes would have; neither is in the log yet."""
-        vault = AccountCipher(ACCOUNT, await account_secret(self.store, ACCOUNT))
-        recorded = parse_purchase(a_body(token)).recorded(ACCOUNT, vault, time.time_ns() // 1000)
+        cipher = AccountCipher(ACCOUNT, await account_secret(self.store, ACCOUNT))
+        recorded = parse_purchase(a_body(token)).recorded(ACCOUNT, cipher, time.time_ns() // 1000)
         assert recorded.vote is not None
-        vote = paid_vote(recorded, recorded.vote, vault, await contest_secret(self.store, CONTEST))
+        vote = paid_vote(recorded, recorded.vote, cipher, await contest_secret(self.store, CONTEST))
         cast = a_cast("p1", 3, contest=CONTEST, vote_id=vote.vote_id, content=vote.content, source="c-paid")
         return recorded, replace(cast, voter=vote.voter)
 

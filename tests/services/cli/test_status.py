@@ -91,10 +91,10 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
     await log.fold()
     await log.append([a_cast(vote_id="more")])
     appended = time.time()
-    async with open_lookout(log.stack) as lookout:
+    async with open_lookout(log.stack) as collector:
 
         async def two_seconds_behind() -> Row | None:
-            row = votes(await lookout.look())[0]
+            row = votes(await collector.look())[0]
             await log.append([a_cast(vote_id="always more")])
             return row if row.lag_s > 1.5 else None
 
@@ -121,16 +121,16 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
         return ("stalled", "votes all") in problems(await read_status(log.stack))
 
     await eventually(all_stand)
-    async with open_lookout(log.stack) as lookout:
-        await lookout.look()
+    async with open_lookout(log.stack) as collector:
+        await collector.look()
         await log.valkey.call("HSET", log.key("g1:position"), "offset", 4)
-        moved, stands = votes(await lookout.look())
+        moved, stands = votes(await collector.look())
         assert (moved.lag, moved.lag_s > 0.3, moved.stalled_since) == (3, True, None)
         assert moved.folded_per_s
         assert stands.stalled_since is not None
 
         async def stalled_again() -> bool:
-            row = votes(await lookout.look())[0]
+            row = votes(await collector.look())[0]
             return row.stalled_since is not None and row.folded_per_s == 0
 
         await eventually(stalled_again)
@@ -184,17 +184,17 @@ async def test_how_far_a_replay_is_is_told_of_all_its_partitions_together(log: F
     generations = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES]
     for partition in (0, 1):
         await generations.open(partition, 2, "")
-    async with open_lookout(log.stack) as lookout:
-        (begun,) = (await lookout.look()).beside
+    async with open_lookout(log.stack) as collector:
+        (begun,) = (await collector.look()).beside
         assert (begun.fold, begun.generation, begun.partitions) == (Fold.VOTES, 2, 2)
         assert (begun.state, begun.folded, begun.end) == (State.BUILDING, 0, 11)
         assert (begun.folded_per_s, begun.left_s) == (None, None)
         await log.valkey.call("HSET", log.key("g2:position"), "log", "x", "offset", 5)
-        (moved,) = (await lookout.look()).beside
+        (moved,) = (await collector.look()).beside
         assert (moved.folded, moved.behind) == (5, 5)
         assert moved.folded_per_s
         assert moved.left_s == pytest.approx(6 / moved.folded_per_s)
-        (stands,) = (await lookout.look()).beside
+        (stands,) = (await collector.look()).beside
         assert (stands.folded_per_s, stands.left_s) == (0, None)
 
 

@@ -61,8 +61,8 @@ async def served(log: FoldedLog, catalogue: Catalogue, **changes: Any) -> AsyncI
         "storage_url": stack.storage_url,
     }
     key = await catalogue.key(permissions=("operations",))
-    async with open_surface(Settings(**(wanted | changes))) as surface:
-        transport = httpx.ASGITransport(Front(build_app("dashboard", [surface])))
+    async with open_surface(Settings(**(wanted | changes))) as http_module:
+        transport = httpx.ASGITransport(Front(build_app("dashboard", [http_module])))
         headers = {"authorization": f"Bearer {key}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://here", headers=headers) as client:
             yield client

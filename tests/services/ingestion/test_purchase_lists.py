@@ -55,8 +55,8 @@ async def test_purchases_that_cannot_be_read_hide_no_others(
     """Also where nothing else would be on a page, and of a purchase under another secret of the account."""
     bodies = [{"user_id": "buyer", "purchase_token": f"token{n}", "type": "vote", "vote": VOTE} for n in range(8)]
     async with folded_purchases(kafka, valkey_address, namespace, PARTITIONS) as purchases:
-        vault, another = AccountCipher("a1", SECRET), AccountCipher("a1", b"t" * 32)
-        bought = [parse_purchase(body).recorded("a1", vault, 1) for body in bodies]
+        cipher, another = AccountCipher("a1", SECRET), AccountCipher("a1", b"t" * 32)
+        bought = [parse_purchase(body).recorded("a1", cipher, 1) for body in bodies]
         bought[4] = replace(bought[4], sealed=another.seal(Buyer("buyer", "token4")))
         for one in bought:
             refused = PurchaseRefused(account="a1", key=one.key, at=1, code="not_found", reason="No contest.")
@@ -91,9 +91,9 @@ async def test_a_purchase_that_cannot_be_read_says_so_where_it_is_asked_for(
     """Its record and its refund, by key and by token; nothing is recorded meanwhile, and the others answer."""
     body = {"user_id": "buyer", "type": "vote", "vote": VOTE}
     async with folded_purchases(kafka, valkey_address, namespace, PARTITIONS) as purchases:
-        vault = AccountCipher("a1", SECRET)
+        cipher = AccountCipher("a1", SECRET)
         forms = [body | {"purchase_token": token} for token in ("bad", "sealed", "good")]
-        bad, sealed, good = (parse_purchase(form).recorded("a1", vault, 1) for form in forms)
+        bad, sealed, good = (parse_purchase(form).recorded("a1", cipher, 1) for form in forms)
         sealed = replace(sealed, sealed=AccountCipher("a1", b"t" * 32).seal(Buyer("buyer", "sealed")))
         await purchases.append(bad, sealed, good)
 

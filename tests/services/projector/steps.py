@@ -46,7 +46,9 @@ async def decide(world: World, contest: str) -> ContestClosing:
 
 
 async def source(world: World, contest: str, name: str, **members: Any) -> None:
-    await world.catalogue.engine.put(VOTE_SOURCES, ACCOUNT, source_key(contest, name), members, parent=contest)
+    await world.catalogue.record_service.put(
+        VOTE_SOURCES, ACCOUNT, source_key(contest, name), members, parent=contest
+    )
 
 
 async def ask(world: World, contest: Contest) -> Answer:

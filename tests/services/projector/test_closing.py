@@ -54,7 +54,7 @@ async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_d
     assert before.accepted_at == end - 1000
     assert isinstance(at_the_end, ContestNotRunning)
     async with own.projecting():
-        await own.catalogue.engine.patch(
+        await own.catalogue.record_service.patch(
             CONTESTS, ACCOUNT, contest, {"contest_config": {"end": timestamp(end - 3600 * SECOND)}}
         )
         await own.closes(contest)
@@ -86,7 +86,7 @@ async def test_votes_are_taken_again_once_a_wrong_clock_is_set_right(own: World)
 async def test_a_contest_without_an_end_stays_open_and_a_later_end_is_waited_for(world: World) -> None:
     endless, moved = await world.contest(end=None), await world.contest(end=await world.now() + SECOND)
     later = timestamp(await world.now() + 3600 * SECOND)
-    await world.catalogue.engine.patch(CONTESTS, ACCOUNT, moved, {"contest_config": {"end": later}})
+    await world.catalogue.record_service.patch(CONTESTS, ACCOUNT, moved, {"contest_config": {"end": later}})
     ended = await world.contest(end=await world.now() + SECOND)
     await world.closes(ended)
     for contest in (endless, moved):
@@ -115,7 +115,7 @@ async def test_another_projector_goes_on_where_one_was_killed(own: World) -> Non
             await own.closes(contest)
             await eventually(lambda contest=contest: settled(own, contest))  # type: ignore[misc]
             assert await own.counted(contest) == (1, 0)
-            closing = closing_of((await own.catalogue.engine.get(CONTESTS, ACCOUNT, contest)).document)
+            closing = closing_of((await own.catalogue.record_service.get(CONTESTS, ACCOUNT, contest)).document)
             assert closing is not None
             assert closing.seq == 1
             assert set(closing.approved) == {f"{contest}-p0", f"{contest}-p1"}
@@ -138,7 +138,9 @@ async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(
     guard = ClosedContests(own.catalogue.views, own.votes, PARTITIONS).participant_may_go
     async with own.projecting(produce_deadline_ms=60_000):
         contest = await own.contest(end=await own.now() + SECOND)
-        voted, other = [await own.catalogue.engine.get(PARTICIPANTS, ACCOUNT, f"{contest}-p{n}") for n in (0, 1)]
+        voted, other = [
+            await own.catalogue.record_service.get(PARTICIPANTS, ACCOUNT, f"{contest}-p{n}") for n in (0, 1)
+        ]
         version = await guard(ACCOUNT, voted)
         partition, record = await admit(own, contest)
 
@@ -171,16 +173,16 @@ async def test_what_is_never_recorded_is_fenced_off_and_holds_up_no_closing(worl
 
 
 async def test_who_counts_is_as_it_was_at_the_closing_until_the_contest_is_reopened(world: World) -> None:
-    engine = world.catalogue.engine
+    record_service = world.catalogue.record_service
     contest = await world.contest(end=await world.now() + 2 * SECOND)
     approved, rejected = f"{contest}-p0", f"{contest}-p1"
-    await engine.patch(PARTICIPANTS, ACCOUNT, rejected, {"status": "rejected"})
+    await record_service.patch(PARTICIPANTS, ACCOUNT, rejected, {"status": "rejected"})
     await world.closes(contest)
-    await engine.patch(PARTICIPANTS, ACCOUNT, rejected, {"status": "approved"})
-    await engine.patch(PARTICIPANTS, ACCOUNT, approved, {"status": "rejected"})
+    await record_service.patch(PARTICIPANTS, ACCOUNT, rejected, {"status": "approved"})
+    await record_service.patch(PARTICIPANTS, ACCOUNT, approved, {"status": "rejected"})
     await world.participant(contest, "new")
     newcomer = f"{contest}-new"
-    shown = (await engine.get(PARTICIPANTS, ACCOUNT, rejected)).document
+    shown = (await record_service.get(PARTICIPANTS, ACCOUNT, rejected)).document
     assert shown["status"] == "approved"
     found = await world.read(contest)
     assert found.participants == {approved: "approved", rejected: "rejected", newcomer: "rejected"}
@@ -190,26 +192,26 @@ async def test_who_counts_is_as_it_was_at_the_closing_until_the_contest_is_reope
 
 
 async def test_the_end_of_a_closed_contest_stays_and_all_else_may_change(world: World) -> None:
-    engine = world.catalogue.engine
+    record_service = world.catalogue.record_service
     contest = await world.contest(end=await world.now() + SECOND)
     await world.closes(contest)
-    before = await engine.get(CONTESTS, ACCOUNT, contest)
+    before = await record_service.get(CONTESTS, ACCOUNT, contest)
     for change in ({"end": "2099-01-01T00:00:00Z"}, {"end": None}, {"start": "2021-01-01T00:00:00Z"}):
         with pytest.raises(ContestFinal):
-            await engine.patch(CONTESTS, ACCOUNT, contest, {"contest_config": change})
+            await record_service.patch(CONTESTS, ACCOUNT, contest, {"contest_config": change})
     patch = {"title": "New", "publish": None, "contest_config": {"free": {"max_contest": 3}}}
-    after = await engine.patch(CONTESTS, ACCOUNT, contest, patch)
+    after = await record_service.patch(CONTESTS, ACCOUNT, contest, patch)
     assert closing_of(after.document) == closing_of(before.document) != None  # noqa: E711
     await eventually(lambda: settled(world, contest))
 
 
 @pytest.mark.parametrize("member", ["closing", "reopened"])
 async def test_what_the_server_keeps_of_a_closing_is_neither_written_nor_read(world: World, member: str) -> None:
-    engine = world.catalogue.engine
+    record_service = world.catalogue.record_service
     contest = await world.contest(end=await world.now() + SECOND)
     for attempt in (
-        engine.patch(CONTESTS, ACCOUNT, contest, {member: {"seq": 7}}),
-        engine.patch(CONTESTS, ACCOUNT, contest, {member: None}),
+        record_service.patch(CONTESTS, ACCOUNT, contest, {member: {"seq": 7}}),
+        record_service.patch(CONTESTS, ACCOUNT, contest, {member: None}),
         world.catalogue.create("contests", ACCOUNT, {member: 1}),
     ):
         with pytest.raises(ValidationFailed) as refused:
@@ -218,11 +220,11 @@ async def test_what_the_server_keeps_of_a_closing_is_neither_written_nor_read(wo
             {"pointer": f"/{member}", "message": "is no member of this resource"}
         ]
     await world.closes(contest)
-    stored = await engine.get(CONTESTS, ACCOUNT, contest)
+    stored = await record_service.get(CONTESTS, ACCOUNT, contest)
     shown = CONTESTS.show(stored)
     assert "closing" in stored.document
     assert member not in shown
-    await engine.patch(CONTESTS, ACCOUNT, contest, shown)
+    await record_service.patch(CONTESTS, ACCOUNT, contest, shown)
 
 
 async def test_a_decision_by_what_has_changed_since_is_refused(world: World) -> None:
@@ -231,7 +233,7 @@ async def test_a_decision_by_what_has_changed_since_is_refused(world: World) -> 
     changes = (
         world.participant(contest, "new"),
         source(world, contest, "sms"),
-        world.catalogue.engine.patch(CONTESTS, ACCOUNT, contest, {"title": "x"}),
+        world.catalogue.record_service.patch(CONTESTS, ACCOUNT, contest, {"title": "x"}),
     )
     for change in changes:
         decision = await decide(world, contest)

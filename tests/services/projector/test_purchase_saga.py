@@ -88,10 +88,10 @@ async def a_refund(contest: str = "c1", status: PurchaseStatus = PurchaseStatus.
     async def account_secret(account: str) -> bytes:
         return ACCOUNT_SECRET
 
-    vault = await AccountCiphers(account_secret).of("a1")
+    cipher = await AccountCiphers(account_secret).of("a1")
     buyer = Buyer("u1", f"token of {contest}")
     vote = PurchasedVotes(contest_key=contest, participant_key="p1", count=3)
-    recorded = a_purchase(key=vault.key(buyer.purchase_token), sealed=vault.seal(buyer), vote=vote)
+    recorded = a_purchase(key=cipher.key(buyer.purchase_token), sealed=cipher.seal(buyer), vote=vote)
     return Purchase(
         account="a1", key=recorded.key, status=status, created=1, updated=1, offset=1, recorded=recorded
     )

@@ -80,9 +80,9 @@ class World:
         return made.key
 
     async def participant(self, contest: str, name: str, **members: Any) -> Stored:
-        row, key = self.catalogue.engine.table["participants"], f"{contest}-{name}"
+        row, key = self.catalogue.record_service.table["participants"], f"{contest}-{name}"
         body = {"status": "approved"} | members
-        return (await self.catalogue.engine.put(row, ACCOUNT, key, body, parent=contest))[0]
+        return (await self.catalogue.record_service.put(row, ACCOUNT, key, body, parent=contest))[0]
 
     async def vote(self, contest: str, name: str = "p0") -> bool:
         """One vote of a voter of its own; whether it was accepted."""
@@ -146,7 +146,7 @@ class World:
 
     @property
     def reopener(self) -> Reopener:
-        return Reopener(self.catalogue.engine, self.votes, PARTITIONS)
+        return Reopener(self.catalogue.record_service, self.votes, PARTITIONS)
 
 
 @asynccontextmanager

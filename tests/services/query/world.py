@@ -267,9 +267,9 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
     with TemporaryDirectory() as storage:
         wanted = {"partitions": PARTITIONS, "storage_url": storage} | settings
         given = Settings(valkey_url=valkey_address, namespace=namespace, **wanted)
-        async with open_surface(given, Unguarded()) as surface:
-            app = build_app("query", [surface, _catalogue(valkey, namespace, surface)])
-            transport = httpx.ASGITransport(Front(app, surface.hot))
+        async with open_surface(given, Unguarded()) as http_module:
+            app = build_app("query", [http_module, _catalogue(valkey, namespace, http_module)])
+            transport = httpx.ASGITransport(Front(app, http_module.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
                 world = World(valkey, namespace, given, app, client)
                 for catalogue in world.production, world.test:
@@ -281,7 +281,7 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
 def _catalogue(valkey: Coalescer, namespace: str, query: HttpModule) -> HttpModule:
     """Reads of the current generation; writes would need a log."""
     catalogue = world_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
-    return HttpModule(routers=[build_router(catalogue.engine, catalogue.auth, query.completes)])
+    return HttpModule(routers=[build_router(catalogue.record_service, catalogue.auth, query.enrichers)])
 
 
 def text(document: dict[str, Any]) -> str:

@@ -35,9 +35,9 @@ def show(contest: ContestKey, seq: Seq = None, data_dir: DataDir = DATA_DIR, as_
     """The certificate of a contest; with --json, as it is kept."""
 
     async def work() -> ExitCode:
-        async with open_seal_context(find_deployment(data_dir), contest) as desk:
-            certificate = await desk.certificate(seq)
-            in_force = await desk.in_force(certificate)
+        async with open_seal_context(find_deployment(data_dir), contest) as context:
+            certificate = await context.certificate(seq)
+            in_force = await context.in_force(certificate)
         if as_json:
             typer.echo(certificate.canonical())
         else:
@@ -94,10 +94,10 @@ def prove(
     """Prove that the vote of a receipt is in the sealed set, without naming anybody."""
 
     async def work() -> ExitCode:
-        async with open_seal_context(find_deployment(data_dir), contest) as desk:
-            certificate = await desk.certificate(seq)
+        async with open_seal_context(find_deployment(data_dir), contest) as context:
+            certificate = await context.certificate(seq)
             with ProgressBar("Reading the log", enabled=not as_json and out is not None) as progress, without_gc():
-                proof = await _prove(desk, certificate, receipt, progress)
+                proof = await _prove(context, certificate, receipt, progress)
         if out is not None:
             _write(out, proof)
         if out is None or as_json:
@@ -141,10 +141,10 @@ async def _misfits(given: Certificate, log: Log, progress: Progress) -> list[str
         return [*found, error.message]
 
 
-async def _prove(desk: SealContext, certificate: Certificate, receipt: str, progress: Progress) -> Proof:
+async def _prove(context: SealContext, certificate: Certificate, receipt: str, progress: Progress) -> Proof:
     """Raises `NotFound`, and `TallyError` where the log is not what was sealed."""
     progress.begin(len(certificate.partitions))
-    sealing = await Sealing.open(desk.log, desk.account, desk.contest, certificate.seq)
+    sealing = await Sealing.open(context.log, context.account, context.contest, certificate.seq)
     for sealed in certificate.partitions:
         leaves = await sealing.leaves(sealed.partition)
         if root_of([leaf.hash for leaf in leaves]).hex() != sealed.root:

@@ -30,13 +30,13 @@ class SealContext:
 
     contest: str
     account: str
-    engine: RecordService
+    record_service: RecordService
     sealer: SealingService
     store: Store
     log: ServedLog
 
     async def record(self) -> Stored:
-        return await self.engine.get(CONTESTS, self.account, self.contest)
+        return await self.record_service.get(CONTESTS, self.account, self.contest)
 
     async def certificate(self, seq: int | None = None) -> Certificate:
         """What is kept of closing `seq`; None: of the latest that was sealed. Raises `NotFound`, and as `kept`."""
@@ -62,15 +62,15 @@ async def open_seal_context(stack: Deployment, contest: str) -> AsyncIterator[Se
     valkey = open_valkey(stack.valkey)
     try:
         async with (
-            open_catalogue_access(stack.kafka_settings, stack.valkey, stack.namespace) as office,
+            open_catalogue_access(stack.kafka_settings, stack.valkey, stack.namespace) as access,
             LogReader(stack.kafka_settings) as reader,
         ):
-            account = await office.views.find_owner("contests", contest)
+            account = await access.views.find_owner("contests", contest)
             if account is None:
                 raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
-            engine = RecordService(RESOURCES, office.views, office.writer)
-            sealer = SealingService(engine, VoteViews(valkey, stack.namespace), stack.partitions, account)
+            record_service = RecordService(RESOURCES, access.views, access.writer)
+            sealer = SealingService(record_service, VoteViews(valkey, stack.namespace), stack.partitions, account)
             store, log = open_store(stack.storage_url), ServedLog(reader, stack)
-            yield SealContext(contest, account, engine, sealer, store, log)
+            yield SealContext(contest, account, record_service, sealer, store, log)
     finally:
         await valkey.close()

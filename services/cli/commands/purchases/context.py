@@ -30,8 +30,8 @@ async def open_purchase_service(stack: Deployment) -> AsyncIterator[PurchaseServ
     valkey = open_valkey(stack.valkey)
     try:
         async with open_log(stack) as log:
-            vaults = AccountCiphers(partial(account_secret, open_store(stack.storage_url)))
-            yield PurchaseService(topic, log, PurchaseViews(valkey, stack.namespace, topic), vaults)
+            ciphers = AccountCiphers(partial(account_secret, open_store(stack.storage_url)))
+            yield PurchaseService(topic, log, PurchaseViews(valkey, stack.namespace, topic), ciphers)
     finally:
         await valkey.close()
 

@@ -48,11 +48,11 @@ async def read_refunds(
     register: PurchaseService, account: str, *, whole_token: bool
 ) -> tuple[list[PurchaseShown], list[Unreadable]]:
     """The whole list, and the purchases of it that cannot be read."""
-    vault = await register.vaults.of(account)
+    cipher = await register.ciphers.of(account)
     listed: list[Listed] = []
     while page := await register.views.refused(account, listed[-1].place if listed else None, PAGE):
         listed += page
-    return show_all((one.purchase for one in listed), vault, whole_token=whole_token)
+    return show_all((one.purchase for one in listed), cipher, whole_token=whole_token)
 
 
 def print_refunds(found: list[PurchaseShown]) -> None:

@@ -67,11 +67,11 @@ def choose(trials: Sequence[Trial]) -> Chosen:
 
 async def rebuild(stack: Deployment, chosen: Chosen, *, accept: bool, quiet: bool) -> AsyncIterator[Rebuilt]:
     """Fold those partitions into another generation, and have it read once it is verified. Raises as `Job.run`."""
-    async with open_replay_context(stack) as desk:
+    async with open_replay_context(stack) as context:
         for fold, partitions in chosen.partitions.items():
             if partitions:
                 target = Target(ProjectionName(fold), partitions=partitions)
-                job = Job(desk.valkey, desk.reader, stack, target, parallel=PARALLEL, quiet=quiet)
+                job = Job(context.valkey, context.reader, stack, target, parallel=PARALLEL, quiet=quiet)
                 with without_gc():
                     yield await job.run(accept=accept)
 

@@ -41,8 +41,8 @@ def plan(
     """What a replay would fold, how long it would take, and the memory it would need. Nothing is changed."""
 
     async def work() -> ExitCode:
-        async with open_replay_context(find_deployment(data_dir)) as desk:
-            found = await _plan(desk, targets_of(projection, contest), outdated)
+        async with open_replay_context(find_deployment(data_dir)) as context:
+            found = await _plan(context, targets_of(projection, contest), outdated)
         print_json(found.as_json()) if as_json else show_plan(found)
         return ExitCode.FINE if found.fits else ExitCode.PROBLEM
 
@@ -74,19 +74,21 @@ def run(
     """
 
     async def work() -> ExitCode:
-        async with open_replay_context(find_deployment(data_dir)) as desk:
+        async with open_replay_context(find_deployment(data_dir)) as context:
             targets = targets_of(projection, contest)
             if until is not None or to_position is not None:
-                return await _look(desk, targets, until, to_position, parallel, execute, as_json)
-            found = await _plan(desk, targets, outdated)
+                return await _look(context, targets, until, to_position, parallel, execute, as_json)
+            found = await _plan(context, targets, outdated)
             if not execute or not found.fits or not found.parts:
                 print_json(found.as_json()) if as_json else show_plan(found)
                 return ExitCode.FINE if found.fits else ExitCode.PROBLEM
             done: list[Rebuilt] = []
             for part in found.parts:
                 title = part.target.title
-                await record_action(desk.stack, "views rebuilt", projection=title, accept_differences=accept)
-                job = Job(desk.valkey, desk.reader, desk.stack, part.target, parallel=parallel, quiet=as_json)
+                await record_action(context.stack, "views rebuilt", projection=title, accept_differences=accept)
+                job = Job(
+                    context.valkey, context.reader, context.stack, part.target, parallel=parallel, quiet=as_json
+                )
                 with without_gc():
                     done.append(await job.run(accept=accept))
                 if not as_json:
@@ -98,8 +100,8 @@ def run(
     run_to_its_end(work())
 
 
-async def _plan(desk: ReplayContext, targets: Sequence[Target], outdated: bool) -> Plan:
-    found = await make_plan(desk.valkey, desk.reader, desk.stack, targets)
+async def _plan(context: ReplayContext, targets: Sequence[Target], outdated: bool) -> Plan:
+    found = await make_plan(context.valkey, context.reader, context.stack, targets)
     if not outdated:
         return found
     return Plan(
@@ -108,7 +110,7 @@ async def _plan(desk: ReplayContext, targets: Sequence[Target], outdated: bool) 
 
 
 async def _look(
-    desk: ReplayContext,
+    context: ReplayContext,
     targets: Sequence[Target],
     until: str | None,
     to_position: str | None,
@@ -122,11 +124,11 @@ async def _look(
         raise typer.BadParameter("A Tally-Position is one of the votes.", param_hint="--to-position")
     done, events = [], {}
     for target in targets:
-        stops = await _stops(desk, target, until, to_position)
+        stops = await _stops(context, target, until, to_position)
         events[target.title] = sum(stops.values())
         if not execute:
             continue
-        job = Job(desk.valkey, desk.reader, desk.stack, target, parallel=parallel, quiet=as_json)
+        job = Job(context.valkey, context.reader, context.stack, target, parallel=parallel, quiet=as_json)
         with without_gc():
             done.append(await job.look(stops))
         if not as_json:
@@ -138,15 +140,15 @@ async def _look(
     return ExitCode.FINE
 
 
-async def _stops(desk: ReplayContext, target: Target, until: str | None, token: str | None) -> dict[int, int]:
+async def _stops(context: ReplayContext, target: Target, until: str | None, token: str | None) -> dict[int, int]:
     """Where to stop in each partition: behind what was appended up to a time, or at a position of the votes."""
-    topic = target.row.topic(desk.stack)
+    topic = target.row.topic(context.stack)
     partitions = range(topic.partitions)
     if until is not None:
-        return await desk.reader.offsets_from(topic.name, partitions, moment(until, "--until") // 1000 + 1)
+        return await context.reader.offsets_from(topic.name, partitions, moment(until, "--until") // 1000 + 1)
     try:
         asked = decode_positions(token or "")
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--to-position") from None
-    ends = await desk.reader.end_offsets(topic.name, partitions)
+    ends = await context.reader.end_offsets(topic.name, partitions)
     return {partition: min(end, asked.get(partition, 0)) for partition, end in ends.items()}

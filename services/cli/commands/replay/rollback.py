@@ -35,17 +35,17 @@ def rollback(
 
     async def work() -> ExitCode:
         undone = []
-        async with open_replay_context(find_deployment(data_dir)) as desk:
+        async with open_replay_context(find_deployment(data_dir)) as context:
             for target in targets_of(projection, contest):
                 if execute:
                     await record_action(
-                        desk.stack,
+                        context.stack,
                         "replay rolled back",
                         projection=target.title,
                         generation=generation,
                         accept_differences=accept,
                     )
-                undone += await _roll_back(desk, target, generation, execute, accept)
+                undone += await _roll_back(context, target, generation, execute, accept)
         if as_json:
             print_json({"rolled_back": undone, "executed": execute})
         for one in undone if not as_json else ():
@@ -80,11 +80,11 @@ def keep(
 
     async def work() -> ExitCode:
         kept = []
-        async with open_replay_context(find_deployment(data_dir)) as desk:
+        async with open_replay_context(find_deployment(data_dir)) as context:
             for target in targets_of(projection, contest):
                 if execute:
-                    await record_action(desk.stack, "generations kept", projection=target.title, hold=hold)
-                generations = target.row.generations(desk.valkey, desk.stack)
+                    await record_action(context.stack, "generations kept", projection=target.title, hold=hold)
+                generations = target.row.generations(context.valkey, context.stack)
                 for partition, found in enumerate(await generations.read_all()):
                     for one in found.others.values():
                         if one.state is State.KEPT and (contest is None or one.scope == target.scope):
@@ -117,14 +117,14 @@ def drop(
 
     async def work() -> ExitCode:
         dropped, keys = [], 0
-        async with open_replay_context(find_deployment(data_dir)) as desk:
+        async with open_replay_context(find_deployment(data_dir)) as context:
             for target in targets_of(projection, None):
                 if execute:
                     projected = target.title
                     await record_action(
-                        desk.stack, "generations dropped", projection=projected, generation=generation
+                        context.stack, "generations dropped", projection=projected, generation=generation
                     )
-                generations = target.row.generations(desk.valkey, desk.stack)
+                generations = target.row.generations(context.valkey, context.stack)
                 for partition, found in enumerate(await generations.read_all()):
                     for one in found.others.values():
                         if generation in (None, one.number):
@@ -148,9 +148,9 @@ def drop(
 
 
 async def _roll_back(
-    desk: ReplayContext, target: Target, number: int | None, execute: bool, accept: bool
+    context: ReplayContext, target: Target, number: int | None, execute: bool, accept: bool
 ) -> list[dict[str, object]]:
-    generations = target.row.generations(desk.valkey, desk.stack)
+    generations = target.row.generations(context.valkey, context.stack)
     found = await generations.read_all()
     number = latest_read(found, target.scope) if number is None else number
     swaps: dict[int, tuple[int, bool]] = {}

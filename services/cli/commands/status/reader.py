@@ -18,8 +18,8 @@ from services.cli.discovery import Deployment
 
 async def read_status(stack: Deployment) -> Status:
     """One look. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
-    async with open_lookout(stack) as lookout:
-        return await lookout.look(await read_parts(stack.description))
+    async with open_lookout(stack) as collector:
+        return await collector.look(await read_parts(stack.description))
 
 
 @asynccontextmanager

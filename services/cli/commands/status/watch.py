@@ -50,11 +50,11 @@ async def watch(
 
 async def _looks(stack: Deployment, description: Description) -> AsyncIterator[Status | str]:
     """What each look found, or why it found nothing."""
-    async with open_lookout(stack) as lookout:
+    async with open_lookout(stack) as collector:
         while True:
             began = time.monotonic()
             try:
-                yield await lookout.look(await read_parts(description()))
+                yield await collector.look(await read_parts(description()))
             except TallyError as error:
                 yield redacted(str(error))
             await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))

@@ -60,12 +60,12 @@ async def test_a_participant_s_change_raises_its_contest_s_version(catalogue: Ca
     contest = await load_contest(catalogue.views, account, stored.key)
     assert contest is not None
     assert (contest.version, contest.participants) == (made.version, {made.key: "pending"})
-    changed = await catalogue.engine.patch(PARTICIPANTS, account, made.key, {"status": "approved"})
+    changed = await catalogue.record_service.patch(PARTICIPANTS, account, made.key, {"status": "approved"})
     contest = await load_contest(catalogue.views, account, stored.key)
     assert contest is not None
     assert (contest.version, contest.participants) == (changed.version, {made.key: "approved"})
     assert catalogue.raised[stored.key] == changed.version
-    await catalogue.engine.delete(PARTICIPANTS, account, made.key)
+    await catalogue.record_service.delete(PARTICIPANTS, account, made.key)
     contest = await load_contest(catalogue.views, account, stored.key)
     assert contest is not None
     assert (contest.version, contest.participants) == (catalogue.raised[stored.key], {})

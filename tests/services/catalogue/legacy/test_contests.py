@@ -45,8 +45,8 @@ async def client(
         namespace=worlds["/legacy"].namespace,
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
-    async with open_surface(settings, guard=Unguarded()) as surface:
-        transport = httpx.ASGITransport(Front(build_app("Tallykeeper: catalogue", [surface])))
+    async with open_surface(settings, guard=Unguarded()) as http_module:
+        transport = httpx.ASGITransport(Front(build_app("Tallykeeper: catalogue", [http_module])))
         async with httpx.AsyncClient(transport=transport, base_url="http://catalogue") as client:
             yield client
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tests.services.cli.replay.context import Desk, voted
+
 from libs.contracts.catalogue import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.contracts.topics import test_world as world_of_tests
 from libs.views.catalogue import CatalogueViews
 from services.cli.commands.replay.projections import ProjectionName
-from tests.services.cli.replay.desk import Desk, voted
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, come_to, paid, purchase, refund, send
 from tests.support.voting import Api, code, hours_from_now, new_id, running
@@ -15,24 +16,24 @@ from tests.support.voting import Api, code, hours_from_now, new_id, running
 ALL = ["catalogue", "test", "votes", "purchases"]
 
 
-async def replayed(desk: Desk, *projections: str) -> None:
+async def replayed(context: Desk, *projections: str) -> None:
     named = [part for name in projections for part in ("--projection", name)]
-    done = await desk.told("replay", "run", *named, "--execute")
+    done = await context.told("replay", "run", *named, "--execute")
     rebuilt = {one["projection"]: one for one in done["rebuilt"]}
     assert list(rebuilt) == list(projections or ALL)
     assert all(one["swapped"] and one["verified"]["equal"] for one in rebuilt.values())
 
 
-async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(api: Api, desk: Desk) -> None:
+async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(api: Api, context: Desk) -> None:
     once = {"Idempotency-Key": new_id()}
     created = await api.client.post("/contests", json=running(), headers=once)
     contest = await api.contest()
     await voted(contest, "ann", "bob")
     paths = [f"/contests/{created.json()['key']}", contest.path, f"{contest.path}/participants", "/contests"]
     before = [await api.client.get(path) for path in paths]
-    numbers = [await desk.live(ProjectionName(name)) for name in ALL]
-    await replayed(desk)
-    after = [await desk.live(ProjectionName(name)) for name in ALL]
+    numbers = [await context.live(ProjectionName(name)) for name in ALL]
+    await replayed(context)
+    after = [await context.live(ProjectionName(name)) for name in ALL]
     assert all(new > old for new, old in zip(after, numbers, strict=True))
     for path, had in zip(paths, before, strict=True):
         found = await api.client.get(path)
@@ -47,20 +48,20 @@ async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(api: A
     assert (await api.client.get(paths[0], headers=stranger)).status_code == 401
 
 
-async def test_the_legacy_test_world_is_rebuilt_too_with_its_keys(desk: Desk) -> None:
-    views = CatalogueViews(desk.valkey, world_of_tests(desk.stack.namespace))
+async def test_the_legacy_test_world_is_rebuilt_too_with_its_keys(context: Desk) -> None:
+    views = CatalogueViews(context.valkey, world_of_tests(context.stack.namespace))
 
     async def keys() -> list[tuple[KeyRow, ...] | None]:
         return [(await views.keys(partition, "")).rows for partition in range(CATALOGUE_PARTITIONS)]
 
-    before, live = await keys(), await desk.live(ProjectionName.TEST)
+    before, live = await keys(), await context.live(ProjectionName.TEST)
     assert any(before)
-    await replayed(desk, "test")
+    await replayed(context, "test")
     assert await keys() == before
-    assert await desk.live(ProjectionName.TEST) > live
+    assert await context.live(ProjectionName.TEST) > live
 
 
-async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, desk: Desk) -> None:
+async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, context: Desk) -> None:
     contest = await api.contest(paid={"max_contest": -1, "max_participant": -1})
     bodies = [purchase(contest, 7, user=f"buyer {number}") for number in range(4)]
     records = [await becomes(api.client, await send(api.client, body), "cast") for body in bodies]
@@ -68,49 +69,49 @@ async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, desk
     await becomes(api.client, records[0], "refunded")
     await come_to(contest, 21)
     before = [(await api.client.get(f"/api/purchases/{record['key']}")).json() for record in records]
-    await replayed(desk, "purchases")
+    await replayed(context, "purchases")
     assert [(await api.client.get(f"/api/purchases/{record['key']}")).json() for record in records] == before
     again = await api.client.post("/operations/purchases", json=bodies[1])
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (202, "true")
     await refund(api.client, records[1])
     await come_to(contest, 14)
     assert await paid(contest) == 14
-    assert (await desk.told("purchases", "reconcile"))["fits"]
+    assert (await context.told("purchases", "reconcile"))["fits"]
 
 
-async def test_a_contest_that_ends_during_a_replay_is_closed(api: Api, desk: Desk) -> None:
+async def test_a_contest_that_ends_during_a_replay_is_closed(api: Api, context: Desk) -> None:
     contest = await api.contest(end=hours_from_now(1.5 / 3600))
     await voted(contest, "ann")
-    await replayed(desk, "catalogue", "votes")
+    await replayed(context, "catalogue", "votes")
 
     async def final() -> bool:
         answer = await api.client.get(f"{contest.path}/vote_updates/")
         return answer.headers["tally-final"] == "final"
 
     await eventually(final, 20)
-    await replayed(desk, "catalogue", "votes")
+    await replayed(context, "catalogue", "votes")
     assert await final()
 
 
 async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_accepted(
-    api: Api, desk: Desk
+    api: Api, context: Desk
 ) -> None:
     contest = await api.contest()
-    generations, live = desk.generations(ProjectionName.CATALOGUE), await desk.live(ProjectionName.CATALOGUE)
-    for name in await desk.keys_of(live, "c"):
+    generations, live = context.generations(ProjectionName.CATALOGUE), await context.live(ProjectionName.CATALOGUE)
+    for name in await context.keys_of(live, "c"):
         if b":records:" in name and name.endswith(b":contests"):
-            packed = await desk.valkey.call("HGET", name, contest.key)
+            packed = await context.valkey.call("HGET", name, contest.key)
             if packed is not None:
                 spoilt = packed.replace(b"Final", b"Fatal")
                 assert spoilt != packed
-                await desk.valkey.call("HSET", name, contest.key, spoilt)
-    refused = await desk.run("replay", "run", "--projection", "catalogue", "--execute")
+                await context.valkey.call("HSET", name, contest.key, spoilt)
+    refused = await context.run("replay", "run", "--projection", "catalogue", "--execute")
     assert refused.exit_code == 1
     assert "differs from what is read now: partition" in refused.stdout
     assert contest.key in refused.stdout
     assert "--accept-differences has it read" in refused.stdout
-    assert await desk.live(ProjectionName.CATALOGUE) == live
-    done = await desk.told("replay", "run", "--projection", "catalogue", "--execute", "--accept-differences")
+    assert await context.live(ProjectionName.CATALOGUE) == live
+    done = await context.told("replay", "run", "--projection", "catalogue", "--execute", "--accept-differences")
     [rebuilt] = done["rebuilt"]
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["verified"]["equal"]) == (True, True, False)
     assert [one["field"] for one in rebuilt["verified"]["differences"]] == [contest.key]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.services.cli.replay.desk import Desk, count, voted
+from tests.services.cli.replay.context import Desk, count, voted
+
 from tests.support.voting import Api, Contest
 
 VOTERS = [f"voter {number}" for number in range(12)]
 SPOILT = 100
 
 
-async def a_spoilt_contest(api: Api, desk: Desk) -> Contest:
+async def a_spoilt_contest(api: Api, context: Desk) -> Contest:
     """Of which readers are shown a hundred votes too many."""
     contest = await api.contest(free={"max_participant": 2})
     await voted(contest, *VOTERS)
-    await desk.spoil(contest, by=SPOILT)
+    await context.spoil(contest, by=SPOILT)
     # the same voters: readers fetch anew only what has changed, and that must be among it
     await voted(contest, *VOTERS)
     assert await count(contest) == 2 * len(VOTERS) + SPOILT
@@ -36,50 +37,52 @@ def without_memory(part: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_changes_nothing(
-    api: Api, desk: Desk
+    api: Api, context: Desk
 ) -> None:
     await voted(await api.contest(), *VOTERS)
-    planned = await desk.told("replay", "plan")
+    planned = await context.told("replay", "plan")
     parts = {part["projection"]: part for part in planned["parts"]}
     assert list(parts) == ["catalogue", "test", "votes", "purchases"]
-    positions = (await desk.told("verify"))["positions"]
+    positions = (await context.told("verify"))["positions"]
     assert parts["votes"]["events"] == sum(at["offset"] for at in positions.values())
     assert (parts["votes"]["folded"], parts["votes"]["resumes"], parts["votes"]["kept"]) == (0, None, 0)
     assert parts["votes"]["schema"] == parts["votes"]["code_schema"]
     assert planned["events_per_s"] > 0
     assert 0 < planned["memory_bytes"] < planned["free_bytes"]
     assert planned["fits"]
-    again = (await desk.told("replay", "run"))["parts"]
+    again = (await context.told("replay", "run"))["parts"]
     assert [without_memory(part) for part in again] == [without_memory(part) for part in planned["parts"]], (
         "without --execute it is a plan"
     )
-    assert not any(one.others for one in await desk.generations().read_all())
-    plain = await desk.run("replay", "plan", "--projection", "votes")
+    assert not any(one.others for one in await context.generations().read_all())
+    plain = await context.run("replay", "plan", "--projection", "votes")
     assert plain.exit_code == 0
     assert plain.stdout.startswith("what=votes events=")
     assert "`tally replay run --execute` does it" in plain.stdout
-    assert (await desk.run("replay", "run", "--outdated", "--execute")).stdout == "There is nothing to rebuild.\n"
+    assert (
+        await context.run("replay", "run", "--outdated", "--execute")
+    ).stdout == "There is nothing to rebuild.\n"
 
 
-async def test_a_spoilt_count_is_found_by_verify_and_repaired_by_a_replay(api: Api, desk: Desk) -> None:
-    contest = await a_spoilt_contest(api, desk)
-    before = await desk.live()
-    wrong = await desk.told("verify", contest.key, code=1)
+async def test_a_spoilt_count_is_found_by_verify_and_repaired_by_a_replay(api: Api, context: Desk) -> None:
+    contest = await a_spoilt_contest(api, context)
+    before = await context.live()
+    wrong = await context.told("verify", contest.key, code=1)
     assert {one["participant"] for one in wrong["differences"]} == {contest.participants[0]}
-    rebuilt = await desk.replay()
+    rebuilt = await context.replay()
     assert await count(contest) == 2 * len(VOTERS), "what is served was not fetched anew"
     assert (rebuilt["swapped"], rebuilt["resumed"], rebuilt["verified"]["equal"]) == (True, False, True)
     right = 2 * len(VOTERS)
     assert changes_of(rebuilt, contest) == [(contest.participants[0], right + SPOILT, right)]
-    assert await desk.live() == rebuilt["generation"] > before
-    assert (await desk.told("verify"))["equal"]
+    assert await context.live() == rebuilt["generation"] > before
+    assert (await context.told("verify"))["equal"]
 
 
-async def test_it_says_in_plain_words_what_it_changed(api: Api, desk: Desk) -> None:
-    contest = await a_spoilt_contest(api, desk)
-    done = await desk.run("replay", "run", "--projection", "votes", "--execute")
+async def test_it_says_in_plain_words_what_it_changed(api: Api, context: Desk) -> None:
+    contest = await a_spoilt_contest(api, context)
+    done = await context.run("replay", "run", "--projection", "votes", "--execute")
     assert done.exit_code == 0, done.output
-    number = await desk.live()
+    number = await context.live()
     assert f"votes: generation {number}: " in done.stdout
     assert (
         f"changes: contest {contest.key} {contest.participants[0]}: 124 -> 24 votes, 12 -> 12 voters"
@@ -88,101 +91,101 @@ async def test_it_says_in_plain_words_what_it_changed(api: Api, desk: Desk) -> N
     assert f"Readers see generation {number}. `tally replay rollback` brings the former one back." in done.stdout
 
 
-async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, desk: Desk) -> None:
-    one, other = [await a_spoilt_contest(api, desk) for _ in range(2)]
-    live = await desk.live()
-    rebuilt = await desk.replay("--contest", one.key)
+async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, context: Desk) -> None:
+    one, other = [await a_spoilt_contest(api, context) for _ in range(2)]
+    live = await context.live()
+    rebuilt = await context.replay("--contest", one.key)
     assert rebuilt["contest"] == one.key
     assert (await count(one), await count(other)) == (24, 124)
-    assert await desk.live() == live
-    assert (await desk.told("verify", one.key))["equal"]
-    await desk.told("verify", other.key, code=1)
-    undone = await desk.told("replay", "rollback", "--contest", one.key, "--execute")
+    assert await context.live() == live
+    assert (await context.told("verify", one.key))["equal"]
+    await context.told("verify", other.key, code=1)
+    undone = await context.told("replay", "rollback", "--contest", one.key, "--execute")
     assert [row["generation"] for row in undone["rolled_back"]] == [rebuilt["generation"]]
     assert await count(one) == 124
     await voted(one, "last")
     assert await count(one) == 125, "what was read before is folded on"
-    await desk.replay()
+    await context.replay()
     assert (await count(one), await count(other)) == (25, 24)
 
 
-async def test_a_swap_of_one_contest_that_was_interrupted_goes_on(api: Api, desk: Desk) -> None:
-    contest = await a_spoilt_contest(api, desk)
-    begun = await desk.begun(contest)
-    for partition in range(desk.stack.partitions - 1):
-        assert (await desk.generations().swap(partition, begun)).done
-    rebuilt = await desk.replay("--contest", contest.key)
+async def test_a_swap_of_one_contest_that_was_interrupted_goes_on(api: Api, context: Desk) -> None:
+    contest = await a_spoilt_contest(api, context)
+    begun = await context.begun(contest)
+    for partition in range(context.stack.partitions - 1):
+        assert (await context.generations().swap(partition, begun)).done
+    rebuilt = await context.replay("--contest", contest.key)
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["generation"]) == (True, True, begun)
     assert await count(contest) == 24
-    assert (await desk.told("verify", contest.key))["equal"]
+    assert (await context.told("verify", contest.key))["equal"]
 
 
-async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(api: Api, desk: Desk) -> None:
-    contest = await a_spoilt_contest(api, desk)
-    former = await desk.live()
-    new = (await desk.replay())["generation"]
-    preview = await desk.run("replay", "rollback", "--projection", "votes")
-    assert (preview.exit_code, await desk.live()) == (0, new)
+async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(api: Api, context: Desk) -> None:
+    contest = await a_spoilt_contest(api, context)
+    former = await context.live()
+    new = (await context.replay())["generation"]
+    preview = await context.run("replay", "rollback", "--projection", "votes")
+    assert (preview.exit_code, await context.live()) == (0, new)
     assert f"votes: generation {new} in 4 partitions" in preview.stdout
-    await desk.told("replay", "rollback", "--projection", "votes", "--execute")
-    assert (await desk.live(), await count(contest)) == (former, 124)
+    await context.told("replay", "rollback", "--projection", "votes", "--execute")
+    assert (await context.live(), await count(contest)) == (former, 124)
     await voted(contest, "last")
     assert await count(contest) == 125
-    assert (await desk.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
-    again = await desk.replay()
+    assert (await context.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
+    again = await context.replay()
     assert (again["generation"], await count(contest)) == (new + 1, 25)
-    assert not await desk.keys_of(new), "one former view is kept"
-    previewed = await desk.told("replay", "drop", "--projection", "votes")
+    assert not await context.keys_of(new), "one former view is kept"
+    previewed = await context.told("replay", "drop", "--projection", "votes")
     assert {row["generation"] for row in previewed["dropped"]} == {former}
-    assert await desk.keys_of(former)
-    dropped = await desk.told("replay", "drop", "--projection", "votes", "--execute")
+    assert await context.keys_of(former)
+    dropped = await context.told("replay", "drop", "--projection", "votes", "--execute")
     assert dropped["keys"] > 0
-    assert not await desk.keys_of(former)
+    assert not await context.keys_of(former)
     assert await count(contest) == 25
-    assert (await desk.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
+    assert (await context.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
 
 
-async def test_what_is_to_be_kept_is_kept_and_nothing_else_rebuilt_until_then(api: Api, desk: Desk) -> None:
-    contest = await a_spoilt_contest(api, desk)
-    former = await desk.live()
-    await desk.replay()
-    assert "There is nothing" not in (await desk.run("replay", "keep", "--projection", "votes")).stdout
-    kept = await desk.told("replay", "keep", "--projection", "votes", "--execute")
+async def test_what_is_to_be_kept_is_kept_and_nothing_else_rebuilt_until_then(api: Api, context: Desk) -> None:
+    contest = await a_spoilt_contest(api, context)
+    former = await context.live()
+    await context.replay()
+    assert "There is nothing" not in (await context.run("replay", "keep", "--projection", "votes")).stdout
+    kept = await context.told("replay", "keep", "--projection", "votes", "--execute")
     assert {row["generation"] for row in kept["kept"]} == {former}
-    notes = (await desk.run("status")).stdout
+    notes = (await context.run("status")).stdout
     assert f"note: votes: generation {former}, read before, is kept since" in notes
     assert "each batch is folded twice; `tally replay drop --projection votes --execute` drops it" in notes
-    refused = await desk.run("replay", "run", "--projection", "votes", "--execute")
+    refused = await context.run("replay", "run", "--projection", "votes", "--execute")
     assert (refused.exit_code, "is kept until it is dropped" in refused.stderr) == (1, True)
-    await desk.told("replay", "keep", "--projection", "votes", "--no-hold", "--execute")
-    await desk.replay()
-    assert not await desk.keys_of(former)
+    await context.told("replay", "keep", "--projection", "votes", "--no-hold", "--execute")
+    await context.replay()
+    assert not await context.keys_of(former)
     assert await count(contest) == 24
 
 
-async def test_what_does_not_equal_the_log_is_not_read(api: Api, desk: Desk) -> None:
+async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Desk) -> None:
     contest = await api.contest()
     await voted(contest, *VOTERS)
-    live, begun = await desk.live(), await desk.begun()
-    await desk.spoil(contest, begun)
-    rebuilt = await desk.replay(code=1)
+    live, begun = await context.live(), await context.begun()
+    await context.spoil(contest, begun)
+    rebuilt = await context.replay(code=1)
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["generation"]) == (True, False, begun)
     assert rebuilt["verified"]["report"]["difference_count"] > 0
-    assert (await desk.live(), await count(contest)) == (live, len(VOTERS))
-    plain = await desk.run("replay", "run", "--projection", "votes", "--execute", "--accept-differences")
+    assert (await context.live(), await count(contest)) == (live, len(VOTERS))
+    plain = await context.run("replay", "run", "--projection", "votes", "--execute", "--accept-differences")
     assert plain.exit_code == 1
     assert f"participant {contest.participants[0]}" in plain.stdout
     assert "It does not equal the log, and is not read. `tally replay drop` gives it up." in plain.stdout
-    await desk.run("replay", "drop", "--execute")
-    assert (await desk.replay())["swapped"]
-    assert (await desk.told("verify"))["equal"]
+    await context.run("replay", "drop", "--execute")
+    assert (await context.replay())["swapped"]
+    assert (await context.told("verify"))["equal"]
 
 
-async def test_bad_usage_is_said_so(desk: Desk) -> None:
+async def test_bad_usage_is_said_so(context: Desk) -> None:
     for bad in (
         ["run", "--contest", "c", "--projection", "catalogue"],
         ["run", "--until", "yesterday"],
         ["run", "--to-position", "nonsense"],
         ["run", "--projection", "nothing"],
     ):
-        assert (await desk.run("replay", *bad)).exit_code == 2
+        assert (await context.run("replay", *bad)).exit_code == 2
