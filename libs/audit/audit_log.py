@@ -22,11 +22,11 @@ from libs.contracts.catalogue import (
 from libs.contracts.codec import Codec, E, Undecodable, vote_codec
 from libs.contracts.purchases import PurchaseRecorded, PurchaseRefunded, PurchasesEvent, purchases_codec
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
-from libs.tally.errors import timestamp
 from libs.tally.events import Actor, SourceReported, VoteRemoved
 from libs.tally.events import Event as VotesEvent
-from services.cli.discovery import Deployment
+from libs.tally.time import timestamp
 
 Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | PurchaseRecorded | PurchaseRefunded
 ALL: Final = (b"",)

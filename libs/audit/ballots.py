@@ -11,6 +11,7 @@ from libs.catalogue.contests.closing import is_sealed
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.position_token import encode_positions
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.results.counts import counts_of
 from libs.results.results import results_of
@@ -20,8 +21,7 @@ from libs.tally.errors import ContestFinal, NotFound
 from libs.tally.events import ContestReopened, VoteRestored, VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import FoldedVote
-from services.cli.discovery import Deployment
-from services.cli.progress import Progress
+from libs.telemetry.progress import Progress
 
 VoidEvent = VoteVoided | VoteRestored
 NO_VOTES: Final = ContestTally()

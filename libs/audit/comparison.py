@@ -12,15 +12,15 @@ from libs.audit.view_snapshot import Piece, read_pieces
 from libs.catalogue.contests.mapper import sources_of
 from libs.contracts.log_records import Position
 from libs.contracts.topics import votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.tally.errors import ViewsUnavailable
+from libs.telemetry.progress import Progress
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
 from libs.views.ledger_scan import LedgerScan
 from libs.views.votes import VoteViews
-from services.cli.discovery import Deployment
-from services.cli.progress import Progress
 
 ATTEMPTS = 5
 """How often a partition is begun anew because its view went back: a Valkey that lost its last writes."""

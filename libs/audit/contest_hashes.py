@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from libs.audit.difference import Difference
 from libs.audit.log_fold import LogFold
-from libs.tally.errors import timestamp
 from libs.tally.events import VoteRestored
 from libs.tally.fold import ContestTally
+from libs.tally.time import timestamp
 from libs.tally.voter_ledger import FoldedVote
 from libs.views.ledger_scan import DIGEST_SIZE, INLINE, HashPage, has_details, read_record, record_of
 from libs.views.serialization import FORMS, SOURCES, digest, raw, text, unpack

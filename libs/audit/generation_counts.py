@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from libs.audit.historical_counts import Counted, read_contest
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.topics import votes_topic
+from libs.deployment.deployment import Deployment
 from libs.results.counts import Counts
 from libs.results.results import results_of
 from libs.results.vote_count import vote_count
@@ -17,7 +18,6 @@ from libs.views.functions import open_valkey
 from libs.views.generations import TIMELINE, Generations
 from libs.views.replies import ContestCounts
 from libs.views.votes import VoteViews
-from services.cli.discovery import Deployment
 
 
 async def scope_of(stack: Deployment, generation: int) -> str:

@@ -11,16 +11,17 @@ from libs.contracts.catalogue import ContestConfig
 from libs.contracts.log_records import Position
 from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.results.counts import counts_of
 from libs.results.results import results_of
 from libs.results.vote_count import vote_count
-from libs.tally.errors import NotFound, timestamp
+from libs.tally.errors import NotFound
 from libs.tally.fold import ContestTally
+from libs.tally.time import timestamp
+from libs.telemetry.progress import Progress
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
-from services.cli.discovery import Deployment
-from services.cli.progress import Progress
 
 EVER: Final = 2**63
 

@@ -13,7 +13,7 @@ from libs.purchases.fold import PurchaseFold
 from libs.tally.events import Choices, LogCreated
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from services.cli.progress import Progress
+from libs.telemetry.progress import Progress
 
 
 class VoteName(NamedTuple):

@@ -13,14 +13,14 @@ from libs.contracts.purchases import (
     PurchaseStatus,
 )
 from libs.contracts.topics import purchases_topic, votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret
 from libs.storage.store import Store, open_store
 from libs.tally.errors import SecretErased
-from services.cli.discovery import Deployment
-from services.cli.progress import Progress
+from libs.telemetry.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

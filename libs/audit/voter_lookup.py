@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from libs.contracts.pseudonyms import pseudonym
 from libs.contracts.topics import votes_topic
+from libs.deployment.deployment import Deployment
 from libs.storage.secrets import find_contest_secret
 from libs.storage.store import open_store
-from services.cli.discovery import Deployment
 
 
 class Voter(NamedTuple):

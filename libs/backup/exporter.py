@@ -16,11 +16,11 @@ from libs.backup.parquet_file import ParquetFile, pyarrow_modules
 from libs.backup.record_filter import Choice, bought_for
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.storage.store import open_store
-from libs.tally.errors import timestamp
-from services.cli.discovery import Deployment
-from services.cli.progress import Progress
+from libs.tally.time import timestamp
+from libs.telemetry.progress import Progress
 
 
 class _File(Protocol):

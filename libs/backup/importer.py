@@ -12,13 +12,12 @@ from libs.backup.manifest import Manifest
 from libs.backup.raw_append import open_appender
 from libs.backup.target_check import check_views, find_present
 from libs.contracts.topics import Topic
-from libs.deployment.access import check_deployment_of
+from libs.deployment.deployment import Deployment, check_deployment_of
 from libs.kafka.reader import LogReader
 from libs.kafka.topics import create_unbegun, find_topics, take_append_times
 from libs.storage.store import open_store
+from libs.telemetry.progress import Progress
 from libs.views.functions import load_functions, open_valkey
-from services.cli.discovery import Deployment
-from services.cli.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

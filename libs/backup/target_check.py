@@ -9,14 +9,14 @@ from libs.backup.errors import ImportRefused
 from libs.backup.integrity import records_of
 from libs.backup.manifest import ExportedPartition, Manifest
 from libs.contracts.topics import Topic, test_world
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.topics import find_topics
+from libs.telemetry.progress import Progress
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
-from services.cli.discovery import Deployment
-from services.cli.progress import Progress
 
 ELSEWHERE: Final = "Import into another namespace (--namespace)."
 

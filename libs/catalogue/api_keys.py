@@ -59,7 +59,7 @@ async def issue_key(
 ) -> IssuedKey:
     """Make a key of 256 random bits; an account is there as soon as it has one.
 
-    Raises `ValidationFailed` for a name, permission or rule that is none, and what `CatalogueWriter.record` raises.
+    Raises `ValidationFailed` for an invalid name, permission or rule, and as `CatalogueWriter.record`.
     """
     rules = _checked(rules, writer.now())
     granted = tuple(dict.fromkeys(permissions))

@@ -26,7 +26,7 @@ from libs.catalogue.schemas.shop import Package, Shop
 from libs.catalogue.schemas.vote_source import StoredVoteSource
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 
 
 def _default_status(document: Document, contest: Document) -> None:

@@ -1,9 +1,9 @@
 """Proof that the vote of a receipt is in the sealed set, and what became of it there.
 
-It shows the leaf of the vote (see `libs.certificates.certificate`) and the hashes beside its way to the root that the
-certificate names. Of the vote it holds the receipt, which its voter has, and a hash of the record, in which are
-pseudonyms that nobody can guess; of other votes, hashes of such leaves. So it names no voter and no participant,
-and shows nobody's receipt but the one.
+It shows the leaf of the vote (see `libs.certificates.certificate`) and the hashes beside its way to the root that
+the certificate names. Of the vote it holds the receipt, which its voter has, and a hash of the record, in which
+are pseudonyms that nobody can guess; of other votes, hashes of such leaves. So it names no voter and no
+participant, and shows nobody's receipt but the one.
 """
 
 from collections.abc import Sequence

@@ -8,10 +8,10 @@ from libs.catalogue.contests.closing import Closing, Seal, closing_of, sealed, u
 from libs.catalogue.errors import NotClosed
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import CONTESTS
-from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue import Stored
-from libs.tally.errors import ViewsUnavailable, timestamp
+from libs.tally.errors import ViewsUnavailable
+from libs.tally.time import microseconds, timestamp
 from libs.views.replies import ClosingState
 from libs.views.votes import VoteViews
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from libs.certificates.index import Sealed
 from libs.monitoring.projection_names import Fold
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from libs.views.generations import State
 
 SUMMED: Final = ("lag", "quarantined", "dropped")

@@ -5,10 +5,11 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from libs.catalogue.schemas.base import Members, Timestamp, checked, microseconds
+from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.contracts.person_ids import Identity
 from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded, Subscription
 from libs.purchases.encryption import AccountCipher, Buyer
+from libs.tally.time import microseconds
 
 MAX_VOTES = 1_000_000
 MAX_PRICE = 2**53 - 1

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from libs.contracts.purchases import Purchase, PurchaseStatus
 from libs.purchases.encryption import AccountCipher
 from libs.purchases.unreadable import report
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from libs.views.purchases import Unreadable
 
 SHOWN_CHARACTERS = 4

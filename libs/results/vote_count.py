@@ -7,7 +7,7 @@ from libs.results.counts import NO_RATINGS, Counts
 from libs.results.results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION, Contest
 from libs.tally.counts import RatingSums, VoteSums
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 
 
 def vote_count(

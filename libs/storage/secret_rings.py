@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 from libs.storage.secrets import SECRET_BYTES, SERVER, server_secret
 from libs.storage.store import StorageUnavailable, Store
-from libs.tally.errors import TallyError, timestamp
+from libs.tally.errors import TallyError
+from libs.tally.time import timestamp
 
 FRESH_S: Final = 15.0
 """How old what a process knows of a ring may be."""

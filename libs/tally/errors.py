@@ -1,10 +1,9 @@
 """Errors with a stable code, a message for a person, and data. `libs.web` alone maps them to HTTP."""
 
-from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
-_EPOCH: Final = datetime(1970, 1, 1)
+from libs.tally.time import timestamp
 
 
 class TallyError(Exception):
@@ -156,11 +155,3 @@ class LimitReached(TallyError):
         )
         self.scope = scope
         self.code = f"{scope}_limit_reached"
-
-
-def timestamp(microseconds: int | None) -> str | None:
-    """RFC 3339 in UTC, to the microsecond."""
-    if microseconds is None:
-        return None
-    moment = _EPOCH + timedelta(microseconds=microseconds)
-    return moment.isoformat(timespec="microseconds") + "Z"

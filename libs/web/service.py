@@ -46,10 +46,11 @@ Complete = Callable[[ApiKey, str, list[dict[str, Any]]], Awaitable[None]]
 class HttpModule:
     """What a service shows over HTTP, and what it needs to be ready.
 
-    `hot` routes are served before all others. `checks` are named for what they look at; `optional_checks` are checks, too,
-    of what most requests can do without. `metric_refreshers` come before `/metrics` is answered. `enrichers` is what it adds
-    to the records that another service shows, by the resource's name. While `refusal` gives a reason, the process
-    serves nothing. `rate_counts` are shared with other processes, for rate limits.
+    `hot` routes are served before all others. `checks` are named for what they look at; `optional_checks` are
+    checks, too, of what most requests can do without. `metric_refreshers` come before `/metrics` is answered.
+    `enrichers` is what it adds to the records that another service shows, by the resource's name. While
+    `refusal` gives a reason, the process serves nothing. `rate_counts` are shared with other processes, for
+    rate limits.
     """
 
     hot: Sequence[AsgiRoute] = ()

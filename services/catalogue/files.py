@@ -48,8 +48,8 @@ class Files:
         """The chunks become the file's bytes, in one step, when all of them have come.
 
         With `signed`, the `upload_id` of the address that they are sent to, only while that holds.
-        Raises what `chunks` raises, `NotFound`, `StorageUnavailable`, and as `RecordService.amend`: where the outcome is
-        unknown either bytes may hold, and the same PUT may be sent again.
+        Raises what `chunks` raises, `NotFound`, `StorageUnavailable`, and as `RecordService.amend`: where the
+        outcome is unknown either bytes may hold, and the same PUT may be sent again.
         """
         stored = await self.get(account, key)
         file_type: str = stored.document["file_type"]

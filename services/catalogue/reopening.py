@@ -7,7 +7,8 @@ from starlette.responses import Response
 
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.resources import CONTESTS
-from libs.catalogue.schemas.base import Members, Timestamp, checked, microseconds
+from libs.catalogue.schemas.base import Members, Timestamp, checked
+from libs.tally.time import microseconds
 from libs.web.auth import Authenticator, require
 from libs.web.etags import etag
 from libs.web.idempotency import RequestKeys, came_before

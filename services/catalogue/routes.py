@@ -13,11 +13,11 @@ from starlette.responses import Response
 from libs.catalogue.pagination import ListRequest
 from libs.catalogue.record_service import Fits, RecordService, Written
 from libs.catalogue.resource import Document, Resource
-from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.writer import Request as WriteRequest
 from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
+from libs.tally.time import microseconds, parse_timestamp
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.etags import etag, not_modified, precondition_fails
 from libs.web.openapi import (

@@ -12,7 +12,7 @@ from libs.catalogue.record_service import Fits
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
 from libs.contracts.catalogue import Stored
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from libs.web.auth import Authenticator, require
 from libs.web.etags import etag, not_modified, precondition_fails
 from libs.web.openapi import BAD_BODY, ETAG, IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, takes

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from libs.backup import export, import_export
 from libs.telemetry.redaction import redacted
 from services.cli.commands.certificate.command import app as certificate
 from services.cli.commands.config import app as config
@@ -18,6 +17,8 @@ from services.cli.commands.dashboard import dashboard
 from services.cli.commands.demo import demo
 from services.cli.commands.doctor.command import doctor
 from services.cli.commands.erase_contest_secret import erase_secret
+from services.cli.commands.export import export
+from services.cli.commands.import_ import import_export
 from services.cli.commands.keys import app as keys
 from services.cli.commands.log.command import log
 from services.cli.commands.purchases import app as purchases

@@ -1,13 +1,11 @@
 """Finding the stack that a command works on: by the settings first, else by the data directory's stack.json."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from libs.kafka.settings import KafkaSettings
+from libs.deployment.deployment import Deployment
 from libs.local_stack import description
 from libs.telemetry.redaction import SecretUrl, revealed
 from libs.views.settings import ValkeyUrl
@@ -29,22 +27,6 @@ class _Given(BaseSettings):
     storage_url: SecretUrl | None = None
     namespace: str = "tally"
     partitions: int = Field(16, ge=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """Where the servers of one deployment are. `description` is stack.json's contents, {} for external servers."""
-
-    kafka: str
-    valkey: str
-    namespace: str
-    partitions: int
-    storage_url: str
-    description: dict[str, Any]
-
-    @property
-    def kafka_settings(self) -> KafkaSettings:
-        return KafkaSettings(kafka_bootstrap_servers=self.kafka)
 
 
 def find_deployment(data_dir: Path) -> Deployment:

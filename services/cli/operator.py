@@ -11,9 +11,9 @@ from typer.core import TyperGroup
 from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue import OperatorActed, catalogue_codec
 from libs.contracts.topics import catalogue_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.writer import LogWriter
 from libs.tally.events import Actor
-from services.cli.discovery import Deployment
 
 PARTITION = 0
 """Of the catalogue: an action belongs to no account."""

@@ -7,15 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-
-class Progress:
-    """Told how the work goes on; this one does nothing with it."""
-
-    def begin(self, total: int) -> None:
-        """There are `total` steps, or a few more."""
-
-    def advance(self, steps: int) -> None:
-        """So many more are done."""
+from libs.telemetry.progress import Progress
 
 
 class ProgressBar(Progress):

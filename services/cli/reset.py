@@ -17,8 +17,8 @@ from libs.contracts.catalogue import (
 from libs.contracts.topics import Topic
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.telemetry.progress import Progress
 from libs.views.catalogue import CatalogueViews
-from services.cli.progress import Progress
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ import typer
 import uvloop
 from pydantic import ValidationError
 
-from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.local_stack.errors import StackError
 from libs.tally.errors import TallyError
+from libs.tally.time import microseconds, parse_timestamp
 from libs.telemetry.redaction import redacted
 from services.cli.discovery import NoDeployment
 

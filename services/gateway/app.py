@@ -9,6 +9,7 @@ import orjson
 from fastapi import APIRouter, FastAPI
 from starlette.responses import Response
 
+from libs.contracts.asyncapi import asyncapi_document
 from libs.deployment.guard import open_guard
 from libs.telemetry.tracing import Tracing
 from libs.web.service import HttpModule, build_app
@@ -16,7 +17,6 @@ from services.catalogue.app import open_surface as open_catalogue
 from services.dashboard.app import open_surface as open_dashboard
 from services.gateway.settings import Settings
 from services.ingestion.app import open_surface as open_ingestion
-from services.projector.asyncapi import asyncapi_document
 from services.query.app import open_surface as open_query
 
 TITLE = "Tallykeeper"

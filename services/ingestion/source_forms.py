@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from libs.catalogue.schemas.base import Timestamp, checked, microseconds
+from libs.catalogue.schemas.base import Timestamp, checked
 from libs.catalogue.schemas.vote_source import MappedId
+from libs.tally.time import microseconds
 from libs.voting.source_reports import MOST_IDS, Folded, SourceReport
 from services.ingestion.forms import VOTE_ID
 

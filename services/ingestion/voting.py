@@ -12,7 +12,8 @@ from libs.contracts.position_token import encode_positions, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.commands import CastVote
-from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError, timestamp
+from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError
+from libs.tally.time import timestamp
 from libs.voting.caster import Caster
 from libs.voting.metrics import count
 from libs.voting.vote_attempt import Accepted, Outcome

@@ -6,7 +6,7 @@ from libs.catalogue.contests.participant_order import listed
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.results.results import places
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from services.query.responses import Answer, encoded
 from services.query.snapshot import Snapshot
 from services.query.vote_count_record import updated

@@ -9,9 +9,9 @@ from weakref import WeakValueDictionary
 
 from starlette.types import Receive, Scope, Send
 
-from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import MILLION, Phase
+from libs.tally.time import microseconds, parse_timestamp
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.etags import not_modified
 from services.query.errors import ResultsHidden

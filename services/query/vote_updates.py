@@ -7,9 +7,9 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
-from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.contracts.position_token import decode_positions, encode_positions, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.tally.time import microseconds, parse_timestamp
 from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.etags import not_modified

@@ -28,11 +28,11 @@ from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
+from libs.telemetry.progress import Progress
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
 from libs.voting.wiring import assemble
 from services.cli.discovery import find_deployment
-from services.cli.progress import Progress
 from services.projector.purchase_saga import Steps
 from services.projector.purchases import PurchaseManager
 from tests.support.eventually import eventually

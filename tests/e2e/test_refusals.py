@@ -5,9 +5,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from services.cli.commands.keys import issue_key
-from services.cli.discovery import Deployment, find_deployment
+from services.cli.discovery import find_deployment
 from tests.support.voting import Api, code
 
 JSON = {"content-type": "application/json"}

@@ -17,11 +17,11 @@ from libs.backup.manifest import Request
 from libs.certificates.index import sealed_contests
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.store import open_store
+from libs.telemetry.progress import Progress
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from services.cli.__main__ import app
 from services.cli.discovery import find_deployment
-from services.cli.progress import Progress
 from tests.support.eventually import eventually
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, running

@@ -13,14 +13,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from libs.audit.ballots import VoidEvent, read_ballots
+from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import VoteRestored, VoteVoided
+from libs.telemetry.progress import Progress
 from services.cli.__main__ import app
 from services.cli.commands.void import operation
 from services.cli.commands.void.recorder import append, read_back
-from services.cli.discovery import Deployment, find_deployment
-from services.cli.progress import Progress
+from services.cli.discovery import find_deployment
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, come_to, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now

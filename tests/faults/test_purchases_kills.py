@@ -12,9 +12,9 @@ import pytest
 from libs.audit.purchase_orphans import reconcile_logs
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
+from libs.telemetry.progress import Progress
 from services.cli import bootstrap as prepare
 from services.cli.discovery import find_deployment
-from services.cli.progress import Progress
 from tests.support.eventually import eventually
 from tests.support.purchasing import PURCHASES, becomes, come_to, purchase
 from tests.support.voting import Api, Contest, new_id

@@ -13,6 +13,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic, topics_of, votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.security import connection
 from libs.kafka.topics import create_topics
@@ -23,7 +24,6 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
-from services.cli.discovery import Deployment
 from tests.support.freshness import make_fresh
 
 PARTITIONS = 2

@@ -10,10 +10,10 @@ from typing import Any, Final
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.resource import Document
-from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.tally.contest import Contest, finish
-from libs.tally.errors import ContestFinal, timestamp
+from libs.tally.errors import ContestFinal
+from libs.tally.time import microseconds, timestamp
 
 LONG_AGO: Final = 0
 

@@ -5,11 +5,11 @@ from typing import Protocol
 
 from libs.catalogue.contests.closing import Closing, closing_of, is_erased, reopened_of
 from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
-from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Ordering, Rating, RenewFreeVote
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, RatingScale, Renewal
+from libs.tally.time import microseconds
 
 
 class ContestReader(Protocol):

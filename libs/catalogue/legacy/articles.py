@@ -8,10 +8,9 @@ from libs.catalogue.legacy.fields import Field, JsonSchema, Translator
 from libs.catalogue.legacy.participants import Images, image_read
 from libs.catalogue.legacy.styles import STYLE, style_problems, styled
 from libs.catalogue.resource import Document
-from libs.catalogue.schemas.base import microseconds
 from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField
 from libs.contracts.catalogue import Ref, Stored
-from libs.tally.errors import timestamp
+from libs.tally.time import microseconds, timestamp
 
 EMBEDDED: Final = {
     "contest_key": ("contest", "contest_id"),

@@ -18,13 +18,12 @@ from libs.catalogue.legacy.participants import (
     of_participant,
 )
 from libs.catalogue.resource import Document
-from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem
 from libs.tally.contest import Phase
-from libs.tally.errors import timestamp
+from libs.tally.time import microseconds, parse_timestamp, timestamp
 
 FIELDS: Final = (
     Field(

@@ -9,7 +9,7 @@ from libs.catalogue.resource import Document
 from libs.catalogue.schemas.convention import Convention
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 
 DAY: Final = (
     Field("id", "id"),

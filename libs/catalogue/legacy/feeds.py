@@ -10,7 +10,8 @@ from libs.catalogue.legacy.styles import STYLE, style_problems, styled
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue import Stored
-from libs.tally.errors import NotFound, timestamp
+from libs.tally.errors import NotFound
+from libs.tally.time import timestamp
 
 FIELDS: Final = (
     Field("title", "title"),

@@ -8,7 +8,7 @@ from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.contracts.catalogue import Stored
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 
 FIELDS: Final = (
     Field("title", "title"),

@@ -10,7 +10,7 @@ from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.tally.counts import VoteSums
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 
 Totals = Mapping[str, VoteSums] | None
 """Figures by participant that appears in results, "" for the contest; None while the caller may not see them:

@@ -9,7 +9,7 @@ from libs.catalogue.legacy.participants import Images, image_read
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.convention import Timeslot
 from libs.contracts.catalogue import Stored
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 
 FIELDS: Final = (
     Field("title", "title"),

@@ -1,8 +1,7 @@
 """What the schemas of all resources share: strictness, cleared members, and the types of the specification."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, TypeVar
 
@@ -25,31 +24,12 @@ from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
 from libs.contracts.validation import Problem, ValidationFailed, faults, pointer, wide_integers
-from libs.tally.errors import timestamp
+from libs.tally.time import microseconds, parse_timestamp, timestamp
 
 M = TypeVar("M", bound=BaseModel)
 
-_RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 NO_MEMBER: Final = "is no member of this resource"
 MAX_LIMIT: Final = 2**31 - 1
-
-
-def microseconds(value: datetime) -> int:
-    """Microseconds since 1970 UTC."""
-    return (value - _EPOCH) // _MICROSECOND
-
-
-def parse_timestamp(value: object) -> datetime:
-    """RFC 3339 with an offset, to UTC; digits below the microsecond are cut off. Raises ValueError."""
-    if not isinstance(value, str) or not (match := _RFC_3339.fullmatch(value)):
-        raise ValueError("must be an RFC 3339 timestamp with an offset, like 2026-05-01T18:00:00Z")
-    fraction = match[1] or ""
-    try:
-        return datetime.fromisoformat(value.upper().replace(fraction, fraction[:7], 1)).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise ValueError("is no date and time of the calendar") from error
 
 
 def _write_timestamp(value: datetime) -> str:

@@ -12,12 +12,12 @@ from libs.catalogue.contests.closing import erased
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS, RESOURCES
-from libs.deployment.access import check_deployment_of
+from libs.deployment.deployment import Deployment, check_deployment_of
 from libs.storage.secrets import erase_contest_secret
 from libs.storage.store import open_store
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from services.cli.catalogue_access import open_catalogue_access
-from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 WHAT_IS_LOST = """\

@@ -9,7 +9,7 @@ from libs.backup.concat import PARTS, join
 from libs.backup.errors import ExportRefused
 from libs.backup.exporter import export_logs
 from libs.backup.manifest import Format, Manifest, Request
-from libs.catalogue.schemas.base import microseconds, parse_timestamp
+from libs.tally.time import microseconds, parse_timestamp
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
 from services.cli.progress import ProgressBar

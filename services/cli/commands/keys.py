@@ -10,9 +10,9 @@ import typer
 from libs.catalogue import api_keys as catalogue_keys
 from libs.catalogue.api_keys import IssuedKey
 from libs.contracts.catalogue import NO_RULES, KeyRow, KeyRules
-from libs.deployment.access import check_deployment_of
+from libs.deployment.deployment import check_deployment_of
 from libs.kafka.settings import KafkaSettings
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from services.cli.catalogue_access import Environment, World, open_catalogue_access
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json, run

@@ -14,13 +14,13 @@ from libs.catalogue.writer import CatalogueWriter
 from libs.contracts.catalogue import Stored
 from libs.contracts.topics import catalogue_topic
 from libs.contracts.validation import ValidationFailed
-from libs.deployment.access import open_log
+from libs.deployment.deployment import Deployment, open_log
 from libs.kafka.errors import AppendUnknown
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
-from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json, run
 
 

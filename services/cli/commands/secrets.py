@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from libs.deployment.access import check_deployment_of
+from libs.deployment.deployment import check_deployment_of
 from libs.storage.secret_rings import AHEAD_S, FRESH_S, RingSecret, read_ring, retired, rotate
 from libs.storage.store import open_store
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run

@@ -14,15 +14,15 @@ from uuid_utils import uuid7
 from libs.catalogue.contests.mapper import sources_of
 from libs.catalogue.contests.vote_sources import ExternalCounts, Held, external_counts
 from libs.contracts.topics import source_log_key, votes_topic
-from libs.deployment.access import open_log
+from libs.deployment.deployment import Deployment, open_log
 from libs.tally.counts import VoteSums
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.replies import SourceCounts
 from libs.views.votes import VoteViews
 from libs.voting.source_reports import SourceReport, SourceReporter
-from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 

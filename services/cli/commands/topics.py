@@ -5,14 +5,14 @@ from typing import Any
 import typer
 
 from libs.contracts.topics import topics_of
-from libs.deployment.access import find_problems
+from libs.deployment.deployment import Deployment, find_problems
 from libs.deployment.identity import STORE_WAY_OUT, WrongStore, create_deployment
 from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
 from libs.kafka.topics import REPLICATION_FACTOR
 from libs.storage.store import open_store
 from libs.tally.errors import TallyError
 from libs.views.functions import load_functions, open_valkey
-from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 app = typer.Typer(no_args_is_help=True, help="The log's topics.")

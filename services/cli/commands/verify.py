@@ -13,10 +13,11 @@ from libs.audit.equations import SourceRow, VotesRow
 from libs.audit.generation_counts import scope_of
 from libs.audit.log_fold import without_gc
 from libs.audit.report import Report
+from libs.deployment.deployment import Deployment
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
-from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import ProgressBar
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 

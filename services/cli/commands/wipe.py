@@ -8,7 +8,7 @@ import typer
 from libs.catalogue.api_keys import list_keys, revoke_key
 from libs.contracts.catalogue import KeyRow
 from libs.contracts.topics import catalogue_topic
-from libs.deployment.access import check_deployment_of
+from libs.deployment.deployment import check_deployment_of
 from libs.kafka.reader import LogReader
 from libs.storage.store import open_store, world_files
 from services.cli.catalogue_access import Environment, World, open_catalogue_access

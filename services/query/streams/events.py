@@ -6,7 +6,7 @@ import orjson
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from libs.tally.contest import Phase
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 
 RETRY: Final = format_sse_event(retry=2000)
 """How long a client waits, in ms, before it connects again."""

@@ -12,7 +12,7 @@ from libs.contracts.log_records import LogRecord
 from libs.kafka.reader import LogReader
 from libs.tally.events import ContestClosed, ContestReopened, Fence, LogCreated
 from libs.tally.fold import ContestTally
-from services.cli.progress import Progress
+from libs.telemetry.progress import Progress
 from tests.libs.views.random_logs import a_log, folded
 from tests.support.builders import a_cast, a_removal, a_report
 from tests.support.folded_log import FoldedLog, folded_log

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from libs.deployment.deployment import Deployment
 from libs.deployment.identity import create_deployment
 from libs.local_stack.servers import Servers
 from libs.storage.store import open_store
-from services.cli.discovery import Deployment
 from tests.libs.backup.world import PARTITIONS, Site
 
 

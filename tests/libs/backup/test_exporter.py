@@ -12,7 +12,7 @@ from libs.backup.integrity import open_export
 from libs.backup.ndjson_codec import from_line, to_line
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from tests.libs.backup.world import ODD, Site, complaint, files_of, modes_of
 from tests.support.builders import a_cast
 

@@ -18,7 +18,7 @@ from libs.storage.secrets import contest_secret
 from libs.storage.store_id import find_store_id
 from libs.tally.events import ContestClosed, Event, Fence
 from libs.tally.voter_ledger import VoteStatus
-from services.cli.progress import Progress
+from libs.telemetry.progress import Progress
 from tests.libs.backup.world import PARTITIONS, Site, complaint
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.libs.views.simulation.comparison import Table, described_view

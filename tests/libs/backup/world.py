@@ -20,12 +20,12 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.purchases import PurchaseEvent, PurchaseRefunded, purchases_codec
 from libs.contracts.topics import catalogue_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.storage.secrets import account_secret, contest_secret, server_secret
 from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, Fence
 from services.cli.__main__ import app
-from services.cli.discovery import Deployment
 from tests.support.builders import NOW, a_cast, a_removal, a_report
 from tests.support.purchases import a_purchase, purchase_key
 

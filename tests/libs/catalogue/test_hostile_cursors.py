@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from libs.catalogue.legacy.feeds import key_of, parted
 from libs.catalogue.pagination import ListRequest, Order, _before, _token
-from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
+from libs.tally.time import microseconds, parse_timestamp
 from tests.support.hostile import mutated_text
 
 ORDERS: tuple[Order, ...] = ("created", "updated")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from libs.deployment.deployment import Deployment
 from libs.kafka.settings import KafkaSettings
 from libs.metrics.table import REGISTRY
 from libs.monitoring import gauges
@@ -19,7 +20,6 @@ from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
 from libs.views.functions import open_valkey
-from services.cli.discovery import Deployment
 from tests.support.builders import a_cast, a_removal, a_void
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.catalogue.schemas.base import microseconds, parse_timestamp
 from libs.contracts.topics import topics_of
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
+from libs.tally.time import microseconds, parse_timestamp
 from libs.views.key_uses import KeyUses
 from services.cli.commands.keys import app
 from tests.support.catalogue import Catalogue, open_catalogue

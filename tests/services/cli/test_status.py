@@ -20,6 +20,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from libs.deployment.deployment import Deployment
 from libs.monitoring import collector as looking
 from libs.monitoring import problems as judging
 from libs.monitoring.problems import notes_of, problems_of
@@ -30,7 +31,6 @@ from services.cli.__main__ import app
 from services.cli.commands.status.reader import open_lookout, parts_of, read_status
 from services.cli.commands.status.render import duration, plain_lines, rendered
 from services.cli.commands.status.watch import watch
-from services.cli.discovery import Deployment
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log

@@ -15,10 +15,10 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from typer.testing import CliRunner, Result
 
 from libs.contracts.topics import REQUIRED_SETTINGS, topics_of
+from libs.deployment.deployment import Deployment
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from services.cli.commands.topics import app
-from services.cli.discovery import Deployment
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from libs.contracts.catalogue import OutcomeKind, catalogue_codec
 from libs.contracts.validation import ValidationFailed
 from libs.projection import fencing
 from libs.tally.contest import Phase
-from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable, timestamp
+from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable
 from libs.tally.events import ContestClosed
+from libs.tally.time import timestamp
 from libs.voting.vote_attempt import Accepted
 from services.catalogue.closed_contest_guard import ClosedContests
 from tests.services.projector.steps import (

@@ -19,8 +19,8 @@ from libs.kafka.reader import Extent, LogReader
 from libs.kafka.topics import create_topics
 from libs.storage.store import open_store
 from libs.tally.contest import Contest
-from libs.tally.errors import timestamp
 from libs.tally.events import ContestClosed, ContestReopened, Event
+from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.replies import ClosingState
 from libs.views.votes import VoteViews

@@ -12,8 +12,8 @@ import pytest
 
 from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic, votes_topic
-from libs.tally.errors import timestamp
 from libs.tally.events import Rating
+from libs.tally.time import timestamp
 from libs.views.generations import Generations
 from libs.views.replies import ContestCounts, FoldInput
 from libs.views.timeline import MINUTE_MS, Timeline

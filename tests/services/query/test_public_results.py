@@ -11,7 +11,7 @@ import pytest
 from libs.contracts.pseudonyms import receipt
 from libs.storage.secrets import server_secret
 from libs.storage.store import open_store
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from services.query.public_results import for_all, shared_for
 from tests.services.query.test_visibility import HIDDEN, TIMES
 from tests.services.query.world import World, contest

@@ -19,7 +19,7 @@ from libs.contracts.position_token import decode_positions
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.validation import ValidationFailed
 from libs.projection.votes import VotesProjection
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions

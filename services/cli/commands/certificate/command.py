@@ -14,11 +14,12 @@ from libs.certificates.merkle import root_of
 from libs.certificates.proof import Proof, problems, proof_of
 from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
+from libs.telemetry.progress import Progress
 from services.cli.commands.certificate.context import SealContext, open_seal_context
 from services.cli.commands.certificate.log_source import ExportedLog, ServedLog
 from services.cli.commands.certificate.render import show as show_certificate
 from services.cli.discovery import DATA_DIR, find_deployment
-from services.cli.progress import Progress, ProgressBar
+from services.cli.progress import ProgressBar
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 M = TypeVar("M", bound=BaseModel)

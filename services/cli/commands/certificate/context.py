@@ -13,7 +13,7 @@ from libs.certificates.certificate import Certificate
 from libs.certificates.service import SealingService
 from libs.certificates.store import kept
 from libs.contracts.catalogue import Stored
-from libs.deployment.access import check_deployment_of
+from libs.deployment.deployment import Deployment, check_deployment_of
 from libs.kafka.reader import LogReader
 from libs.storage.store import Store, open_store
 from libs.tally.errors import NotFound
@@ -21,7 +21,6 @@ from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
 from services.cli.catalogue_access import open_catalogue_access
 from services.cli.commands.certificate.log_source import ServedLog
-from services.cli.discovery import Deployment
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from libs.backup.manifest import Manifest, read_manifest
 from libs.backup.ndjson_codec import from_line
 from libs.certificates.builder import Batches
 from libs.contracts.topics import Topic, catalogue_topic, votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
-from services.cli.discovery import Deployment
 
 
 class ServedLog:

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from libs.certificates.certificate import Certificate
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 
 
 def show(certificate: Certificate) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 from libs.audit.comparison import compare
 from libs.audit.log_fold import LogFold
 from libs.audit.report import Report, counted_casts
+from libs.deployment.deployment import Deployment
 from libs.tally.events import VoteCast
 from services.cli.commands.demo.results import AcceptedResults
 from services.cli.commands.demo.sample import Sample
-from services.cli.discovery import Deployment
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ import httpx
 
 from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.replies import PartitionState
 from libs.views.votes import VoteViews
-from services.cli.discovery import Deployment
 
 EVERY_S: Final = 0.4
 STALE_S: Final = 2.5

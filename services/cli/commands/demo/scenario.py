@@ -9,6 +9,7 @@ from typing import Any, Final
 import httpx
 from rich.console import Console
 
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.local_stack.report import Report
 from libs.local_stack.service_process import PARTS
@@ -27,7 +28,6 @@ from services.cli.commands.demo.sample import Sample, create_sample
 from services.cli.commands.demo.screen import Screen
 from services.cli.commands.demo.screen_updates import shown
 from services.cli.commands.demo.voters import VoterPopulation
-from services.cli.discovery import Deployment
 from services.cli.runner import ExitCode, print_json
 
 SETTLE_S: Final = 60.0

@@ -8,11 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from libs.deployment.deployment import Deployment
 from libs.local_stack.settings import StackSettings
 from services.cli.commands.doctor.finding import Finding, fine
 from services.cli.commands.doctor.machine import check_machine
 from services.cli.commands.doctor.servers import check_servers
-from services.cli.discovery import DATA_DIR, Deployment, NoDeployment, find_deployment
+from services.cli.discovery import DATA_DIR, NoDeployment, find_deployment
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from libs.contracts.topics import topics_of
-from libs.deployment.access import find_problems
+from libs.deployment.deployment import Deployment, find_problems
 from libs.local_stack import kafka, valkey
 from libs.monitoring.problems import problems_of
 from libs.monitoring.status import Status
@@ -17,7 +17,6 @@ from libs.views.functions import open_valkey
 from services.cli.commands.doctor.finding import Finding, fine, problem
 from services.cli.commands.doctor.functions import outdated_libraries
 from services.cli.commands.status.reader import parts_of, read_status
-from services.cli.discovery import Deployment
 
 MOST_SKEW_S = 1.0
 

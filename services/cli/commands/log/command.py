@@ -17,11 +17,12 @@ from libs.audit.partition_merge import followed, merged
 from libs.audit.voter_lookup import find_voter
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import NotFound
 from services.cli.catalogue_access import Environment, World
 from services.cli.commands.log.render import as_json, as_line
-from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.runner import DataDir, ExitCode, moment, print_json, run
 
 AsNdjson = Annotated[bool, typer.Option("--json", help="Print a line of JSON an event.")]

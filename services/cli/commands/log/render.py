@@ -5,7 +5,6 @@ from typing import Any
 from rich.text import Text
 
 from libs.audit.contest_history import Change, ContestEvent, Step
-from libs.tally.errors import timestamp
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -15,6 +14,7 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
+from libs.tally.time import timestamp
 
 ALARMING = {"overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow"}
 SHORT = 6

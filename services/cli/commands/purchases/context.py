@@ -9,7 +9,7 @@ import typer
 
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.topics import purchases_topic
-from libs.deployment.access import open_log
+from libs.deployment.deployment import Deployment, open_log
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.service import PurchaseService
 from libs.storage.secrets import account_secret
@@ -17,7 +17,6 @@ from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
-from services.cli.discovery import Deployment
 
 Account = Annotated[
     str | None, typer.Option("--account", help="Whose purchases; absent: the running stack's development account.")

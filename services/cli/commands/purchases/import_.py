@@ -13,12 +13,13 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.requests import PurchaseForm, parse_purchase
 from libs.purchases.service import PurchaseService, Recorded
 from libs.tally.errors import IdempotencyKeyReused, TallyError
+from libs.telemetry.progress import Progress
 from libs.web.errors import MalformedJson
 from libs.web.requests import parse_object
 from services.cli.commands.purchases.context import Account, find_account, open_purchase_service
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
-from services.cli.progress import Progress, ProgressBar
+from services.cli.progress import ProgressBar
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 AT_ONCE = 200

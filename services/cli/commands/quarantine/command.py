@@ -9,7 +9,8 @@ import typer
 
 from libs.monitoring.projection_names import Fold
 from libs.monitoring.quarantine import Drop, keep
-from libs.tally.errors import NotFound, TallyError, timestamp
+from libs.tally.errors import NotFound, TallyError
+from libs.tally.time import timestamp
 from services.cli.commands.quarantine import render as showing
 from services.cli.commands.quarantine.records import Quarantined, QuarantineReader, open_ward
 from services.cli.commands.quarantine.retry import choose, rebuild, try_again

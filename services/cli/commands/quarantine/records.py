@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from aiokafka import ConsumerRecord
 
 from libs.contracts.log_records import Position
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.quarantine import Drop, dropped, reasons_of
 from libs.storage.store import Store, open_store
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
+from libs.telemetry.progress import Progress
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
 from libs.views.generations import Generations
-from services.cli.discovery import Deployment
-from services.cli.progress import Progress
 
 FETCH_BYTES = 1_000
 """Enough for the batch that a record lies in, which comes whole."""

@@ -9,6 +9,7 @@ from libs.audit.log_fold import without_gc
 from libs.contracts.catalogue import catalogue_codec
 from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchases import purchases_codec
+from libs.deployment.deployment import Deployment
 from libs.monitoring.projection_names import Fold
 from libs.views.serialization import POISON, fold_item
 from services.cli.commands.quarantine.records import Quarantined
@@ -16,7 +17,6 @@ from services.cli.commands.replay.context import open_replay_context
 from services.cli.commands.replay.job import Job, Rebuilt
 from services.cli.commands.replay.projections import ProjectionName
 from services.cli.commands.replay.targets import Target
-from services.cli.discovery import Deployment
 
 CODECS: Final[dict[Fold, Codec[Any]]] = {
     Fold.PURCHASES: purchases_codec,

@@ -6,12 +6,12 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
 from services.cli.commands.replay.projections import ALL, ProjectionName
 from services.cli.commands.replay.targets import Target
-from services.cli.discovery import Deployment
 
 Projections = Annotated[
     list[ProjectionName] | None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from libs.audit.log_fold import without_gc
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.projection.replay import Replay
 from libs.tally.errors import ViewsUnavailable
@@ -22,7 +23,6 @@ from libs.views.generations import (
 from services.cli.commands.replay.progress_bars import Bars
 from services.cli.commands.replay.targets import Target, next_number, unfinished
 from services.cli.commands.replay.verification import VerificationResult, verify_generation
-from services.cli.discovery import Deployment
 from services.cli.progress import ProgressBar
 
 SWAP_S: Final = 60.0

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.views.client import Valkey
 from services.cli.commands.replay.targets import Target, unfinished
-from services.cli.discovery import Deployment
 
 SAMPLE: Final = 20_000
 """Votes decoded to judge how fast this machine is."""

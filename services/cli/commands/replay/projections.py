@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
+from libs.deployment.deployment import Deployment
 from libs.projection.catalogue import CatalogueProjection, no_votes
 from libs.projection.projection import Projection
 from libs.projection.purchases import PurchasesProjection
@@ -15,7 +16,6 @@ from libs.views.client import Valkey
 from libs.views.generations import TIMELINE, Generations, Prefix
 from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
-from services.cli.discovery import Deployment
 
 
 class ProjectionName(StrEnum):

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from libs.audit.comparison import compare
 from libs.audit.report import Report
+from libs.deployment.deployment import Deployment
 from libs.tally.counts import VoteSums
+from libs.telemetry.progress import Progress
 from libs.views.client import Valkey
 from libs.views.generations import Differing, Generations, Moving
 from libs.views.ledger_scan import LedgerScan
 from libs.views.votes import VoteViews
 from services.cli.commands.replay.targets import Target
-from services.cli.discovery import Deployment
-from services.cli.progress import Progress
 
 ATTEMPTS: Final = 500
 AGAIN_S: Final = 0.02

@@ -7,13 +7,13 @@ from typing import Any
 
 import psutil
 
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.projectors import failing_tasks
 from libs.monitoring.status import PartitionStatus, Status
 from libs.storage.store import open_store
 from libs.views.functions import open_valkey
-from services.cli.discovery import Deployment
 
 
 async def read_status(stack: Deployment) -> Status:

@@ -9,7 +9,7 @@ from rich.text import Text
 from libs.monitoring.problems import Problem, is_noteworthy, notes_of, problems_of
 from libs.monitoring.projection_names import Fold
 from libs.monitoring.status import Beside, Status, moment
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 from services.cli.tables import Cells, fitted, lines_of, table_of
 
 TEXTS: Final = ("fold", "gate", "last event", "scope", "state", "part")

@@ -10,13 +10,13 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from libs.deployment.deployment import Deployment
 from libs.monitoring.problems import as_json
 from libs.monitoring.status import Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from services.cli.commands.status.reader import open_lookout, read_parts
 from services.cli.commands.status.render import plain_lines, rendered
-from services.cli.discovery import Deployment
 from services.cli.runner import print_json
 
 EVERY_S: Final = 1.0

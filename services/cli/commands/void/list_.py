@@ -10,13 +10,15 @@ from rich.table import Table
 
 from libs.audit.historical_counts import EVER, fold_until, read_contest
 from libs.audit.log_fold import without_gc
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
-from libs.tally.errors import timestamp
 from libs.tally.events import VoteVoided
 from libs.tally.fold import ContestTally
+from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
-from services.cli.discovery import DATA_DIR, Deployment, find_deployment
-from services.cli.progress import Progress, ProgressBar
+from libs.telemetry.progress import Progress
+from services.cli.discovery import DATA_DIR, find_deployment
+from services.cli.progress import ProgressBar
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from libs.audit.ballots import Ballots, VoidEvent
 from libs.audit.void_effects import effect
+from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
 from services.cli.commands.void.recorder import append, read_back
 from services.cli.commands.void.render import as_json, show
-from services.cli.discovery import Deployment
 from services.cli.operator import record_action
 from services.cli.progress import ProgressBar
 from services.cli.runner import print_json

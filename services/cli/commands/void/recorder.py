@@ -8,7 +8,7 @@ from libs.audit.ballots import Ballots, VoidEvent
 from libs.catalogue.contests.mapper import sources_of
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
-from libs.deployment.access import open_log
+from libs.deployment.deployment import Deployment, open_log
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.results.counts import Counts
@@ -16,11 +16,10 @@ from libs.results.results import results_of
 from libs.results.vote_count import vote_count
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
+from libs.telemetry.progress import Progress
 from libs.views.functions import open_valkey
 from libs.views.replies import ContestCounts
 from libs.views.votes import VoteViews
-from services.cli.discovery import Deployment
-from services.cli.progress import Progress
 
 AT_ONCE = 500
 ATTEMPTS = 5

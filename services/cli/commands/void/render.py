@@ -9,7 +9,7 @@ from rich.table import Table
 
 from libs.audit.ballots import Ballots
 from libs.audit.void_effects import Effect, Row
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 
 FIGURES: Final = "votes", "rank", "voters"
 OVER: Final = "The contest is over: its result stays. What is recorded takes effect if the contest is reopened."

@@ -7,11 +7,11 @@ from pathlib import Path
 import typer
 
 from libs.contracts.pseudonyms import network_of, pseudonym
+from libs.deployment.deployment import Deployment
 from libs.storage.secrets import find_contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteCast
-from services.cli.discovery import Deployment
 from services.cli.runner import moment
 
 INTERNAL = "c-free", "c-paid"

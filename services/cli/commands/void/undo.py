@@ -7,12 +7,13 @@ import typer
 
 from libs.audit.ballots import Ballots, read_ballots
 from libs.audit.log_fold import without_gc
+from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteRestored
 from libs.tally.voter_ledger import VoteStatus
 from services.cli.commands.void.list_ import read_voids
 from services.cli.commands.void.operation import Operation
-from services.cli.discovery import DATA_DIR, Deployment, find_deployment
+from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import ProgressBar
 from services.cli.runner import AsJson, DataDir, ExitCode, run
 

@@ -14,7 +14,7 @@ from libs.contracts.catalogue import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.counts import VoteSums
-from libs.tally.errors import timestamp
+from libs.tally.time import timestamp
 
 CREATED = 1_790_000_000_000_000
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import msgpack
 from typer.testing import CliRunner, Result
 
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.local_stack.supervisor import Supervisor
 from libs.projection.replay import Replay
@@ -21,7 +22,7 @@ from libs.views.generations import Generations
 from services.cli.__main__ import app
 from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
 from services.cli.commands.replay.targets import next_number
-from services.cli.discovery import Deployment, find_deployment
+from services.cli.discovery import find_deployment
 from tests.support.voting import Contest
 
 

@@ -4,11 +4,11 @@ from typing import get_args
 
 import pytest
 
+from libs.contracts.asyncapi import asyncapi_document
 from libs.contracts.catalogue import CatalogueEvent
 from libs.contracts.codec import vote_codec
 from libs.contracts.upcasters import LIFTS, OldEvent
 from libs.tally.events import Event, Fence
-from services.projector.asyncapi import asyncapi_document
 
 DOCUMENT = asyncapi_document("tally", 16, "0.1.0")
 

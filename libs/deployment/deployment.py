@@ -2,12 +2,30 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from libs.deployment.identity import check_deployment, examine_deployment
+from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.storage.store import open_store
 from libs.tally.errors import TallyError
-from services.cli.discovery import Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Where the servers of one deployment are. `description` is stack.json's contents, {} for external servers."""
+
+    kafka: str
+    valkey: str
+    namespace: str
+    partitions: int
+    storage_url: str
+    description: dict[str, Any]
+
+    @property
+    def kafka_settings(self) -> KafkaSettings:
+        return KafkaSettings(kafka_bootstrap_servers=self.kafka)
 
 
 async def find_problems(stack: Deployment) -> list[TallyError]:

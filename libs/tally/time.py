@@ -1,0 +1,33 @@
+"""Times: microseconds since 1970 UTC inside, RFC 3339 outside."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def timestamp(microseconds: int | None) -> str | None:
+    """Format as RFC 3339 in UTC, to the microsecond; None stays None."""
+    if microseconds is None:
+        return None
+    moment = (_EPOCH + timedelta(microseconds=microseconds)).replace(tzinfo=None)
+    return moment.isoformat(timespec="microseconds") + "Z"
+
+
+def microseconds(value: datetime) -> int:
+    """Microseconds since 1970 UTC."""
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def parse_timestamp(value: object) -> datetime:
+    """Parse RFC 3339 with an offset, to UTC; digits below the microsecond are cut off. Raises `ValueError`."""
+    if not isinstance(value, str) or not (match := _RFC_3339.fullmatch(value)):
+        raise ValueError("must be an RFC 3339 timestamp with an offset, like 2026-05-01T18:00:00Z")
+    fraction = match[1] or ""
+    try:
+        return datetime.fromisoformat(value.upper().replace(fraction, fraction[:7], 1)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError("is no date and time of the calendar") from error
