@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from libs.catalogue.schemas.base import Timestamp, checked
 from libs.catalogue.schemas.vote_source import MappedId
 from libs.tally.time import microseconds
-from libs.voting.source_reports import MOST_IDS, Folded, SourceReport
+from libs.voting.source_reports import MAX_IDS_PER_REPORT, Folded, SourceReport
 from services.ingestion.forms import VOTE_ID
 
 MAX_FIGURE = 10**12
@@ -61,7 +61,8 @@ class ReportForm(BaseModel):
     )
     reported_at: Timestamp | None = Field(None, description="When the source took its figures; kept, and no more.")
     counts: Annotated[list[ReportedCount], AfterValidator(_distinct)] = Field(
-        max_length=MOST_IDS, description="Each id once. Empty only with allow_decrease."
+        max_length=MAX_IDS_PER_REPORT,
+        description="Each id once; send more ids in several reports. Empty only with allow_decrease.",
     )
     allow_decrease: bool = Field(
         False, description="Take over what went down: in this report, and all that is held for that reason."

@@ -238,7 +238,7 @@ ROW = {"mapped_id": "A", "count": 1}
         ({"counts": {}}, "/counts"),
         ({"counts": []}, ""),
         ({"counts": [ROW, ROW]}, "/counts"),
-        ({"counts": [{"mapped_id": str(number), "count": 1} for number in range(10_001)]}, "/counts"),
+        ({"counts": [{"mapped_id": str(number), "count": 1} for number in range(251)]}, "/counts"),
         ({"counts": [{"count": 1}]}, "/counts/0/mapped_id"),
         ({"counts": [ROW | {"mapped_id": ""}]}, "/counts/0/mapped_id"),
         ({"counts": [ROW | {"mapped_id": "x" * 129}]}, "/counts/0/mapped_id"),
@@ -264,16 +264,11 @@ async def test_a_report_that_is_none_says_where(api: Api, change: dict[str, Any]
 async def test_a_source_has_a_bounded_number_of_ids(api: Api) -> None:
     sms = await a_source(api, "A")
     full = [{"mapped_id": f"id {number}", "count": 10**12} for number in range(10_000)]
-    assert (await sms.send(counts=full)).status_code == 202
+    reports = [sms.send(counts=full[at : at + 250]) for at in range(0, len(full), 250)]
+    assert {answer.status_code for answer in await asyncio.gather(*reports)} == {202}
     assert (await sms.send(counts=full[:1])).status_code == 202
     refused = await sms.send(counts=[ROW])
     assert (code(refused), refused.json()["errors"][0]["pointer"]) == ((422, "validation_failed"), "/counts")
-
-
-async def test_a_report_too_large_for_a_record_is_refused_whole(api: Api) -> None:
-    sms = await a_source(api)
-    counts = [{"mapped_id": f"{number:04}" + "\\" * 60, "count": 1} for number in range(6_900)]
-    assert code(await sms.send(counts=counts)) == (413, "payload_too_large")
 
 
 async def test_reports_outlive_the_projector(api: Api, stack: Supervisor) -> None:
