@@ -1,9 +1,11 @@
 """Pieces of the API's description that every router needs; `document.py` puts it together."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode
 
 from libs.web.errors import PROBLEM_JSON, TABLE
 
@@ -187,7 +189,17 @@ def body(model: type[BaseModel]) -> Schema:
 
 def written(model: type[BaseModel]) -> Schema:
     """The component of what is sent."""
-    return named(model.__name__, model.model_json_schema())
+    return named(model.__name__, json_schema(model))
+
+
+def json_schema(model: type[BaseModel], mode: JsonSchemaMode = "validation") -> Schema:
+    """A model's JSON schema. Generated once a process: each resource's operations mention it several times."""
+    return dict(_generated(model, mode))
+
+
+@cache
+def _generated(model: type[BaseModel], mode: JsonSchemaMode) -> Schema:
+    return model.model_json_schema(mode=mode)
 
 
 def named(name: str, schema: Schema, suffix: str = "") -> Schema:

@@ -6,7 +6,7 @@ from fastapi.security import HTTPBearer
 
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.catalogue.resource import Resource
-from libs.web.openapi import COMPONENT, ETAG, LOCATION, REPLAYED, Schema, named, shared
+from libs.web.openapi import COMPONENT, ETAG, LOCATION, REPLAYED, Schema, json_schema, named, shared
 from libs.web.openapi import written as written_by
 
 BEARER: Final = HTTPBearer(
@@ -30,7 +30,7 @@ def written(row: Resource) -> Schema:
 
 def read(row: Resource) -> Schema:
     """What a read answers."""
-    schema = row.schema.model_json_schema(mode="serialization")
+    schema = json_schema(row.schema, "serialization")
     schema.pop("additionalProperties", None)
     own: Schema = {"key": {"type": "string", "description": "The record's own; it never changes."}}
     times: Schema = {
