@@ -1,7 +1,7 @@
 """The whole API against its own description, by schemathesis: examples, borders, random and stateful requests.
 
-TALLY_SCHEMATHESIS_S gives random requests and stateful ones more seconds each than the suite does, and border
-cases five times as many; TALLY_SCHEMATHESIS_SEED another seed.
+TALLY_SCHEMATHESIS_S gives random requests and stateful ones other seconds each than the Hypothesis profile does,
+and border cases five times as many; TALLY_SCHEMATHESIS_SEED another seed.
 """
 
 import asyncio
@@ -16,10 +16,11 @@ import pytest
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.local_stack.supervisor import Supervisor
 from tests.support.catalogue import open_catalogue
+from tests.support.examples import is_long
 
 pytestmark = pytest.mark.slow
 
-SECONDS: Final = float(os.environ.get("TALLY_SCHEMATHESIS_S", "12"))
+SECONDS: Final = float(os.environ.get("TALLY_SCHEMATHESIS_S") or (12 if is_long() else 6))
 SEED: Final = os.environ.get("TALLY_SCHEMATHESIS_SEED", "1")
 HERE: Final = Path(__file__).parent
 
