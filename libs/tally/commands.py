@@ -1,4 +1,4 @@
-"""What callers ask for, in the imperative. Identities are pseudonyms already; forms have been checked."""
+"""Commands: cast a vote, remove a vote. Voters and addresses are pseudonyms; the request's form is validated."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ from libs.tally.events import Platform, Rating, Source
 class CastVote:
     """Cast a vote in a contest: for a participant, as a rating of one, or as a ballot over positions.
 
-    `content` hashes everything that makes two requests the same vote (not address, not platform). `positions` are
-    (position id, participant key) pairs. What of these must be there is the contest's to say.
+    `content` is the hash of all members that identify the vote (not address, not platform). `positions` are
+    (position id, participant key) pairs. The contest's type decides which members are required.
     """
 
     contest: str
@@ -29,7 +29,7 @@ class CastVote:
 
 @dataclass(frozen=True, slots=True)
 class RemoveVote:
-    """Take back a free vote, as its voter asks."""
+    """Remove a free vote on its voter's request."""
 
     contest: str
     voter: str

@@ -1,4 +1,4 @@
-"""A contest as the rules see it. Times are microseconds since 1970 UTC; -1 in a limit means unlimited."""
+"""The contest configuration that the rules read. Times are microseconds since 1970 UTC; limit -1: unlimited."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from typing import Final, Literal
 UNLIMITED: Final = -1
 DAY_US: Final = 86_400_000_000
 MILLION: Final = 1_000_000
-"""Ratings are kept in millionths."""
+"""Ratings are stored in millionths."""
 
 ContestType = Literal["voteonly", "participation", "rating", "ordering"]
 ParticipantStatus = Literal["approved", "pending", "rejected"]
 
 
 class Phase(StrEnum):
-    """Where a contest stands, from `publish`, `start`, `end` and the time."""
+    """Phase of a contest, computed from `publish`, `start`, `end` and the current time."""
 
     SETUP = "setup"
     ANNOUNCED = "announced"
@@ -33,7 +33,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """When a voter's free allowance starts afresh after the voter's latest free vote; both 0: never."""
+    """Renewal of a voter's free allowance, counted from the voter's latest free vote; both 0: never."""
 
     cooldown_us: int = 0
     days_between: int = 0
@@ -42,18 +42,18 @@ class Renewal:
         return self.cooldown_us > 0 or self.days_between > 0
 
     def after(self, latest: int) -> int | None:
-        """The moment from which on the allowance of who voted at `latest` is whole again; with both, the later."""
+        """Return when the allowance renews if the latest free vote was at `latest`; with both rules, the later."""
         if not self:
             return None
-        cooled = latest + self.cooldown_us
+        cooldown_end = latest + self.cooldown_us
         if self.days_between <= 0:
-            return cooled
-        return max(cooled, (latest // DAY_US + self.days_between) * DAY_US)
+            return cooldown_end
+        return max(cooldown_end, (latest // DAY_US + self.days_between) * DAY_US)
 
 
 @dataclass(frozen=True, slots=True)
 class RatingScale:
-    """How a rating contest is rated. Values are in millionths; `sub_ratings` holds each one's highest value."""
+    """Scale of a rating contest, in millionths. `sub_ratings` maps each sub-rating to its highest value."""
 
     highest: int = 5_000_000
     fractions: bool = False
@@ -63,9 +63,9 @@ class RatingScale:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """The part of a contest's record, and of its participants', that decides about votes.
+    """The voting rules of a contest, from its record and those of its participants.
 
-    `version` is the offset in the catalogue log of the last change to either.
+    `version` is the catalogue log's offset of the latest change to any of these records.
     """
 
     key: str
@@ -88,16 +88,16 @@ class Contest:
     positions: Mapping[str, int] = field(default_factory=dict)
     """Votes that each position of an ordering contest is worth."""
     closed: int = 0
-    """Number of the closing that is in force; 0 while there is none."""
+    """Number of the closing in force; 0: none."""
     reopened: int = 0
-    """Number of the last closing that was reopened."""
+    """Number of the latest closing that was reopened."""
     is_erased: bool = False
-    """Whether its secret was destroyed, so that its voters cannot be named any more."""
+    """True after its secret was destroyed: voters' pseudonyms can no longer be computed."""
     as_of: int = field(default=0, compare=False)
-    """Offset that the catalogue's view stood at when the contest was read there."""
+    """Offset of the catalogue view when the contest was read."""
 
     def phase(self, now: int) -> Phase:
-        """Half-open: a vote at exactly `end` is late. Without `end` the contest runs on. Closed is finished."""
+        """Return the phase at `now`. `end` is exclusive; without it the contest runs on. Closed is finished."""
         if self.publish is None or self.publish > now:
             return Phase.SETUP
         if self.closed:
@@ -110,16 +110,16 @@ class Contest:
 
     @property
     def finishes(self) -> int | None:
-        """When the contest becomes finished, as it is set now; None while that is open."""
+        """The time at which the contest finishes by its configuration; None if it has no end."""
         return finish(self.publish, self.start, self.end)
 
     def runs(self) -> tuple[int, int] | None:
-        """The half-open span [from, until) in which the contest runs, or None; -1 for no end."""
+        """Return the half-open interval [from, until) in which the contest runs, or None; `until` -1: no end."""
         if self.publish is None or self.start is None or self.closed:
             return None
         return max(self.publish, self.start), UNLIMITED if self.end is None else self.end
 
 
 def finish(publish: int | None, start: int | None, end: int | None) -> int | None:
-    """The moment from which on the phase is finished."""
+    """Return the time from which the phase is finished; None without a complete schedule."""
     return None if publish is None or start is None or end is None else max(publish, start, end)

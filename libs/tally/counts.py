@@ -1,11 +1,11 @@
-"""Sums that the fold keeps: votes and voters, and ratings."""
+"""Sums that the fold maintains: votes and voters, and ratings."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class VoteSums:
-    """Votes, distinct voters, and those of them who are anonymous."""
+    """Number of votes, of distinct voters, and of anonymous ones among them."""
 
     count: int = 0
     unique: int = 0
@@ -17,7 +17,7 @@ class VoteSums:
 
 @dataclass(slots=True)
 class RatingSums:
-    """Ratings that count: how many, and the sum of their values in millionths; the same of each sub-rating."""
+    """Number of counted ratings and sum of their values (millionths); `sub_ratings` as (number, sum) by name."""
 
     count: int = 0
     total: int = 0

@@ -1,4 +1,4 @@
-"""Errors with a stable code, a message for a person, and data. `libs.web` alone maps them to HTTP."""
+"""Errors with a stable code, a message for people, and data. Only `libs.web` maps them to HTTP."""
 
 from enum import StrEnum
 from typing import Any
@@ -7,11 +7,11 @@ from libs.tally.time import timestamp
 
 
 class TallyError(Exception):
-    """Base of all errors meant for a caller.
+    """Base class of all errors that are reported to a caller.
 
-    `code` is stable snake_case (the table in the API description), `retry_after_s` is not None where trying again
-    helps, `data` goes into the answer beside the code. `cause` is for logs and operators: servers' replies,
-    addresses and libraries' texts belong there, never into `message`, which any caller may read. `str()` has both.
+    `code` is stable snake_case (see the table in the API description). `retry_after_s` is set if a retry can
+    succeed. `data` is added to the response. `message` is public: server replies, addresses and library texts
+    belong in `cause`, which only logs and operators get. `str()` contains both.
     """
 
     code: str = "internal_error"
@@ -35,49 +35,49 @@ class TallyError(Exception):
 
 
 class LogUnavailable(TallyError):
-    """The log did not take the record, or its answer did not come in time."""
+    """The log rejected the record, or did not acknowledge it in time."""
 
     code = "log_unavailable"
 
 
 class ViewsUnavailable(TallyError):
-    """The views did not answer, or have not come as far as was asked, in time."""
+    """The views did not answer, or did not reach the requested position, in time."""
 
     code = "views_unavailable"
 
 
 class LedgerCatchingUp(TallyError):
-    """The partition settles earlier votes whose outcome is in doubt, and admits nothing until then."""
+    """The partition admits no votes until the outcome of earlier ones in doubt is decided."""
 
     code = "ledger_catching_up"
 
 
 class Overloaded(TallyError):
-    """More requests wait than this process takes on."""
+    """The process's queue of waiting requests is full."""
 
     code = "overloaded"
 
 
 class NotFound(TallyError):
-    """No such record, or another account's."""
+    """The record does not exist, or belongs to another account."""
 
     code = "not_found"
 
 
 class IdempotencyKeyReused(TallyError):
-    """The same contest, voter and vote id, but other content."""
+    """The contest, voter and vote id were used with different content."""
 
     code = "idempotency_key_reused"
 
 
 class ContestNotRunning(TallyError):
-    """Outside the contest's time. Times are microseconds since 1970 UTC."""
+    """The contest is not running. `start` and `end` are microseconds since 1970 UTC."""
 
     code = "contest_not_running"
 
     def __init__(self, phase: str, start: int | None, end: int | None) -> None:
         super().__init__(
-            f"The contest takes no votes: it is in phase {phase}.",
+            f"The contest accepts no votes: it is in phase {phase}.",
             phase=str(phase),
             start=timestamp(start),
             end=timestamp(end),
@@ -91,7 +91,7 @@ class ParticipantNotVotable(TallyError):
 
 
 class VoteDoesNotFit(TallyError):
-    """The contest takes votes of another kind, or with other values; `pointer` (RFC 6901) names the member."""
+    """The vote's kind or values do not match the contest; `pointer` (RFC 6901) names the member."""
 
     code = "validation_failed"
 
@@ -100,13 +100,13 @@ class VoteDoesNotFit(TallyError):
 
 
 class VoteRemovalNotAllowed(TallyError):
-    """The contest does not allow it, or the vote is a paid one, or voided."""
+    """The contest does not allow removals, or the vote is paid or voided."""
 
     code = "vote_removal_not_allowed"
 
 
 class ContestFinal(TallyError):
-    """It would change the result of a contest that is closed; reopening it comes first."""
+    """The change would affect the result of a closed contest, which has to be reopened first."""
 
     code = "contest_final"
 
@@ -120,16 +120,18 @@ class MobileOnly(TallyError):
 
 
 class SecretErased(TallyError):
-    """The contest's secret was destroyed: which votes are whose cannot be told any more, for good."""
+    """The contest's secret was destroyed: its votes can never be matched to voters again."""
 
     code = "gone"
 
     def __init__(self, contest: str) -> None:
-        super().__init__(f"The secret of contest {contest} was destroyed: nobody can tell whose votes are whose.")
+        super().__init__(
+            f"The secret of contest {contest} was destroyed: its votes can no longer be matched to voters."
+        )
 
 
 class LimitScope(StrEnum):
-    """What a limit bounds: the votes of one voter for a participant, in the contest, or of one address."""
+    """Scope of a limit: one voter's votes for a participant or in the contest, or the votes of an IP address."""
 
     PARTICIPANT = "participant"
     CONTEST = "contest"
@@ -137,9 +139,9 @@ class LimitScope(StrEnum):
 
 
 class LimitReached(TallyError):
-    """The vote would exceed a limit, and is refused whole. `code` tells which: `<scope>_limit_reached`.
+    """The vote would exceed a limit; none of it is counted. `code` is `<scope>_limit_reached`.
 
-    Where the allowance renews, trying again helps from `next_free_vote_at` on; `now` is the ledger's clock (us).
+    If the allowance renews, a retry can succeed from `next_free_vote_at` on; `now` is the ledger's clock (us).
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""What happened, in the past tense: the records of the votes log.
+"""Events of the votes log, named in the past tense.
 
-An event carries all that it was judged by, so that the fold reads no clock and no other topic. Times are
-microseconds since 1970 UTC; -1 in a limit means unlimited. `voter` and `address` are pseudonyms, never the ids
-themselves. A class never changes its meaning: a new shape is a new version with a type name of its own, and the
-old one moves to `libs.contracts.upcasters`, which says how.
+An event holds all inputs of the decision about it, so the fold reads no clock and no other topic. Times are
+microseconds since 1970 UTC; a limit of -1 is unlimited. `voter` and `address` are pseudonyms, never the ids
+themselves. A class never changes its meaning: a new schema is a new version with its own type name, and the
+old one moves to `libs.contracts.upcasters`.
 """
 
 from dataclasses import dataclass
@@ -12,18 +12,17 @@ from typing import Literal
 Source = Literal["c-free", "c-paid"]
 Platform = Literal["ios", "android", "web"]
 Form = Literal["plain", "rating", "ballot"]
-"""A vote as such; a rating of one participant; a ballot that puts participants in order."""
+"""A plain vote; a rating of one participant; a ballot that ranks participants."""
 Choices = tuple[tuple[str, int], ...]
-"""(participant key, votes) pairs; one pair but for a ballot."""
+"""(participant key, votes) pairs; only a ballot has more than one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Names who caused an event: for the audit, never for a rule.
+    """The cause of an event: for audits only, no rule reads it.
 
-    By `kind`, `name` and `origin` are: of a `key` its id, of an `upload_url` the file's key, and the caller's
-    address as far as it is kept; of a `command` the command, and the system's user@host; of a `process` its name
-    and host.
+    `kind` determines `name` and `origin`. `key`: the API key's id, and the stored part of the caller's address.
+    `upload_url`: the file's key, and the same. `command`: its name, and user@host. `process`: its name and host.
     """
 
     kind: str
@@ -33,10 +32,10 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class LogCreated:
-    """The first record of every partition: its random id tells this log from a recreated one.
+    """The first record of every partition: its random id distinguishes this log from a recreated one.
 
-    In the first partition of the catalogue it also records the deployment that the log belongs to: the id of its
-    object store, and the number of partitions of its votes. Both are None elsewhere.
+    In the catalogue's first partition it also identifies the deployment by the id of its object store and the
+    number of votes partitions. Both are None elsewhere.
     """
 
     log_id: str
@@ -47,7 +46,7 @@ class LogCreated:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """Millionths, so that sums are exact; `sub_ratings` are (id, value) pairs in the order of their ids."""
+    """A rating in millionths, so that sums are exact; `sub_ratings` are (id, value) pairs sorted by id."""
 
     value: int
     sub_ratings: tuple[tuple[str, int], ...] = ()
@@ -55,10 +54,10 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class VoteCast:
-    """A vote was accepted: reserved under `incarnation` of its partition's gate, judged by `config`.
+    """A vote was accepted: reserved under fence epoch `incarnation`, decided by configuration version `config`.
 
-    A ballot is one vote against `max_contest`, and replaces the voter's former one; a rating replaces the former
-    one of that participant where `max_participant` is 1. A replacement uses no allowance.
+    A ballot uses one vote of `max_contest` and replaces the voter's previous one; a rating replaces the previous
+    one of its participant if `max_participant` is 1. A replacement uses no allowance.
     """
 
     contest: str
@@ -66,21 +65,21 @@ class VoteCast:
     anonymous: bool
     vote_id: str
     content: str
-    """Hash of the request's content: the same id with another one is a misuse, not a repeat."""
+    """Hash of the request's content: the same vote id with another hash is an error, not a retry."""
     source: Source
     choices: Choices
     accepted_at: int
     incarnation: int
     config: int
-    """The contest's configuration version that the vote was judged by: an offset of the catalogue log."""
+    """Version of the contest's configuration that admitted the vote: an offset of the catalogue log."""
     max_participant: int
     max_contest: int
     epoch: int
-    """Number of the voter's allowance period (renewals count it up)."""
+    """Number of the voter's allowance period; each renewal increments it."""
     remaining_participant: int | None
     remaining_contest: int | None
     next_free_vote_at: int | None
-    """When the voter's free allowance starts afresh; None of a paid vote, and where it does not."""
+    """Time of the free allowance's next renewal; None for a paid vote or without renewal."""
     receipt: str
     form: Form = "plain"
     rating: Rating | None = None
@@ -90,26 +89,26 @@ class VoteCast:
 
     @property
     def weight(self) -> int:
-        """Votes that it is worth against the contest's limit."""
+        """Votes that it uses of the contest's limit."""
         return weight(self.form, self.choices)
 
     @property
     def slot(self) -> str | None:
-        """What it may replace, or be replaced in: a participant's rating, the contest's ballot (""), or None."""
+        """Slot that holds one replaceable vote: a participant's rating, the contest's ballot (""), or None."""
         return slot(self.form, self.choices)
 
     @property
     def replaces(self) -> bool:
-        """Whether it takes the place of the voter's former vote of its slot."""
+        """True if it replaces the voter's previous vote of its slot."""
         return replaces(self.form, self.max_participant)
 
 
 @dataclass(frozen=True, slots=True)
 class VoteRemoved:
-    """A vote was taken back by its voter, or with its purchase; its allowance is free again.
+    """A vote was removed by its voter, or by its purchase's refund; its allowance is free again.
 
-    The id stays used; one that never came is used up by this, so that no late attempt can cast it any more. A
-    removal behind the contest's close waits for a reopening. `content` and `source` are those of the vote.
+    The vote id stays used. An id that was never cast is used up too, so a late attempt cannot cast it. A removal
+    after the contest's close waits for a reopening. `content` and `source` are those of the vote.
     """
 
     contest: str
@@ -122,18 +121,19 @@ class VoteRemoved:
     removed_at: int
     reason: Literal["voter", "refund"] = "voter"
     address: str | None = None
-    """The address whose limit has room again, for `participants`."""
+    """The address whose votes for `participants` are given back."""
     participants: tuple[str, ...] = ()
     actor: Actor | None = None
-    """Of a removal by the voter the API key, without `origin`: this log has addresses as pseudonyms only."""
+    """The API key of a removal by the voter, without `origin`: this log holds addresses only as pseudonyms."""
     type: Literal["VoteRemoved"] = "VoteRemoved"
 
 
 @dataclass(frozen=True, slots=True)
 class VoteVoided:
-    """An operator took a vote out of the count: it counts no more, and gives no allowance back.
+    """An operator voided a vote: it no longer counts, and its allowance stays used.
 
-    Behind the contest's close it waits for a reopening. `void` names the operation: it may void many, each once.
+    After the contest's close it waits for a reopening. `void` identifies the operation, which may void many votes,
+    each once.
     """
 
     contest: str
@@ -147,7 +147,7 @@ class VoteVoided:
 
 @dataclass(frozen=True, slots=True)
 class VoteRestored:
-    """A vote that `void` took out counts again, unless it was replaced or removed; waits as VoteVoided does."""
+    """A vote voided by operation `void` counts again, unless replaced or removed; waits as `VoteVoided` does."""
 
     contest: str
     voter: str
@@ -159,10 +159,10 @@ class VoteRestored:
 
 @dataclass(frozen=True, slots=True)
 class SourceReported:
-    """An external source reported figures, by its own ids of participants; the same `report_id` counts once.
+    """An external source reported counts by its own participant ids; each `report_id` is folded once.
 
-    Cumulative figures replace the former ones of the same id, in log order; deltas are added. What an id means is
-    not said here: readers apply the mapping that the contest's configuration holds.
+    Cumulative counts replace the previous ones of the same id, in log order; deltas are added. Readers map the
+    source's ids to participants by the contest's configuration.
     """
 
     contest: str
@@ -181,10 +181,10 @@ class SourceReported:
 
 @dataclass(frozen=True, slots=True)
 class ContestClosed:
-    """The marker behind which nothing of this partition changes the contest's result.
+    """Close marker: later records of this partition do not change the contest's result.
 
-    Without a `source` it ends the votes, with one that external source. `seq` numbers the contest's closings; the
-    first marker of each counts.
+    Without a `source` it closes the votes, otherwise that external source. `seq` numbers the contest's closings;
+    the first marker of each number takes effect.
     """
 
     contest: str
@@ -195,10 +195,10 @@ class ContestClosed:
 
 @dataclass(frozen=True, slots=True)
 class ContestReopened:
-    """Voids the markers up to `seq`, for good; removals that waited take effect, late votes stay late.
+    """Cancels the close markers up to `seq` for good; waiting removals take effect, late votes stay late.
 
-    What waited takes effect in the order of the log, at most `at_most` of it with each of these (None: all). The
-    markers are void from the one on after which nothing waits.
+    Each such event applies at most `at_most` waiting changes (None: all), in log order. The markers are cancelled
+    by the event that leaves none waiting.
     """
 
     contest: str
@@ -209,11 +209,11 @@ class ContestReopened:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """From here on only votes reserved under `incarnation` count; older ones still on their way never will.
+    """From here on only votes reserved under fence epoch `incarnation` count; older ones are rejected for good.
 
-    It holds only directly behind the fence `after` (None: behind any lower one), so that one which a Valkey asked
-    for and forgot, landing late, cannot fence off what a later one admits, whatever their clocks say. `run` is the
-    server run that asked for it: no other one opens its gate on it.
+    It takes effect only if the current fence is `after` (None: any lower one). So a fence that Valkey requested
+    and then lost cannot, appended late, reject votes admitted under a newer fence, whatever the clocks show. `run`
+    is the Valkey server run that requested it; no other run opens its gate by it.
     """
 
     incarnation: int
@@ -236,22 +236,22 @@ Event = (
 
 
 def weight(form: Form, choices: Choices) -> int:
-    """Votes against a contest's limit: a ballot is one, whatever its positions are worth."""
+    """Return the votes used of a contest's limit: one for a ballot, whatever its positions are worth."""
     return 1 if form == "ballot" else sum(count for _, count in choices)
 
 
 def address_votes(form: Form, choices: Choices) -> Choices:
-    """Votes against the limit of an address, by participant: a ballot is one for each, as it is in the contest."""
+    """Return the votes used of an address's limit by participant: a ballot uses one of each."""
     return tuple((participant, 1) for participant, _ in choices) if form == "ballot" else choices
 
 
 def slot(form: Form, choices: Choices) -> str | None:
-    """See `VoteCast.slot`."""
+    """Return the slot of a vote, see `VoteCast.slot`."""
     if form == "plain":
         return None
     return "" if form == "ballot" else choices[0][0]
 
 
 def replaces(form: Form, max_participant: int) -> bool:
-    """See `VoteCast.replaces`."""
+    """Return whether a vote replaces another one, see `VoteCast.replaces`."""
     return form == "ballot" or (form == "rating" and max_participant == 1)

@@ -1,7 +1,7 @@
-"""The fold of one partition of the votes log: what the events up to a position add up to.
+"""The fold of one partition of the votes log into voters' ledgers and counts.
 
-This is the reference. The Valkey functions in `libs/views/lua/votes` compute the same, and property tests hold the
-two equal; `tally verify` folds with this one. It reads no clock: the same events give the same tally, always.
+This is the reference implementation. The Valkey functions in `libs/views/lua/votes` compute the same, which
+property tests verify; `tally verify` uses this one. It reads no clock: the same events always give the same tally.
 """
 
 from collections import Counter
@@ -30,12 +30,12 @@ from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 
 @dataclass(slots=True)
 class ContestTally:
-    """One contest in one partition. A voter lives in one partition, so sums over partitions are exact.
+    """One contest in one partition. Each voter belongs to one partition, so sums over partitions are exact.
 
     `figures` is keyed by (participant or "" for the contest, source or "" for both), `ratings` by participant or
-    "". `closed` is the number of the closing in force, less than 0 while it is being reopened, `reopened` the last
-    one that was voided. What came after the close waits, by (voter, vote id): removals, and voidings and
-    restorings. `touched` names those whose votes changed since somebody last emptied it.
+    "". `closed` is the number of the closing in force, negative while it is being reopened; `reopened` is the
+    latest one cancelled. Changes after the close wait, by (voter, vote id): removals in `waiting`, voidings and
+    restorings in `waiting_voids`. `touched` collects participants whose votes changed, until a caller clears it.
     """
 
     voters: dict[str, VoterLedger] = field(default_factory=dict)
@@ -54,63 +54,63 @@ class ContestTally:
     def at(self, participant: str, source: str) -> VoteSums:
         return self.figures.setdefault((participant, source), VoteSums())
 
-    def standing(self, event: VoteCast | VoteRemoved) -> VoterLedger:
+    def ledger_of(self, event: VoteCast | VoteRemoved) -> VoterLedger:
         return self.voters.setdefault(event.voter, VoterLedger(event.anonymous))
 
     def cast(self, cast: VoteCast, offset: int) -> bool:
-        """False for an id that was used before."""
-        standing = self.standing(cast)
-        if cast.vote_id in standing.votes:
+        """Fold a vote; False for a vote id that was used before."""
+        ledger = self.ledger_of(cast)
+        if cast.vote_id in ledger.votes:
             return False
-        standing.anchor(cast)
-        former = None if self.closed else standing.holder(cast)
+        ledger.anchor(cast)
+        former = None if self.closed else ledger.holder(cast)
         vote = FoldedVote(cast, offset, VoteStatus.COUNTED, cast.epoch)
         if self.closed:
             vote.status = VoteStatus.LATE
         elif former is not None:
             counted = former.status is VoteStatus.COUNTED
             vote.epoch = former.epoch
-            self._move_choices(standing, former, -1, -counted)
+            self._move_choices(ledger, former, -1, -counted)
             self._set(former, VoteStatus.REPLACED)
-            self._move_choices(standing, vote, 1, 1)
-            self._move_contest(standing, vote, 0, not counted)
-        elif standing.admits(cast):
-            self._move_choices(standing, vote, 1, 1)
-            self._move_contest(standing, vote, 1, 1)
+            self._move_choices(ledger, vote, 1, 1)
+            self._move_contest(ledger, vote, 0, not counted)
+        elif ledger.admits(cast):
+            self._move_choices(ledger, vote, 1, 1)
+            self._move_contest(ledger, vote, 1, 1)
         else:
             vote.status = VoteStatus.OVERRULED
-        standing.votes[cast.vote_id] = vote
+        ledger.votes[cast.vote_id] = vote
         self.ids[vote.status] += 1
         if vote.status is VoteStatus.COUNTED and cast.slot is not None:
-            standing.slots[cast.slot, cast.source] = cast.vote_id
+            ledger.slots[cast.slot, cast.source] = cast.vote_id
         return True
 
     def remove(self, event: VoteRemoved, offset: int) -> bool:
-        """False where nothing changes. An id that never came is used up."""
-        standing = self.standing(event)
-        vote = standing.votes.get(event.vote_id)
+        """Remove a vote; False if nothing changes. An id that was never cast is used up."""
+        ledger = self.ledger_of(event)
+        vote = ledger.votes.get(event.vote_id)
         if vote is None:
-            standing.votes[event.vote_id] = FoldedVote(_never_cast(event), offset, VoteStatus.REMOVED)
+            ledger.votes[event.vote_id] = FoldedVote(_never_cast(event), offset, VoteStatus.REMOVED)
             self.ids[VoteStatus.REMOVED] += 1
             return True
         if vote.status not in (VoteStatus.COUNTED, VoteStatus.VOIDED):
             return False
         counted = vote.status is VoteStatus.COUNTED
-        self._move_choices(standing, vote, -1, -counted)
-        self._move_contest(standing, vote, -1, -counted)
+        self._move_choices(ledger, vote, -1, -counted)
+        self._move_contest(ledger, vote, -1, -counted)
         self._set(vote, VoteStatus.REMOVED)
-        standing.free_slot(vote.cast)
+        ledger.free_slot(vote.cast)
         return True
 
     def void(self, event: VoteVoided | VoteRestored) -> bool:
-        """Take a vote out of the count, or back in; False where nothing changes. What it uses stays used.
+        """Void or restore a vote; False if nothing changes. Its allowance stays used.
 
-        An operation takes a vote out once, and back in only what it took out itself: so a copy of either record
-        that lands late undoes nothing that was decided since.
+        An operation voids a vote once, and restores only votes that it voided itself: so a late copy of either
+        record does not revert newer decisions.
         """
-        standing = self.voters.get(event.voter)
-        vote = None if standing is None else standing.votes.get(event.vote_id)
-        if standing is None or vote is None:
+        ledger = self.voters.get(event.voter)
+        vote = None if ledger is None else ledger.votes.get(event.vote_id)
+        if ledger is None or vote is None:
             return False
         if isinstance(event, VoteVoided):
             if vote.status is not VoteStatus.COUNTED or any(its.void == event.void for its in vote.voids):
@@ -120,13 +120,13 @@ class ContestTally:
             if vote.status is not VoteStatus.VOIDED or vote.void != event.void:
                 return False
             vote.void, after, by = None, VoteStatus.COUNTED, 1
-        self._move_choices(standing, vote, 0, by)
-        self._move_contest(standing, vote, 0, by)
+        self._move_choices(ledger, vote, 0, by)
+        self._move_contest(ledger, vote, 0, by)
         self._set(vote, after)
         return True
 
     def void_later(self, event: VoteVoided | VoteRestored, offset: int) -> bool:
-        """Keep what came behind the close; False for what waits already."""
+        """Store a voiding or restoring after the close; False for one that waits already."""
         waiting = self.waiting_voids.setdefault((event.voter, event.vote_id), [])
         if any((known.type, known.void) == (event.type, event.void) for known, _ in waiting):
             return False
@@ -134,12 +134,12 @@ class ContestTally:
         return True
 
     def wait(self, event: VoteRemoved, offset: int) -> bool:
-        """Keep a removal that came behind the close; False for one that waits already."""
+        """Store a removal after the close; False for one that waits already."""
         known = self.waiting.setdefault((event.voter, event.vote_id), (event, offset))
         return known[1] == offset
 
     def close(self, event: ContestClosed) -> bool:
-        """False for a marker that was there before, or was voided before it came."""
+        """Apply a close marker; False for one that was applied or cancelled before."""
         if event.seq <= self.reopened:
             return False
         where = self if event.source is None else self.sources.setdefault(event.source, SourceTally())
@@ -149,7 +149,7 @@ class ContestTally:
         return True
 
     def reopen(self, event: ContestReopened) -> bool:
-        """False where it was done before. What waited takes effect, as much of it as the event says."""
+        """Apply up to `at_most` waiting changes and reopen when none is left; False for a duplicate."""
         if event.seq <= self.reopened:
             return False
         if abs(self.closed) <= event.seq:
@@ -181,32 +181,32 @@ class ContestTally:
         self.ids[status] += 1
         vote.status = status
 
-    def _move_choices(self, standing: VoterLedger, vote: FoldedVote, used: int, active: int) -> None:
-        """The vote's choices come to be used, and to count (1 each), or no more (-1)."""
+    def _move_choices(self, ledger: VoterLedger, vote: FoldedVote, used: int, active: int) -> None:
+        """Add the vote's choices to the used and the counted votes (1 each), or subtract them (-1)."""
         cast = vote.cast
         for participant, count in cast.choices:
             self.touched.add(participant)
-            self._move(standing, vote, participant, used * count, active * count)
+            self._move(ledger, vote, participant, used * count, active * count)
             self.at(participant, cast.source).count += active * count
             self.at("", cast.source).count += active * count
         if active:
             self._rate(cast, active)
 
-    def _move_contest(self, standing: VoterLedger, vote: FoldedVote, used: int, active: int) -> None:
-        """The same of the vote as such, in the contest."""
-        self._move(standing, vote, "", used * vote.cast.weight, active * vote.cast.weight)
+    def _move_contest(self, ledger: VoterLedger, vote: FoldedVote, used: int, active: int) -> None:
+        """Do the same for the contest, with the vote's weight."""
+        self._move(ledger, vote, "", used * vote.cast.weight, active * vote.cast.weight)
 
-    def _move(self, standing: VoterLedger, vote: FoldedVote, participant: str, votes: int, active: int) -> None:
-        """Use an allowance, or give it back, and count the voter where this is the first or the last."""
+    def _move(self, ledger: VoterLedger, vote: FoldedVote, participant: str, votes: int, active: int) -> None:
+        """Use or give back an allowance, and count the voter if this is the first or last counted vote."""
         source = vote.cast.source
         limit = vote.cast.max_participant if participant else vote.cast.max_contest
-        before = {name: standing.voted(participant, name or None) for name in (source, "")}
-        standing.sums(participant, source, vote.epoch).move(votes, active, limit)
+        before = {name: ledger.voted(participant, name or None) for name in (source, "")}
+        ledger.sums(participant, source, vote.epoch).move(votes, active, limit)
         for name, voted in before.items():
-            change = standing.voted(participant, name or None) - voted
+            change = ledger.voted(participant, name or None) - voted
             figures = self.at(participant, name)
             figures.unique += change
-            figures.anonymous += change * standing.anonymous
+            figures.anonymous += change * ledger.anonymous
 
     def _rate(self, cast: VoteCast, by: int) -> None:
         if cast.rating is not None:
@@ -219,7 +219,7 @@ class ContestTally:
 
 @dataclass(slots=True)
 class PartitionTally:
-    """The fold of one partition. `fenced` and `duplicates` are records that changed nothing."""
+    """The fold of one partition. `fenced` and `duplicates` count records that changed nothing."""
 
     fence: int = 0
     contests: dict[str, ContestTally] = field(default_factory=dict)
@@ -265,7 +265,7 @@ def _changes(
     offset: int,
     time_ms: int,
 ) -> bool:
-    """Fold `event` into its contest; False when it was there before, or says nothing new."""
+    """Fold `event` into its contest; False if it changes nothing."""
     match event:
         case VoteCast():
             return contest.cast(event, offset)
@@ -282,7 +282,7 @@ def _changes(
 
 
 def _never_cast(event: VoteRemoved) -> VoteCast:
-    """What stands in the ledger for an id that was removed before it could be cast."""
+    """Return the ledger's placeholder for a vote id that was removed before it was cast."""
     return VoteCast(
         contest=event.contest,
         voter=event.voter,

@@ -1,7 +1,7 @@
-"""The words in which a partition's ledger is asked for a reservation, and answers.
+"""Requests for reservations to a partition's ledger, and its answers.
 
 A reservation holds a voter's allowance between the decision and the fold of the recorded vote. Times are
-microseconds since 1970 UTC, stamped by the ledger's one clock.
+microseconds since 1970 UTC by the ledger's clock.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from libs.tally.voter_ledger import VoteStatus
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Reserved. `joined`: an earlier attempt with the same id is pending; this one produces the same record.
+    """The vote is reserved. `joined`: an earlier attempt with the same id is pending, and has these same values.
 
-    So the record takes all of this from here: the caller's own configuration may be another one than the first
-    attempt was admitted by, and limits that never admitted the vote could overrule it.
+    The record must use them, not the caller's configuration, which may differ from the one that admitted the
+    first attempt: the fold could overrule a vote recorded with limits that never admitted it.
     """
 
     joined: bool
@@ -38,7 +38,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The id was folded before, with the same content: its first answer. `choices` are those of a ballot."""
+    """The vote id was folded before with the same content: its first answer. Only a ballot has `choices`."""
 
     accepted_at: int
     remaining_participant: int | None
@@ -51,17 +51,17 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class IdConflict:
-    """The id was used for something else."""
+    """The vote id was used with different content."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateClosed:
-    """Not admitted now, decided soon: the gate is shut, or an earlier vote of the voter has to be folded first."""
+    """Not decided yet: the partition's gate is closed, or an earlier vote of the voter must be folded first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Decided by another configuration than the one in force; load it again and decide again."""
+    """The caller's configuration is not the one in force: load it again and decide again."""
 
     in_force: int | None
     incarnation: int
@@ -69,21 +69,21 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class NotRunning:
-    """The contest does not run at `now` (the ledger's clock)."""
+    """The contest is not running at `now` (the ledger's clock)."""
 
     now: int
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedByCaller:
-    """The refusal that the caller passed along stands: nothing older or weightier comes before it."""
+    """The caller's own refusal applies: no answer with higher precedence does."""
 
     now: int
 
 
 @dataclass(frozen=True, slots=True)
 class OverLimit:
-    """The votes asked for would exceed `limit`; `used` counts folded and pending ones."""
+    """The requested votes would exceed `limit`; `used` counts folded and pending ones."""
 
     scope: LimitScope
     limit: int
@@ -97,7 +97,7 @@ Answer = Granted | Duplicate | IdConflict | GateClosed | Stale | NotRunning | Re
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What `reserve` needs of a command and its contest; without a `selection` the caller refuses."""
+    """Input of `reserve` from a command and its contest; `selection` is None if the caller refuses the vote."""
 
     contest: Contest
     voter: str
@@ -109,9 +109,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class RemovalGranted:
-    """The vote may be removed; until the removal is folded it is pending as a vote is.
+    """The removal is reserved, and pending until it is folded.
 
-    `anonymous`, `content`, `source` are the vote's, `offset` is its place in the log: None when it never came.
+    `anonymous`, `content` and `source` are the vote's, `offset` is its log offset: None if it was never cast.
     """
 
     removed_at: int
@@ -124,17 +124,17 @@ class RemovalGranted:
 
 @dataclass(frozen=True, slots=True)
 class NotFolded:
-    """The vote is recorded or about to be, and not folded yet."""
+    """The vote is pending: reserved or recorded, but not folded yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """This voter has no such vote."""
+    """The voter has no such vote."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotCounted:
-    """There is nothing to remove: the vote counts no more, or never did."""
+    """Nothing to remove: the vote no longer counts, or never did."""
 
     status: VoteStatus
     offset: int
@@ -142,7 +142,7 @@ class NotCounted:
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """A paid vote is taken back with its purchase only."""
+    """The vote is paid: only the refund of its purchase removes it."""
 
 
 RemovalAnswer = (
@@ -151,7 +151,7 @@ RemovalAnswer = (
 
 
 def cast_of(command: CastVote, granted: Granted, receipt: str) -> VoteCast:
-    """The record of a reserved vote: what was asked for, and all that it was judged by."""
+    """Build the event of a reserved vote from the command and the values that admitted it."""
     return VoteCast(
         contest=command.contest,
         voter=command.voter,

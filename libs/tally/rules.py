@@ -1,8 +1,8 @@
-"""The rules of admission, pure: no clock, no randomness, no input or output.
+"""The rules that admit votes, as pure functions: no clock, no randomness, no input or output.
 
-`decide` says in one place what the specification demands. In service it is done in two halves: `judge` in the
-ingestion worker, and phase and limits atomically in the ledger (`votes_reserve` in `libs/views/lua/votes`); tests
-hold the halves equal to the whole.
+`decide` is the complete reference. Production runs it in two parts: `judge` in the ingestion worker, then phase
+and limits atomically in the ledger (`votes_reserve` in `libs/views/lua/votes`). Tests verify that the parts
+decide as the reference does.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,15 +24,15 @@ from libs.tally.errors import (
 from libs.tally.events import Choices, Form, Rating, replaces, slot, weight
 
 UsedVotes = Callable[[str], int]
-"""Votes already used, folded and pending, for a participant or ("") in the contest, from the command's source, in
-the allowance period that the vote falls into; without those pending in the slot that it replaces."""
+"""Returns the votes used (folded and pending) for a participant or "" (the contest), of the command's source and
+the vote's allowance period, except those pending in the slot that it replaces."""
 Holds = Callable[[str], bool]
-"""Whether the voter has a folded vote in a slot (`VoteCast.slot`) that a new one would replace."""
+"""Returns whether the voter has a folded vote in a slot (`VoteCast.slot`) that a new one would replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a command comes to in its contest: the choices with their votes, and the limits that bound them."""
+    """The choices of a command in its contest, with their votes and the limits that apply."""
 
     form: Form
     choices: Choices
@@ -45,7 +45,7 @@ class Selection:
 
     @property
     def slot(self) -> str | None:
-        """What it replaces, where it replaces anything."""
+        """The slot whose vote it replaces; None if it replaces none."""
         return slot(self.form, self.choices) if replaces(self.form, self.max_participant) else None
 
 
@@ -56,7 +56,7 @@ def holds_nothing(_: str) -> bool:
 def decide(
     contest: Contest, command: CastVote, used: UsedVotes, now: int, holds: Holds = holds_nothing
 ) -> Selection | TallyError:
-    """What `command` comes to, or the refusal that it meets. Checks come in the documented order."""
+    """Return the selection of an admitted `command`, else the error. Checks run in the documented order."""
     if (early := not_running(contest, now)) is not None:
         return early
     judged = judge(contest, command)
@@ -71,7 +71,7 @@ def not_running(contest: Contest, now: int) -> TallyError | None:
 
 
 def judge(contest: Contest, command: CastVote) -> Selection | TallyError:
-    """What the contest's configuration alone says: the kind of vote, then participant, then kind of voter."""
+    """Decide by the contest's configuration alone: the kind of vote, then participants, then the kind of voter."""
     limits = voting_limits(contest, command.source)
     match contest.contest_type:
         case "rating":
@@ -87,17 +87,17 @@ def judge(contest: Contest, command: CastVote) -> Selection | TallyError:
         if status is None:
             return NotFound(f"The contest has no participant {participant}.")
         if status != "approved":
-            return ParticipantNotVotable(f"Participant {participant} is {status} and takes no votes.")
+            return ParticipantNotVotable(f"Participant {participant} is {status} and accepts no votes.")
     paid = command.source == "c-paid"
     if command.anonymous and not (contest.is_paid_anonymous if paid else contest.is_anonymous_voting_enabled):
-        return AnonymousVotingDisabled("This contest takes no votes of this source from anonymous voters.")
+        return AnonymousVotingDisabled("This contest accepts no votes of this source from anonymous voters.")
     if contest.is_mobile_only and not paid and command.platform not in ("ios", "android"):
-        return MobileOnly("Free votes of this contest come from the mobile apps only (platform ios or android).")
+        return MobileOnly("This contest accepts free votes only from the mobile apps (platform ios or android).")
     return selection
 
 
 def voting_limits(contest: Contest, source: str) -> Limits:
-    """What bounds one voter's votes from `source` in a contest of its type."""
+    """Return the limits of one voter's votes from `source` by the contest's type."""
     limits = contest.paid if source == "c-paid" else contest.free
     match contest.contest_type:
         case "rating":
@@ -108,7 +108,7 @@ def voting_limits(contest: Contest, source: str) -> Limits:
 
 
 def over_limit(selection: Selection, used: UsedVotes, holds: Holds = holds_nothing) -> TallyError | None:
-    """What would exceed a limit is refused whole, participant before contest; a replacement uses no allowance."""
+    """Return the first limit exceeded, participants before contest, or None. A replacement uses no allowance."""
     if selection.slot is not None and holds(selection.slot):
         return None
     for participant, count in selection.choices:
@@ -122,12 +122,12 @@ def over_limit(selection: Selection, used: UsedVotes, holds: Holds = holds_nothi
 
 
 def remaining(limit: int, used: int) -> int | None:
-    """What is left of a limit; None when there is none. A limit that was lowered since leaves nothing."""
+    """Return the rest of a limit, at least 0 (it may have been lowered); None for no limit."""
     return None if limit == UNLIMITED else max(0, limit - used)
 
 
 def _named(command: CastVote) -> Iterator[str]:
-    """The participants, also those put where a position is worth nothing."""
+    """Yield the participants, including those in positions worth no votes."""
     if command.participant is not None:
         yield command.participant
     for _, participant in command.positions or ():
@@ -136,9 +136,9 @@ def _named(command: CastVote) -> Iterator[str]:
 
 def _plain(command: CastVote, limits: Limits) -> Selection | TallyError:
     if command.rating is not None:
-        return VoteDoesNotFit("/rating", "only contests of type rating take ratings")
+        return VoteDoesNotFit("/rating", "only contests of type rating accept ratings")
     if command.positions is not None:
-        return VoteDoesNotFit("/positions", "only contests of type ordering take positions")
+        return VoteDoesNotFit("/positions", "only contests of type ordering accept positions")
     if command.participant is None:
         return VoteDoesNotFit("/participant_key", "must name the participant voted for")
     return Selection("plain", ((command.participant, command.count),), limits.max_participant, limits.max_contest)
@@ -146,11 +146,11 @@ def _plain(command: CastVote, limits: Limits) -> Selection | TallyError:
 
 def _rated(scale: RatingScale, command: CastVote, limits: Limits) -> Selection | TallyError:
     if command.positions is not None:
-        return VoteDoesNotFit("/positions", "only contests of type ordering take positions")
+        return VoteDoesNotFit("/positions", "only contests of type ordering accept positions")
     if command.participant is None:
         return VoteDoesNotFit("/participant_key", "must name the participant that is rated")
     if command.rating is None:
-        return VoteDoesNotFit("/rating", "this contest takes ratings: give a value")
+        return VoteDoesNotFit("/rating", "is required in a contest of type rating")
     if command.count != 1:
         return VoteDoesNotFit("/count", "a rating is one vote")
     if (wrong := _off_scale(scale, command.rating)) is not None:
@@ -168,17 +168,17 @@ def _off_scale(scale: RatingScale, rating: Rating) -> TallyError | None:
         if not 0 <= value <= highest:
             return VoteDoesNotFit(pointer, f"must be from 0 to {highest / MILLION:g}")
         if value % MILLION and not scale.fractions:
-            return VoteDoesNotFit(pointer, "must be a whole number: this contest takes no fractions")
+            return VoteDoesNotFit(pointer, "must be a whole number: this contest accepts no fractions")
     return None
 
 
 def _ordered(contest: Contest, command: CastVote, limits: Limits) -> Selection | TallyError:
     if command.rating is not None:
-        return VoteDoesNotFit("/rating", "only contests of type rating take ratings")
+        return VoteDoesNotFit("/rating", "only contests of type rating accept ratings")
     if command.participant is not None:
-        return VoteDoesNotFit("/participant_key", "an ordering contest takes positions instead")
+        return VoteDoesNotFit("/participant_key", "is not allowed in an ordering contest: use positions")
     if not command.positions:
-        return VoteDoesNotFit("/positions", "must give a participant at least one position")
+        return VoteDoesNotFit("/positions", "must assign a participant to at least one position")
     if command.count != 1:
         return VoteDoesNotFit("/count", "a ballot is one vote")
     given = dict(command.positions)
@@ -189,7 +189,7 @@ def _ordered(contest: Contest, command: CastVote, limits: Limits) -> Selection |
         return VoteDoesNotFit("/positions", "names a participant twice")
     choices = tuple((given[name], votes) for name, votes in contest.positions.items() if name in given and votes)
     if not choices:
-        return VoteDoesNotFit("/positions", "gives no votes to anybody")
+        return VoteDoesNotFit("/positions", "must include a position that is worth votes")
     return _selection("ballot", choices, limits)
 
 
@@ -202,5 +202,5 @@ def _exceeds(votes: int, limit: int) -> bool:
 
 
 def _step(name: str) -> str:
-    """A member's name in an RFC 6901 pointer."""
+    """Escape a member's name for an RFC 6901 pointer."""
     return name.replace("~", "~0").replace("/", "~1")

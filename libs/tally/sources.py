@@ -1,4 +1,4 @@
-"""One external source of one contest in the fold: what it reported, by its own ids of participants."""
+"""The fold of one external source's reports in one contest, by the source's own participant ids."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from libs.tally.events import SourceReported
 
 @dataclass(frozen=True, slots=True)
 class FoldedReport:
-    """One report id. `held` are the ids whose figures went down and were therefore not taken over."""
+    """One folded report id. `held` are the ids whose counts decreased and were not applied."""
 
     content: str
     offset: int
@@ -18,10 +18,9 @@ class FoldedReport:
 
 @dataclass(slots=True)
 class SourceTally:
-    """`figures` count, by the source's id of a participant; `held` went down and wait for a permission.
+    """Counts of one source by its participant ids: `figures` are in force, `held` are decreases not yet permitted.
 
-    A decrease is permitted by a report that says so: for the ids in it, and for all that are held. A delta adds to
-    what is held, too.
+    A report with `allow_decrease` permits the decreases in it and all held ones. A delta is added to both.
     """
 
     figures: dict[str, VoteSums] = field(default_factory=dict)
@@ -31,7 +30,7 @@ class SourceTally:
     updated_ms: int = 0
 
     def take(self, event: SourceReported, offset: int, time_ms: int) -> bool:
-        """Fold a report; False for one that came before."""
+        """Fold a report; False for a duplicate."""
         if event.report_id in self.reports:
             return False
         if self.closed:

@@ -1,4 +1,4 @@
-"""Times: microseconds since 1970 UTC inside, RFC 3339 outside."""
+"""Conversion of times: microseconds since 1970 UTC internally, RFC 3339 in the API."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -18,16 +18,16 @@ def timestamp(microseconds: int | None) -> str | None:
 
 
 def microseconds(value: datetime) -> int:
-    """Microseconds since 1970 UTC."""
+    """Convert to microseconds since 1970 UTC."""
     return (value - _EPOCH) // _MICROSECOND
 
 
 def parse_timestamp(value: object) -> datetime:
-    """Parse RFC 3339 with an offset, to UTC; digits below the microsecond are cut off. Raises `ValueError`."""
+    """Parse RFC 3339 with an offset into UTC, truncated to the microsecond. Raises `ValueError`."""
     if not isinstance(value, str) or not (match := _RFC_3339.fullmatch(value)):
         raise ValueError("must be an RFC 3339 timestamp with an offset, like 2026-05-01T18:00:00Z")
     fraction = match[1] or ""
     try:
         return datetime.fromisoformat(value.upper().replace(fraction, fraction[:7], 1)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise ValueError("is no date and time of the calendar") from error
+        raise ValueError("is no valid date and time") from error

@@ -1,4 +1,4 @@
-"""One voter of one contest in the fold: the vote ids, and what they used up."""
+"""The fold of one voter's votes in one contest: the vote ids, and the used allowances."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -8,26 +8,26 @@ from libs.tally.events import VoteCast, VoteVoided
 
 
 class VoteStatus(IntEnum):
-    """What became of an accepted vote, by the fold."""
+    """Status of an accepted vote after the fold."""
 
     COUNTED = 0
     OVERRULED = 1
-    """It exceeded the limits that it was judged by itself; expected never to happen, kept and alerted on."""
+    """It exceeds the limits that admitted it. Never expected; stored, and raises an alert."""
     REMOVED = 2
-    """Taken back by its voter, or with its purchase."""
+    """Removed by its voter, or by its purchase's refund."""
     REPLACED = 3
-    """A later rating or ballot took its place."""
+    """A later rating or ballot replaced it."""
     VOIDED = 4
-    """Taken out by an operator: it counts no more, but what it used stays used, and it keeps its slot."""
+    """Voided by an operator: it no longer counts, but its allowance stays used and it keeps its slot."""
     LATE = 5
-    """It came behind the contest's close."""
+    """Recorded after the contest's close marker."""
 
 
 @dataclass(slots=True)
 class Used:
-    """Votes of one voter within one limit: used of it, and the largest limit that they carry; how many count.
+    """One voter's votes under one limit: used ones, the largest limit that they carry, and counted (active) ones.
 
-    Removed votes are neither used nor active, voided ones are used and not active.
+    Removed votes are neither used nor active; voided ones are used but not active.
     """
 
     votes: int = 0
@@ -39,7 +39,7 @@ class Used:
         return bound == UNLIMITED or self.votes + count <= bound
 
     def move(self, votes: int, active: int, limit: int) -> None:
-        """Use `votes` under `limit`, and have `active` count; below 0: give them back."""
+        """Add `votes` used under `limit` and `active` counted ones; negative numbers give back."""
         self.votes += votes
         self.active += active
         if votes > 0:
@@ -55,9 +55,11 @@ class Used:
 
 @dataclass(slots=True)
 class FoldedVote:
-    """One vote id, as the ledger keeps it. `epoch` is the period whose allowance it uses: a replacement that of
-    the vote it replaced. `voids` are all that took it out of the count, and `void` names the operation that it was
-    voided by last; None when that was taken back."""
+    """One vote id in the ledger.
+
+    `epoch` is the period whose allowance it uses; a replacement uses that of the replaced vote. `voids` are all
+    its voidings, `void` is the operation that it is voided by; None if restored.
+    """
 
     cast: VoteCast
     offset: int
@@ -69,12 +71,11 @@ class FoldedVote:
 
 @dataclass(slots=True)
 class VoterLedger:
-    """One voter of one contest. `anonymous` is as the voter's first record says.
+    """One voter of one contest. `anonymous` is taken from the voter's first record.
 
-    `used` is keyed by (participant or "" for the contest, source, epoch as of `kept_epoch`); `slots` gives the
-    vote id that holds a (slot, source), see `VoteCast.slot`. `latest` is when the latest free vote was accepted,
-    and `epoch` the allowance period that the voter had come to by then; both 0 unless the contest renews
-    allowances.
+    `used` is keyed by (participant or "" for the contest, source, epoch as of `kept_epoch`); `slots` maps
+    (slot, source) to the vote id that holds it, see `VoteCast.slot`. `latest` is when the latest free vote was
+    accepted, and `epoch` its allowance period; both 0 unless the contest renews allowances.
     """
 
     anonymous: bool = False
@@ -85,41 +86,41 @@ class VoterLedger:
     latest: int = 0
 
     def is_over(self, source: str, epoch: int) -> bool:
-        """Whether an allowance period is over: earlier than the one before the latest folded.
+        """Return whether an allowance period is over: earlier than the one before the latest folded.
 
-        No vote is cast in it any more: `reserve` begins no period while a vote of the last but one is pending.
+        No further vote is cast in it: `reserve` begins no period while a vote of the last but one is pending.
         """
         return source == "c-free" and epoch < self.epoch - 1
 
     def kept_epoch(self, source: str, epoch: int) -> int:
-        """The epoch under which `used` keeps a period: 0 for all that are over, so that they take no room."""
+        """Return the epoch of a period's key in `used`: 0 for all that are over, so they share one entry."""
         return 0 if self.is_over(source, epoch) else epoch
 
     def sums(self, participant: str, source: str, epoch: int) -> Used:
-        """What was used in a period, to be changed in place."""
+        """Return the sums of a period, to be changed in place."""
         return self.used.setdefault((participant, source, self.kept_epoch(source, epoch)), Used())
 
     def voted(self, participant: str, source: str | None = None) -> bool:
-        """Whether any vote counts for `participant` ("": in the contest) from `source` (None: any)."""
+        """Return whether any vote counts for `participant` ("": the contest) from `source` (None: any)."""
         return any(
             used.active > 0 and key[0] == participant and (source is None or key[1] == source)
             for key, used in self.used.items()
         )
 
     def holder(self, cast: VoteCast) -> FoldedVote | None:
-        """The vote that `cast` replaces."""
+        """Return the vote that `cast` replaces, or None."""
         if not cast.replaces or cast.slot is None:
             return None
         held = self.slots.get((cast.slot, cast.source))
         return None if held is None else self.votes[held]
 
     def free_slot(self, cast: VoteCast) -> None:
-        """Let go of the slot that `cast` holds, if it holds one."""
+        """Release the slot that `cast` holds, if any."""
         if cast.slot is not None and self.slots.get((cast.slot, cast.source)) == cast.vote_id:
             del self.slots[cast.slot, cast.source]
 
     def admits(self, cast: VoteCast) -> bool:
-        """Whether the votes of `cast` are within their limits; never in a period that is over."""
+        """Return whether the votes of `cast` are within their limits; False in a period that is over."""
         if self.is_over(cast.source, cast.epoch):
             return False
         in_contest = self.used.get(("", cast.source, cast.epoch), Used())
@@ -129,8 +130,10 @@ class VoterLedger:
         )
 
     def anchor(self, cast: VoteCast) -> None:
-        """Allowances renew from a free vote on, whatever became of it; once they did, also from votes that were
-        cast while none renewed."""
+        """Set the latest free vote, from which allowances renew, whatever its status.
+
+        After the first renewal, votes cast while the contest renews no allowances count too.
+        """
         if cast.source == "c-free" and (cast.next_free_vote_at is not None or self.latest or cast.epoch):
             self.latest = max(self.latest, cast.accepted_at)
             if cast.epoch > self.epoch:
@@ -138,14 +141,14 @@ class VoterLedger:
                 self._merge_periods()
 
     def _merge_periods(self) -> None:
-        """Merge the sums of the periods that are over."""
+        """Merge the sums of all periods that are over."""
         used, self.used = self.used, {}
         for key, sums in used.items():
             self.sums(*key).merge(sums)
 
 
 def largest(a: int | None, b: int) -> int:
-    """The larger of two limits; no limit is the largest."""
+    """Return the larger of two limits; unlimited is the largest."""
     if a is None:
         return b
     return UNLIMITED if UNLIMITED in (a, b) else max(a, b)
