@@ -1,4 +1,4 @@
-"""The README's settings table is generated: TALLY_UPDATE_DOCUMENTS=1 writes it anew."""
+"""The table in `deploy/settings.md` is generated: TALLY_UPDATE_DOCUMENTS=1 writes it."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from libs.local_stack.settings import StackSettings
 from services.gateway.settings import Settings as Gateway
 from services.projector.settings import Settings as Projector
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "deploy" / "settings.md"
 TABLE = re.compile(r"(<!-- settings:[^>]*-->\n).*?(<!-- /settings -->)", re.DOTALL)
 OF_SERVICES: tuple[type[BaseSettings], ...] = (Gateway, Projector)
 
@@ -35,12 +35,12 @@ def table() -> str:
     return "\n".join([*head, *services, *stack, ""])
 
 
-def test_the_readme_lists_every_setting_as_the_code_has_it() -> None:
-    text = README.read_text()
+def test_the_page_lists_every_setting_as_the_code_has_it() -> None:
+    text = PAGE.read_text()
     expected = TABLE.sub(lambda found: found[1] + table() + found[2], text)
     if os.environ.get("TALLY_UPDATE_DOCUMENTS"):
-        README.write_text(expected)
-    assert README.read_text() == expected
+        PAGE.write_text(expected)
+    assert PAGE.read_text() == expected
 
 
 def test_every_setting_says_what_it_is() -> None:

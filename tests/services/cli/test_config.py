@@ -17,7 +17,7 @@ from libs.local_stack import description
 from services.cli.__main__ import app
 from services.cli.commands import config
 
-README = Path(__file__).parents[3] / "README.md"
+SETTINGS_PAGE = Path(__file__).parents[3] / "deploy" / "settings.md"
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +36,9 @@ def shown(data_dir: Path) -> dict[str, Any]:
     return {row.pop("setting"): row for row in json.loads(result.stdout)["settings"]}
 
 
-def test_every_setting_of_the_readme_is_there_with_its_default(tmp_path: Path) -> None:
+def test_every_setting_of_the_settings_page_is_there_with_its_default(tmp_path: Path) -> None:
     found = shown(tmp_path)
-    assert sorted(found) == sorted(re.findall(r"^\| `(TALLY_\w+)` \|", README.read_text(), re.MULTILINE))
+    assert sorted(found) == sorted(re.findall(r"^\| `(TALLY_\w+)` \|", SETTINGS_PAGE.read_text(), re.MULTILINE))
     assert {row["origin"] for name, row in found.items() if name != "TALLY_DATA_DIR"} == {"default"}
     assert found["TALLY_PARTITIONS"]["value"] == 16
     assert found["TALLY_DATA_DIR"] | {"meaning": ""} == {
