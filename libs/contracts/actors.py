@@ -1,4 +1,4 @@
-"""The actor of the request, command or process that runs now; events that it writes name it, for the audit."""
+"""Context variable with the actor of the current request, command or process; events record it for the audit."""
 
 from contextvars import ContextVar
 from typing import Final
@@ -6,4 +6,4 @@ from typing import Final
 from libs.tally.events import Actor
 
 CURRENT: Final[ContextVar[Actor | None]] = ContextVar("actor", default=None)
-"""Of the request or command that runs now; whoever lets it in sets it. Tasks begin with their maker's."""
+"""Set at the entry of each request or command; a new task inherits it."""

@@ -1,4 +1,4 @@
-"""The log, described: an AsyncAPI document of the topics and of every event in them."""
+"""Builds the AsyncAPI document of the log: its topics and every event in them."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final
@@ -15,14 +15,14 @@ from libs.tally.events import Event
 
 TITLE: Final = "Tallykeeper's log"
 DESCRIPTION: Final = (
-    "The topics are the only truth: every count, limit and record that is served is folded from them. "
+    "The topics are the source of truth: every count, limit and record in the API is folded from them. "
     "Records are JSON; `type` names the event. The first record of each partition is LogCreated. "
-    "Deprecated events are old versions: they stay readable and are not written any more."
+    "Deprecated events are old versions: they stay readable and are no longer written."
 )
 
 
 def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str, Any]:
-    """AsyncAPI 3.0; the payload schemas are derived from the unions that the codecs decode."""
+    """Return an AsyncAPI 3.0 document; its payload schemas derive from the unions that the codecs decode."""
     broker = KafkaBroker("kafka:9092", protocol="kafka", consumer_only=True, allow_auto_create_topics=False)
 
     async def votes(event: Annotated[Event | OldEvent, Field(discriminator="type")]) -> None: ...
@@ -35,7 +35,7 @@ def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str
     _describe(broker, topic, "Votes, keyed by voter pseudonym, and fences.", votes)
     _describe(broker, catalogue_topic(namespace), "Records and API keys, keyed by account.", catalogue)
     topic = purchases_topic(namespace, partitions)
-    _describe(broker, topic, "Purchases and what became of them, keyed by the HMAC of their token.", purchases)
+    _describe(broker, topic, "Purchases and their outcomes, keyed by the HMAC of the purchase token.", purchases)
     specification = AsyncAPI(broker, title=TITLE, description=DESCRIPTION, version=version).to_specification()
     document: dict[str, Any] = specification.to_jsonable()
     return document
@@ -44,7 +44,7 @@ def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str
 def _describe(
     broker: KafkaBroker, topic: Topic, description: str, handler: Callable[..., Awaitable[None]]
 ) -> None:
-    """Never started: it says what the projector's own subscriber, which takes raw batches, finds in `topic`."""
+    """Add a subscriber that is never started; the projector consumes `topic` with its own, in raw batches."""
     name = topic.name.rpartition(".")[2]
     about = f"{topic.partitions} partitions. {description}"
     broker.subscriber(topic.name, title=name, description=about)(handler)

@@ -1,8 +1,8 @@
-"""The records of the catalogue log, and what the view folded from it gives back.
+"""Events of the catalogue log, and the types that its view returns.
 
-An event says what was asked for; whether it took effect is judged by the fold, in log order, and kept as the
-`Outcome` of its command id. Times are microseconds since 1970 UTC. `record` is JSON text that nothing but
-`libs.catalogue` reads. A class never changes its meaning: a new shape is a new class with a type name of its own.
+An event states a request. The fold decides in log order whether it takes effect, and stores the `Outcome` by
+command id. Times are microseconds since 1970 UTC. `record` is JSON text that only `libs.catalogue` reads. A class
+never changes its meaning: a new shape is a new class with its own type name.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ ACCOUNT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 KEY_PATTERN: Final = r"^[A-Za-z0-9_.~-]{1,130}$"
 """A key of 64 characters, or two of them joined by "~"."""
 OWN_KEY_PATTERN: Final = r"^(?!\.{1,2}$)[A-Za-z0-9_.~-]{1,130}$"
-"""One that an account gives itself: clients resolve . and .. in an address."""
+"""A key chosen by the account: not . or .., because clients resolve them in a URL."""
 REF_KEY_PATTERN: Final = r"^[^\x00]{1,400}$"
 
 Account = Annotated[str, StringConstraints(pattern=ACCOUNT_PATTERN)]
@@ -28,14 +28,14 @@ Key = Annotated[str, StringConstraints(pattern=KEY_PATTERN)]
 CommandId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 RefKey = Annotated[str, StringConstraints(pattern=REF_KEY_PATTERN)]
 Ref = tuple[Resource, RefKey]
-"""Names a record, or a part that a record offers to others ("conventions/days", "<convention>/<day>")."""
+"""Names a record, or a part of a record that others can reference ("conventions/days", "<convention>/<day>")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What every catalogue event carries. The same `command_id` takes effect at most once in 24 h of log time.
+    """Members of every catalogue event. The same `command_id` takes effect at most once in 24 h of log time.
 
-    `content` hashes the request that an idempotency key stands for, "" without one. No fold reads the `actor`.
+    `content` is the hash of a request with an idempotency key, "" without one. No fold reads the `actor`.
     """
 
     account: Account
@@ -47,10 +47,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordWritten(Command):
-    """`contest`: the contest whose configuration version this raises, whatever becomes of the event.
+    """Members of a write. Even if it is rejected, it raises the configuration version of `contest`.
 
-    `refs` are the record's firm references, `offers` its parts that others may refer to firmly. `due` is when
-    somebody has to look at a contest next: when its phase becomes finished, as a rule.
+    `refs` are the record's enforced references, `offers` its parts that others can reference. `due` is the time of
+    the contest's next check: usually the time when its phase becomes finished.
     """
 
     resource: Resource
@@ -65,14 +65,14 @@ class RecordWritten(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordCreated(RecordWritten):
-    """A new record; refused where the key exists, the parent does not, or something referred to does not."""
+    """A new record; rejected if the key exists, or if the parent or a referenced record does not exist."""
 
     type: Literal["RecordCreated"] = "RecordCreated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordChanged(RecordWritten):
-    """The whole record as it is now, made from version `expected_version`; refused where that has passed."""
+    """The complete new record, based on `expected_version`; rejected if the current version differs."""
 
     expected_version: int
     type: Literal["RecordChanged"] = "RecordChanged"
@@ -80,7 +80,7 @@ class RecordChanged(RecordWritten):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One record of several: as `RecordChanged` says if it has an `expected_version`, else as `RecordCreated`."""
+    """One write of `RecordsWritten`: a change if it has an `expected_version`, otherwise a creation."""
 
     resource: Resource
     key: Key
@@ -95,10 +95,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsWritten(Command):
-    """Several records in one step: where one would be refused, none is written, and the outcome is that one's.
+    """Several records written atomically: if one write is rejected, so are all, with its outcome.
 
-    They are judged by what all of them leave behind: one may refer to another that comes after it. A parent has to
-    be there before; a record may be there once.
+    References are checked against the state after all writes, so a write can reference a later one. Parents must
+    exist before; each record may occur only once.
     """
 
     writes: tuple[Write, ...]
@@ -107,9 +107,9 @@ class RecordsWritten(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDeleted(Command):
-    """The record goes, and what belongs to it; refused where others refer to any of that firmly.
+    """Deletes a record and its children; rejected if other records hold enforced references to any of them.
 
-    `expected_parent` is the version of the parent by which the deletion was found to be allowed.
+    `expected_parent` is the version of the parent for which the deletion was checked.
     """
 
     resource: Resource
@@ -122,10 +122,10 @@ class RecordDeleted(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContestClosing(Command):
-    """The contest's record with its closing in it; its references stay as they were.
+    """The contest's record with its closing added; its references do not change.
 
-    Made from configuration version `expected_config`: refused where anything of the contest has changed since, be
-    it the contest, a participant or a vote source.
+    Based on configuration version `expected_config`: rejected if the contest, a participant or a vote source has
+    changed since.
     """
 
     contest: Key
@@ -136,14 +136,14 @@ class ContestClosing(Command):
 
 @dataclass(frozen=True, slots=True)
 class KeyRules:
-    """Bounds the use of an API key, beside its permissions."""
+    """Restrictions of an API key besides its permissions."""
 
     name: str = ""
     expires: int | None = None
     networks: tuple[str, ...] = ()
-    """In CIDR notation, from which alone the key may be used; none: from everywhere."""
+    """Networks in CIDR notation that may use the key; empty: all."""
     rate: int | None = None
-    """Requests a second; 0 is no limit, None the limit of the settings."""
+    """Requests per second; 0: unlimited; None: the limit of the settings."""
 
 
 NO_RULES: Final = KeyRules()
@@ -151,7 +151,7 @@ NO_RULES: Final = KeyRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyIssued(Command):
-    """An API key was made; of the key itself only its SHA-256 (hex) is kept."""
+    """A new API key; only the key's SHA-256 (hex) is stored."""
 
     key_id: Key
     sha256: str
@@ -168,9 +168,9 @@ class KeyRevoked(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorActed:
-    """An operator is about to do what no other event names the actor of. Folded into nothing.
+    """Records the actor of an operator's action before it starts, for actions without an event. Not folded.
 
-    `arguments` hold no secrets and no voter's id.
+    `arguments` hold no secrets and no voter ids.
     """
 
     action: str
@@ -189,7 +189,7 @@ catalogue_codec: Codec[CatalogueEvent] = Codec(CatalogueEvent)
 
 
 def contests_of(event: CatalogueEvent) -> frozenset[str]:
-    """The contests whose configuration versions the event raises."""
+    """Return the contests whose configuration version the event raises."""
     match event:
         case RecordsWritten():
             named = {write.contest for write in event.writes}
@@ -203,24 +203,24 @@ def contests_of(event: CatalogueEvent) -> frozenset[str]:
 
 
 class OutcomeKind(IntEnum):
-    """What became of a command."""
+    """Result of a command."""
 
     OK = 1
     CONFLICT = 2
-    """The version that it was made from, or judged by, has passed."""
+    """The expected version is no longer current."""
     IN_USE = 3
-    """Others refer to it firmly: `refs` lists them, the first hundred."""
+    """Other records hold enforced references to it; `refs` lists the first hundred."""
     MISSING = 4
-    """`refs` lists what it needs and does not exist: itself, its parent, or what it refers to."""
+    """`refs` lists the missing records: the record itself, its parent, or referenced records."""
     EXISTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One record as the view holds it.
+    """One record of the view.
 
-    `version` is the offset of its last change: the ETag derives from it alone. `number` counts the records of one
-    parent from 1, without gaps or doubles; 0 without a parent.
+    `version` is the offset of its last change; the ETag derives only from it. `number` counts the records of one
+    parent from 1, without gaps or duplicates; 0 without a parent.
     """
 
     key: str
@@ -233,16 +233,16 @@ class Stored:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The record's own members, parsed anew at each call."""
+        """Parse the record's JSON; each call returns a new dict."""
         document: dict[str, Any] = orjson.loads(self.record)
         return document
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a command. `written` are the records of an accepted write, in its order, as it left them.
+    """Result of a command. `written` are the stored records of an accepted write, in its order.
 
-    Their `record` is "" where the command came without an idempotency key.
+    Their `record` is "" if the command had no idempotency key.
     """
 
     kind: OutcomeKind
@@ -253,16 +253,15 @@ class Outcome:
 
     @property
     def stored(self) -> Stored | None:
-        """The one record of an accepted write of one."""
+        """Return the first written record, or None."""
         return self.written[0] if self.written else None
 
 
 @dataclass(frozen=True, slots=True)
 class ContestConfig:
-    """A contest with its participants, vote sources and the configuration version they stand at, read in one step.
+    """A contest with its participants, vote sources and configuration version, read atomically.
 
-    `version` is None when the view has seen no event that names the contest; `as_of` is the offset that the view
-    stood at.
+    `version` is None if the view has folded no event of the contest; `as_of` is the view's offset at the read.
     """
 
     version: int | None
@@ -274,7 +273,7 @@ class ContestConfig:
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """One API key as the view holds it."""
+    """One API key of the view."""
 
     account: str
     key_id: str
@@ -286,7 +285,7 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class KeyRows:
-    """All keys of one partition; `rows` is None where they are still at the version asked for."""
+    """All API keys of one partition; `rows` is None if the requested version is current."""
 
     version: str
     rows: tuple[KeyRow, ...] | None

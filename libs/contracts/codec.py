@@ -1,4 +1,4 @@
-"""Events to bytes and back, by the explicit name in their `type` member."""
+"""JSON codec of events, discriminated by their `type` member."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ NOTHING: Final[Mapping[type, Callable[[Any], Any]]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """A record that is no known event; it goes to quarantine with this reason, never past in silence."""
+    """A record that is not a known event; the reader quarantines it with this reason."""
 
     reason: str
 
 
 class Codec(Generic[E]):
-    """JSON codec of a union of frozen dataclasses told apart by their `type` member.
+    """JSON codec of a union of frozen dataclasses, discriminated by their `type` member.
 
-    Old versions are decoded too, and lifted by their row of `upcasts`: callers see today's events only.
+    Old versions are decoded too, and `upcasts` converts them: callers get current events only.
     """
 
     def __init__(self, union: Any, upcasts: Mapping[type, Callable[[Any], E]] = NOTHING) -> None:
@@ -43,9 +43,9 @@ class Codec(Generic[E]):
             return Undecodable(_first(error))
 
     def decode_many(self, values: Sequence[bytes]) -> Sequence[E | Undecodable]:
-        """Decode a batch in one call; one by one only when that fails, to find the poison record.
+        """Decode a batch in one call; if that fails, one by one, to find the undecodable records.
 
-        A record that holds "1,2" would smuggle two list items past the one call, so the count is checked too.
+        The number of events is checked too: a record with the text "1,2" would decode as two items.
         """
         try:
             events = self._many.validate_json(b"[" + b",".join(values) + b"]")
@@ -58,14 +58,14 @@ class Codec(Generic[E]):
         return [self._upcast(event) for event in events]
 
     def _upcast(self, event: E) -> E:
-        lift = self._upcasts.get(type(event))
-        return event if lift is None else lift(event)
+        upcast = self._upcasts.get(type(event))
+        return event if upcast is None else upcast(event)
 
 
 def _first(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
-    where = "/".join(str(step) for step in first["loc"])
-    return f"{where or 'record'}: {first['msg']}"
+    path = "/".join(str(step) for step in first["loc"])
+    return f"{path or 'record'}: {first['msg']}"
 
 
 vote_codec: Codec[VoteEvent] = Codec(VoteEvent, LIFTS)

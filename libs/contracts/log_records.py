@@ -1,14 +1,14 @@
-"""What a record in the log is, and where it stands: shared by everything that writes, reads or folds it."""
+"""Log records and positions, shared by the code that writes, reads or folds them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """How far one partition has been folded.
+    """Position of the fold in one partition.
 
-    `log_id` is the random id in the partition's first record (LogCreated), so a recreated log is noticed, not
-    skipped. `offset` is the next offset to fold: all smaller ones are in.
+    `log_id` is the random id in the partition's first record (LogCreated); it detects a recreated log. `offset` is
+    the next offset to fold.
     """
 
     log_id: str
@@ -17,7 +17,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record as it lies in the log. `timestamp_ms` is the broker's append time."""
+    """One record of the log. `timestamp_ms` is the broker's append time."""
 
     offset: int
     timestamp_ms: int
@@ -26,9 +26,9 @@ class LogRecord:
 
 
 class Appended(NamedTuple):
-    """Where a record landed, acknowledged by all in-sync replicas.
+    """Position of an appended record, acknowledged by all in-sync replicas.
 
-    `exact` is False when the broker may have recognised a duplicate: it is in the log, but perhaps not at this
+    `exact` is False if the broker may have detected a duplicate: the record is in the log, but maybe at another
     offset.
     """
 
@@ -38,8 +38,8 @@ class Appended(NamedTuple):
 
 
 class Behind(Exception):
-    """A view is not where the caller believed: it stands at `stored` (None: nothing folded yet)."""
+    """The view's position, `stored`, differs from the expected one (None: nothing folded yet)."""
 
     def __init__(self, stored: Position | None) -> None:
-        super().__init__(f"view stands at {stored}")
+        super().__init__(f"view is at position {stored}")
         self.stored = stored

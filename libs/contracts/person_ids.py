@@ -1,4 +1,4 @@
-"""How callers may name a person."""
+"""Type of the ids by which callers name voters and users."""
 
 from typing import Annotated, Final
 

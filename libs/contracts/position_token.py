@@ -1,9 +1,9 @@
-"""The opaque token in which a client carries a position of the votes log: the header `Tally-Position`.
+"""Opaque token of a position in the votes log, sent in the header `Tally-Position`.
 
-A token names, for one or several partitions, the next offset that a view must have come to: the vote at offset o
-is in once its partition's view stands at o + 1. Base64url without padding over msgpack `[version, partition,
-offset, partition, offset, ...]`, partitions ascending, so that equal positions are equal tokens. It carries no log
-id: a log that was recreated is the projector's to notice, and a token of the old one only waits in vain.
+A token holds, for one or several partitions, the next offset that a view must reach: the vote at offset o is
+included once the view of its partition is at o + 1. Encoding: base64url without padding of msgpack `[version,
+partition, offset, partition, offset, ...]`, partitions ascending, so equal positions give equal tokens. It has no
+log id: the projector detects a recreated log, and a wait for a token of the old log times out.
 """
 
 from base64 import b64decode, urlsafe_b64encode
@@ -14,13 +14,13 @@ import msgpack
 
 VERSION: Final = 1
 MAX_CHARACTERS: Final = 16_384
-"""More than a thousand partitions; anything longer is none of ours."""
+"""Enough for more than a thousand partitions; longer tokens are rejected."""
 MAX_PARTITION: Final = 2**31 - 1
 MAX_OFFSET: Final = 2**63 - 1
 
 
 def encode_positions(positions: Mapping[int, int]) -> str:
-    """The token of these next offsets by partition."""
+    """Encode the next offsets by partition."""
     flat = [VERSION]
     for partition in sorted(positions):
         flat += partition, positions[partition]
@@ -28,7 +28,7 @@ def encode_positions(positions: Mapping[int, int]) -> str:
 
 
 def decode_positions(token: str) -> dict[int, int]:
-    """The next offsets by partition. Raises ValueError, saying what is wrong, for anything but a token of ours."""
+    """Decode the next offsets by partition. Raises ValueError with the reason for an invalid token."""
     if not 0 < len(token) <= MAX_CHARACTERS:
         raise ValueError(f"a position token has 1 to {MAX_CHARACTERS} characters, this one {len(token)}")
     try:
@@ -44,7 +44,7 @@ def decode_positions(token: str) -> dict[int, int]:
 
 
 def merge_positions(positions: Iterable[Mapping[int, int]]) -> dict[int, int]:
-    """The furthest offset of each partition: where all of `positions` are in."""
+    """Return the largest offset of each partition: the position that includes all `positions`."""
     furthest: dict[int, int] = {}
     for each in positions:
         for partition, offset in each.items():

@@ -1,7 +1,7 @@
-"""How persons and addresses are named in the log, and what a voter can show for a vote.
+"""Pseudonyms of persons and addresses in the log, and receipts of votes.
 
-HMAC-SHA-256 throughout, cut to 16 bytes, as unpadded base64url. The same id in two contests, or as a voter's and
-as an anonymous one, gives two pseudonyms that nobody can link without the contest's secret.
+Pseudonyms are HMAC-SHA-256 truncated to 16 bytes, as unpadded base64url. The same id in two contests, or as a
+voter and as an anonymous voter, gives two pseudonyms that cannot be linked without the contest's secret.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -13,19 +13,20 @@ from ipaddress import IPv6Address, ip_address
 from typing import Literal
 
 Kind = Literal["voter", "anonymous", "address", "purchase", "user", "content"]
-"""Voters, addresses and purchases by a contest's secret; purchases, users and their content by an account's."""
+"""A contest's secret keys voters, addresses and purchases; an account's keys purchases, users and content."""
 
 SIZE = 16
 TAG_SIZE = 12
 
 
 def pseudonym(secret: bytes, kind: Kind, identity: str) -> str:
-    """22 characters that stand for `identity` under one secret."""
+    """Return the pseudonym, 22 characters, of `identity` under a secret."""
     return _text(hmac(secret, f"{kind}\0{identity}".encode(), "sha256")[:SIZE])
 
 
 def network_of(address: str) -> str:
-    """What the address limit counts by: the IPv4 address, or the /64 of an IPv6 one. Raises ValueError."""
+    """Return the unit of the address limit: an IPv4 address, or the /64 network of an IPv6 address. Raises
+    ValueError."""
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address):
         if parsed.ipv4_mapped is not None:
@@ -35,19 +36,19 @@ def network_of(address: str) -> str:
 
 
 def content_hash(*parts: object) -> str:
-    """11 characters that tell requests with the same vote id but other content apart."""
+    """Hash the content of a request to 11 characters, to detect a vote id reused with other content."""
     return _text(sha256("\0".join(map(str, parts)).encode()).digest()[:8])
 
 
 def receipt(server_key: bytes, contest: str, voter: str, vote_id: str) -> str:
-    """A voter's proof of one accepted vote: derivable from the vote, checkable without it."""
+    """Derive a voter's proof of one accepted vote; `is_receipt_of` checks it without the vote."""
     leaf = hmac(server_key, f"{contest}\0{voter}\0{vote_id}".encode(), "sha256")[:SIZE]
     body = contest.encode() + b"\0" + leaf
     return _text(body + hmac(server_key, body, "sha256")[:TAG_SIZE])
 
 
 def is_receipt_of(server_key: bytes, contest: str, receipt: str) -> bool:
-    """Whether this server gave `receipt` for a vote in `contest`."""
+    """Return whether the holder of `server_key` issued `receipt` for a vote in `contest`."""
     try:
         raw = urlsafe_b64decode(receipt + "=" * (-len(receipt) % 4))
     except (BadBase64, ValueError):

@@ -1,9 +1,9 @@
-"""The records of the purchases log, and what the view folded from it gives back.
+"""Events of the purchases log, and the types that its view returns.
 
-Of one purchase the first PurchaseRecorded in log order holds. PurchaseRefused is final: once it is in the log the
-purchase's votes do not count, or are about to be taken back. Who bought, and the token, are in the log only
-encrypted. Times are microseconds since 1970 UTC. A class never changes its meaning: a new shape is a new class
-with a type name of its own.
+The first PurchaseRecorded of a purchase in log order holds. PurchaseRefused is final: once it is in the log, the
+purchase's votes do not count, or will be taken back. The log holds the buyer and the token only encrypted. Times
+are microseconds since 1970 UTC. A class never changes its meaning: a new shape is a new class with its own type
+name.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from libs.contracts.codec import Codec
 from libs.tally.events import Actor, LogCreated
 
 PurchaseKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{22}$")]
-"""HMAC of the purchase token under the account's secret: the same token is the same purchase."""
+"""HMAC of the purchase token under the account's secret: equal tokens identify the same purchase."""
 Moment = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchasedVotes:
-    """What a purchase of votes is for."""
+    """The votes of a purchase."""
 
     contest_key: str
     participant_key: str
@@ -32,7 +32,7 @@ class PurchasedVotes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """As the payment platform tells it."""
+    """State of a subscription, as reported by the payment platform."""
 
     is_auto_renew: bool | None = None
     grace_end: int | None = None
@@ -42,7 +42,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfPurchase:
-    """What every event of a purchase carries; `at` is when its writer made it."""
+    """Members of every purchase event; `at` is the time at its writer."""
 
     account: Account
     key: PurchaseKey
@@ -51,10 +51,10 @@ class OfPurchase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseRecorded(OfPurchase):
-    """A payment platform sold something. With `vote` its votes are to be cast, exactly once.
+    """A purchase on a payment platform. The votes in `vote` are cast exactly once.
 
-    `content` is a keyed hash of what was sent, `user` the buyer's pseudonym within the account, `sealed` user id
-    and purchase token under the account's secret. `kind` is the purchase's `type` in the API.
+    `content` is a keyed hash of the request, `user` the buyer's pseudonym within the account, `sealed` the user id
+    and purchase token encrypted under the account's secret. `kind` is the purchase's `type` in the API.
     """
 
     content: str
@@ -73,7 +73,7 @@ class PurchaseRecorded(OfPurchase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseRefunded(OfPurchase):
-    """The buyer got the money back; it may come before the purchase does."""
+    """A refund; it may precede its purchase."""
 
     actor: Actor | None = None
     type: Literal["PurchaseRefunded"] = "PurchaseRefunded"
@@ -81,7 +81,7 @@ class PurchaseRefunded(OfPurchase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseCast(OfPurchase):
-    """Its votes were accepted at `accepted_at`."""
+    """The purchase's votes were accepted at `accepted_at`."""
 
     accepted_at: int
     type: Literal["PurchaseCast"] = "PurchaseCast"
@@ -89,7 +89,7 @@ class PurchaseCast(OfPurchase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseRefused(OfPurchase):
-    """Its votes cannot be cast: the purchase is to be refunded. `code` is that of the refusing error."""
+    """The purchase's votes cannot be cast and it must be refunded. `code` and `reason` are those of the error."""
 
     code: str
     reason: str
@@ -98,7 +98,7 @@ class PurchaseRefused(OfPurchase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseTakenBack(OfPurchase):
-    """Of a refunded or refused purchase: its vote id is used up, and what counted of it is taken back."""
+    """The vote id of a refunded or refused purchase is used up, and its counted votes are taken back."""
 
     type: Literal["PurchaseTakenBack"] = "PurchaseTakenBack"
 
@@ -110,7 +110,7 @@ purchases_codec: Codec[PurchasesEvent] = Codec(PurchasesEvent)
 
 
 class PurchaseStatus(StrEnum):
-    """Where a purchase stands. One without votes stays `recorded` until it is refunded."""
+    """State of a purchase. A purchase without votes stays `recorded` until it is refunded."""
 
     RECORDED = "recorded"
     CAST = "cast"
@@ -119,7 +119,7 @@ class PurchaseStatus(StrEnum):
 
 
 class Refusal(NamedTuple):
-    """Why the votes could not be cast."""
+    """The error for which the votes could not be cast."""
 
     code: str
     reason: str
@@ -127,10 +127,10 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purchase:
-    """One purchase as the view holds it.
+    """One purchase of the view.
 
-    `recorded` is None where only its refund has come so far; `offset` is where it lies in the log. `updated` is
-    when `status` changed last. `taken_back`: its vote id is used up, or was never to be used.
+    `recorded` is None if only the refund is in the log; `offset` is the purchase's offset. `updated` is the time
+    of the last change of `status`. `taken_back`: the vote id is used up, or will never be used.
     """
 
     account: str
@@ -145,14 +145,14 @@ class Purchase:
 
     @property
     def is_open(self) -> bool:
-        """Whether its votes are still to be cast or taken back."""
+        """Return whether the votes have yet to be cast or taken back."""
         if self.recorded is None or self.recorded.vote is None or self.status is PurchaseStatus.CAST:
             return False
         return self.status is PurchaseStatus.RECORDED or not self.taken_back
 
 
 class Place(NamedTuple):
-    """A purchase's place in a list, newest first: a moment and the key."""
+    """A purchase's place in a list, newest first: time (us) and key."""
 
     at: int
     key: str

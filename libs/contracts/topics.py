@@ -1,4 +1,4 @@
-"""The topics, their settings, and which partition a key belongs to."""
+"""Kafka topics, their required settings, and the partitioning of keys."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from aiokafka.partitioner import murmur2
 
 TEST_WORLD: Final = "-test"
-"""What the legacy test environment's namespace ends with: its topics and keys are its own."""
+"""Suffix of the legacy test environment's namespace, which has its own topics and keys."""
 
 REQUIRED_SETTINGS: Final = {
     "cleanup.policy": "delete",
@@ -15,12 +15,12 @@ REQUIRED_SETTINGS: Final = {
     "message.timestamp.type": "LogAppendTime",
     "unclean.leader.election.enable": "false",
 }
-"""Topic settings without which the log would not be the truth; a service refuses to serve on others."""
+"""Topic settings that the log needs as the source of truth; services do not start with others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic of one namespace; `partitions` is fixed for its life."""
+    """A topic of one namespace; `partitions` never changes."""
 
     name: str
     partitions: int
@@ -38,7 +38,7 @@ def votes_topic(namespace: str, partitions: int) -> Topic:
 
 
 def source_log_key(contest: str, source: str) -> str:
-    """What the reports and marks of an external source are keyed by in the votes log."""
+    """Return the record key of an external source's reports and close markers in the votes log."""
     return f"{contest}:{source}"
 
 
@@ -51,12 +51,12 @@ def catalogue_topic(namespace: str) -> Topic:
 
 
 def test_world(namespace: str) -> str:
-    """The namespace of the legacy test environment beside `namespace`."""
+    """Return the namespace of the legacy test environment of `namespace`."""
     return namespace + TEST_WORLD
 
 
 def topics_of(namespace: str, partitions: int) -> list[Topic]:
-    """Every topic of a deployment; the test world has no votes."""
+    """Return every topic of a deployment; the test environment has no votes."""
     return [
         votes_topic(namespace, partitions),
         purchases_topic(namespace, partitions),

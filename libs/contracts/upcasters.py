@@ -1,13 +1,13 @@
-"""Old versions of events, as they lie in the log for ever, and what each of them says in today's words.
+"""Old versions of events, which stay in the log for ever, and their conversion to current events.
 
 To give an event a version 2:
 1. Move its class here as it is, named `<Event>V1`, with its `type` name and as deprecated (see `FenceV1`).
-2. Change the class in `libs.tally.events`, with the type name `"<Event>.2"`: rules and folds know today's only.
-3. Add it to `OldEvent`, and a row to `LIFTS` that says the same in today's words; give the logs in
-   `tests/libs/contracts/logs` one more, the same as it is written from now on: all of them give one view.
+2. Change the class in `libs.tally.events`, with the type name `"<Event>.2"`: rules and folds use only this one.
+3. Add it to `OldEvent`, and its conversion to `LIFTS`; add a log with the new version to
+   `tests/libs/contracts/logs`: all logs there must fold to the same view.
 
-Whoever reads must know a version before anybody writes it, else it goes to quarantine: where several projectors
-run, one release reads it, and the next writes it.
+All readers must support a version before any writer uses it, or its events are quarantined: with several
+projectors, one release reads it and the next writes it.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ DEPRECATED: Final = ConfigDict(json_schema_extra={"deprecated": True})
 
 @dataclass(frozen=True, slots=True)
 class FenceV1:
-    """A fence that holds behind any lower one, unless it names `after`: the first ones named nothing."""
+    """A fence that is valid after any lower one, unless `after` names one; the oldest fences have no `after`."""
 
     incarnation: int
     after: int | None = None
@@ -38,4 +38,4 @@ OldEvent = FenceV1
 LIFTS: Final[Mapping[type, Callable[[Any], Any]]] = {
     FenceV1: lambda old: Fence(old.incarnation, old.after, old.run),
 }
-"""From each old version of an event in the votes log straight to today's."""
+"""Converts each old version of an event in the votes log directly to the current one."""

@@ -1,4 +1,4 @@
-"""Validation problems of a body, member by member: shared by everything that checks one."""
+"""Validation problems of a request body, one per member; shared by all validators."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -10,24 +10,24 @@ from pydantic_core import ErrorDetails
 from libs.tally.errors import TallyError
 
 MAX_PROBLEMS: Final = 20
-"""An answer names no more of them."""
+"""Maximum number of problems in a response."""
 MAX_FAULTS: Final = 1_000
-"""A body with more is refused without naming any: naming one takes microseconds, and a caller may send hundreds
-of thousands."""
+"""A body with more faults is rejected without a list: each entry takes microseconds, and a caller can send
+hundreds of thousands."""
 LEAST_INTEGER: Final = -(2**63)
 LARGEST_INTEGER: Final = 2**64 - 1
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong. `pointer` is an RFC 6901 pointer into the body ("" for the whole of it)."""
+    """One problem. `pointer` is an RFC 6901 pointer into the body ("" for the whole body)."""
 
     pointer: str
     message: str
 
 
 class ValidationFailed(TallyError):
-    """The body, or a parameter, is well-formed but not acceptable; `errors` names the first `MAX_PROBLEMS`,
-    one of each member."""
+    """The body or a parameter is well-formed but invalid; `errors` lists the first `MAX_PROBLEMS`, one for each
+    member."""
 
     code = "validation_failed"
 
@@ -44,24 +44,24 @@ class ValidationFailed(TallyError):
 
 
 def pointer(*steps: str | int) -> str:
-    """The RFC 6901 pointer to a member."""
+    """Return the RFC 6901 pointer to a member."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def faults(error: ValidationError) -> Sequence[ErrorDetails]:
-    """The errors in a body, without what it holds. Raises `ValidationFailed` for more than `MAX_FAULTS`."""
+    """Return the errors of a body, without its values. Raises `ValidationFailed` for more than `MAX_FAULTS`."""
     if error.error_count() > MAX_FAULTS:
         raise ValidationFailed([Problem("", f"more than {MAX_FAULTS:,} members are not acceptable")])
     return error.errors(include_url=False, include_input=False, include_context=False)
 
 
 def wide_integers(value: Any) -> list[Problem]:
-    """The integers in parsed JSON that 64 bits do not hold: stored, they would come back as other numbers."""
+    """Return a problem for each integer in parsed JSON that exceeds 64 bits, which storage would change."""
     return list(islice(_wide_integers(value, ()), MAX_PROBLEMS)) if _has_wide_integer(value) else []
 
 
 def _has_wide_integer(value: Any) -> bool:
-    """Found without pointers, which cost more than all else."""
+    """Search without pointers, which cost more than the search itself."""
     left = [value]
     while left:
         one = left.pop()
