@@ -1,4 +1,4 @@
-"""What the fold says of a contest over all partitions, whoever added it up: from the views, or from the log."""
+"""A contest's counts over all partitions, summed from the views or from a fold of the log."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ NO_RATINGS: Final = RatingSums()
 
 
 class ReportedBy(Reported, Protocol):
-    """One external source, with the closing in force for it, and when its last report was appended (ms)."""
+    """Counts of one external source, with its last closing and the append time of its last report (ms)."""
 
     @property
     def closed(self) -> int: ...
@@ -24,12 +24,12 @@ class ReportedBy(Reported, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the fold says of a contest, summed over partitions, of every participant whatever its status.
+    """A contest's counts, summed over partitions, of all participants with any status.
 
-    `figures` is of the internal sources, by (participant or "" for the contest, source or "" for both); `ratings`
-    by participant. `sources` are the external ones, each of which lives in one partition. `positions` are next
-    offsets by partition up to which this holds; it may hold further than that. `closed` is the closing that every
-    partition has passed the mark of, `updated_ms` when the last event of the contest was appended.
+    `figures` are the internal sources' by (participant or "" for the contest, source or "" for both); `ratings` by
+    participant; `sources` are the external sources, each in one partition. The counts include at least the events
+    before `positions`, next offsets by partition. `closed` is the latest closing whose close marker every
+    partition has passed, `updated_ms` the append time of the contest's last event.
     """
 
     figures: Mapping[tuple[str, str], VoteSums] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Counts:
 
 
 def counts_of(tallies: Iterable[ContestTally], positions: Mapping[int, int]) -> Counts:
-    """The sum of folds of the log, one of each partition. A voter lives in one of them, so it is exact."""
+    """Sum the folds of all partitions. Each voter is in one partition, so distinct voters are exact."""
     tallies = list(tallies)
     figures: defaultdict[tuple[str, str], VoteSums] = defaultdict(VoteSums)
     ratings: defaultdict[str, RatingSums] = defaultdict(RatingSums)

@@ -1,4 +1,4 @@
-"""What counts in a contest: its approved participants, and the sources that are in the total."""
+"""Results of a contest: votes for its approved participants, by source and in total."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from libs.tally.contest import Contest
 from libs.tally.counts import RatingSums, VoteSums
 
 INTERNAL_SOURCES: Final = {"c-free": "Free votes", "c-paid": "Paid votes"}
-"""The sources that every contest has, always in the total, with their titles."""
+"""Titles of the sources that every contest has; they are always in the total."""
 
 
 class SourceFigures(NamedTuple):
-    """What a source gave a participant; an external one by each of its own ids that is mapped to it."""
+    """Votes of a source for a participant; of an external source, one entry per id mapped to the participant."""
 
     source: str
     figures: VoteSums
@@ -22,7 +22,7 @@ class SourceFigures(NamedTuple):
 
 
 class SourceTotal(NamedTuple):
-    """What a source gave the contest. `updated` (us): the last report of an external one, or its registration."""
+    """Votes of a source in the contest. `updated` (us): an external source's last report, or registration."""
 
     source: str
     title: str
@@ -33,11 +33,11 @@ class SourceTotal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Of approved participants alone. Of internal sources, voters of participants rejected since stay among the
-    contest's and the sources' distinct ones.
+    """Results over approved participants only, except that the distinct voters of the contest and of the internal
+    sources still include the voters of participants rejected later.
 
-    `totals` are by participant, "" for the contest; its count is the sum of theirs, and of the sources in total.
-    `participants` is by running number. `final`: nothing changes this but a reopening.
+    `totals` are by participant, "" for the contest, whose count is the sum of theirs and of the sources in the
+    total. `participants` is ordered by running number. `final`: only a reopening can change the results.
     """
 
     participants: Mapping[str, Sequence[SourceFigures]]
@@ -48,7 +48,7 @@ class Results:
 
 
 def results_of(contest: Contest, registered: Mapping[str, SourceConfig], counts: Counts) -> Results:
-    """External figures are added up: of them, nobody knows which voter they are."""
+    """Compute the results. External counts are summed, because their voters are unknown."""
     approved = [key for key, status in contest.participants.items() if status == "approved"]
     participants = {
         key: [SourceFigures(name, counts.at(key, name)) for name in INTERNAL_SOURCES] for key in approved
@@ -76,7 +76,7 @@ def results_of(contest: Contest, registered: Mapping[str, SourceConfig], counts:
 
 
 def places(counts: Iterable[int]) -> dict[int, int]:
-    """The place that each count has, from 1 for the largest; equal ones share theirs."""
+    """Return the place of each count, from 1 for the largest; equal counts share a place."""
     found: dict[int, int] = {}
     for place, count in enumerate(sorted(counts, reverse=True), start=1):
         found.setdefault(count, place)
@@ -84,11 +84,14 @@ def places(counts: Iterable[int]) -> dict[int, int]:
 
 
 def _counting(voters: VoteSums, approved: Sequence[str], counts: Counts, source: str) -> VoteSums:
-    """The votes for approved participants, beside the distinct voters of all."""
+    """Return the number of votes for approved participants, with the distinct voters of all participants."""
     return VoteSums(sum(counts.at(key, source).count for key in approved), voters.unique, voters.anonymous)
 
 
 def _final(contest: Contest, registered: Mapping[str, SourceConfig], counts: Counts) -> bool:
-    """Whether every partition and every external source has passed its mark of the closing in force."""
-    marks = [counts.closed, *(counts.sources[name].closed if name in counts.sources else 0 for name in registered)]
-    return contest.closed > 0 and min(marks) >= contest.closed
+    """Return whether every partition and external source has passed the close marker of the current closing."""
+    passed = [
+        counts.closed,
+        *(counts.sources[name].closed if name in counts.sources else 0 for name in registered),
+    ]
+    return contest.closed > 0 and min(passed) >= contest.closed

@@ -1,4 +1,4 @@
-"""The vote count record of the specification."""
+"""Builds the specification's vote count record."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,12 +13,13 @@ from libs.tally.time import timestamp
 def vote_count(
     contest: Contest, created: int, counts: Counts, results: Results, *, sources: bool
 ) -> dict[str, Any]:
-    """Every approved participant is there, zero included. Rating contests show ratings beside the counts.
+    """Build the record with every approved participant, also without votes; rating contests add ratings.
 
-    `results` are those of `counts`; the contest's record was `created` (us). `sources`: also by source.
+    `results` derive from `counts`; `created` (us) is the creation time of the contest's record. `sources` adds the
+    counts by source.
     """
     participants: dict[str, Any] = {key: _counted(results.totals[key]) for key in results.participants}
-    made = {
+    record = {
         "contest_key": contest.key,
         "contest_type": contest.contest_type,
         "created": timestamp(created),
@@ -28,7 +29,7 @@ def vote_count(
     }
     if contest.contest_type == "rating":
         subs = contest.rating.sub_ratings
-        made["rating"] = rating(subs, results.rating)
+        record["rating"] = rating(subs, results.rating)
         for key, shown in participants.items():
             shown["rating"] = rating(subs, counts.ratings.get(key, NO_RATINGS))
     if sources:
@@ -37,7 +38,7 @@ def vote_count(
                 {"source": source, **_counted(figures), **({} if mapped_id is None else {"mapped_id": mapped_id})}
                 for source, figures, mapped_id in results.participants[key]
             ]
-        made["total_vote_sources"] = [
+        record["total_vote_sources"] = [
             {
                 "source": total.source,
                 "title": total.title,
@@ -48,11 +49,11 @@ def vote_count(
             }
             for total in results.sources
         ]
-    return made
+    return record
 
 
 def updated(created: int, counts: Counts) -> str | None:
-    """When the contest's last event was appended; before there is one, when the contest was created."""
+    """Return the append time of the contest's last event, or the contest's creation time without any."""
     return timestamp(created if counts.updated_ms is None else counts.updated_ms * 1000)
 
 
@@ -65,7 +66,7 @@ def _counted(figures: VoteSums) -> dict[str, Any]:
 
 
 def rating(sub_ratings: Iterable[str], sums: RatingSums) -> dict[str, Any]:
-    """Each of `sub_ratings` is there, and those that were given before the scale was changed to these."""
+    """Build the ratings of all `sub_ratings`, and of former ones that received ratings."""
     given = {name: each for name, each in sums.sub_ratings.items() if each[0]}
     names = dict.fromkeys((*sub_ratings, *given))
     return {
@@ -75,6 +76,6 @@ def rating(sub_ratings: Iterable[str], sums: RatingSums) -> dict[str, Any]:
 
 
 def _sum_and_average(count: int, total: int) -> dict[str, float | None]:
-    """Of `total` millionths; the average to the nearest millionth, None without ratings."""
+    """Convert `total` millionths to a sum, and to an average rounded to millionths; None without ratings."""
     average = (2 * total + count) // (2 * count) / MILLION if count else None
     return {"sum": total / MILLION, "average": average}
