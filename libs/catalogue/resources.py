@@ -1,12 +1,13 @@
-"""The table of resources. To add one: write its schema in `schemas/`, and a row here.
+"""The table of resources. To add one: write its schema in `schemas/` and a row here.
 
-Routes, documentation, lists, references and cascades derive from the row; `table.py` says what its members mean.
+Routes, documentation, lists, references and cascades derive from the row; `resource.py` explains its members.
 
-References that stand here are firm. All others are soft, so nobody checks them and they hold up no DELETE: what
-free-form members name (an article's `content`, a feed's `header`, an app's `screens`, every `navigation`), because
-only clients know what they mean; what else an article's legacy `fields` embed (contests, participants, surveys),
-because those come and go while it stays, and shows nothing in their place; a participant's `user`, who is kept
-elsewhere; and a purchase's package and shop, because what was bought stays bought.
+Only the references in this table are enforced. All others are neither checked nor block a DELETE:
+- keys in free-form members (an article's `content`, a feed's `header`, an app's `screens`, every `navigation`):
+  only clients interpret them;
+- contests, participants and surveys in an article's legacy `fields`: reads omit deleted ones;
+- a participant's `user`, which is stored in another system;
+- a purchase's package and shop: a purchase outlives them.
 """
 
 from typing import Final
@@ -39,7 +40,7 @@ def _judge_status(before: Document, after: Document) -> None:
         raise ValidationFailed([Problem("/status", "must be approved, pending or rejected: it cannot be cleared")])
     old, new = before.get("status", "approved"), after.get("status", "approved")
     if new == "pending" and old != "pending":
-        raise StatusTransition(f"A participant that is {old} cannot go back to pending.", status=old)
+        raise StatusTransition(f"The status of a participant cannot change from {old} to pending.", status=old)
 
 
 def _computed_of_participant(stored: Stored) -> Document:
@@ -134,16 +135,22 @@ PARTICIPANTS: Final = Resource(
     computed=_computed_of_participant,
     computed_members={
         "participant_key": {"type": "string", "description": "The same as `key`."},
-        "contest_key": {"type": "string", "description": "The contest that it belongs to."},
+        "contest_key": {"type": "string", "description": "Key of the participant's contest."},
         "contest_id": {"type": "string", "description": "The same as `contest_key`."},
-        "running_number": {"type": "integer", "description": "Counts up within the contest, from 1."},
+        "running_number": {
+            "type": "integer",
+            "description": "Number of the participant within the contest, from 1.",
+        },
         "participated": {"type": "string", "format": "date-time", "description": "The same as `created`."},
         "image": {"type": "object", "description": "Its `key` is `image_key`; empty without one."},
         "vote_count": {
             "type": ["integer", "null"],
-            "description": "0 of one that is not approved; null while hidden, and to keys without results:read.",
+            "description": "0 unless approved; null while hidden, and for API keys without results:read.",
         },
-        "rater_count": {"type": ["integer", "null"], "description": "Distinct voters; null as `vote_count`."},
+        "rater_count": {
+            "type": ["integer", "null"],
+            "description": "Distinct voters; null whenever `vote_count` is.",
+        },
         "message_count": {"type": "integer", "description": "Always 0."},
     },
 )
@@ -205,13 +212,13 @@ FILES: Final = Resource(
     computed_members={
         "is_scanned": {
             "type": "boolean",
-            "description": "A malware scanner passed the bytes. False where the deployment has none; with one, "
-            "what it recognises is refused.",
+            "description": "A malware scanner passed the bytes; it rejects malware. False in deployments without "
+            "a scanner.",
         },
         "upload_url": {
             "type": ["string", "null"],
-            "description": "PUT, GET and DELETE the bytes here, without a key: whoever has the address may. "
-            "Good until it is renewed or the record is deleted. Null for keys without `content:write`.",
+            "description": "URL to PUT, GET and DELETE the bytes without an API key: keep it secret. Valid until "
+            "it is renewed or the record is deleted. Null for API keys without `content:write`.",
         },
     },
     operations=OPERATIONS - {"list", "delete"},
@@ -229,7 +236,7 @@ IMAGES: Final = Resource(
         "format": {
             "type": "string",
             "enum": ["jpg", "png", "webp", "gif"],
-            "description": "What the picture is kept as.",
+            "description": "Format of the stored picture.",
         },
         "ratio": {"type": "number", "description": "Width divided by height."},
     },

@@ -1,6 +1,6 @@
-"""What is personal in purchases: named by keyed hashes, and sealed under the account's secret.
+"""Pseudonyms and encryption of personal data in purchases, under the account's secret.
 
-Without the secret nobody can tell who bought, nor with which token. Each purpose has a key of its own.
+Without the secret, buyers and purchase tokens cannot be recovered. Each purpose has its own key.
 """
 
 import secrets
@@ -20,20 +20,20 @@ NONCE_BYTES: Final = 12
 
 
 class SecretLost(TallyError):
-    """The account's secret is not the one that this purchase was recorded under."""
+    """The purchase was encrypted under another secret of its account."""
 
     code = "purchase_unreadable"
 
 
 class Buyer(NamedTuple):
-    """Who bought, and the payment platform's name of the purchase."""
+    """The buyer's user id and the payment platform's purchase token."""
 
     user_id: str
     purchase_token: str
 
 
 class AccountCipher:
-    """The secret of one account, put to use."""
+    """Encrypts and pseudonymises purchases under the secret of one account."""
 
     def __init__(self, account: str, secret: bytes) -> None:
         self._account = account
@@ -41,26 +41,26 @@ class AccountCipher:
         self._cipher = AESGCM(hmac(secret, b"sealing", "sha256"))
 
     def key(self, purchase_token: str) -> str:
-        """The purchase's key."""
+        """Derive the purchase's key from its token."""
         return pseudonym(self._secret, "purchase", purchase_token)
 
     def user(self, user_id: str) -> str:
-        """The user's pseudonym in the account's purchases."""
+        """Derive the user's pseudonym in the account's purchases."""
         return pseudonym(self._secret, "user", user_id)
 
     def content(self, members: dict[str, Any]) -> str:
-        """Tells purchases with the same token but other members apart; says nothing of them to others."""
+        """Hash a purchase's members under the secret, to detect a reused token with other members."""
         return pseudonym(self._secret, "content", orjson.dumps(members, option=orjson.OPT_SORT_KEYS).decode())
 
     def seal(self, buyer: Buyer) -> str:
-        """Base64url that only the secret opens, and only as the same purchase."""
+        """Encrypt `buyer` to base64url, bound to the purchase's key as associated data."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         purpose = self._purpose(self.key(buyer.purchase_token))
         sealed = self._cipher.encrypt(nonce, orjson.dumps(list(buyer)), purpose)
         return urlsafe_b64encode(nonce + sealed).decode()
 
     def unseal(self, key: str, sealed: str) -> Buyer:
-        """Raises `SecretLost`."""
+        """Decrypt the buyer of purchase `key`. Raises `SecretLost`."""
         try:
             raw = urlsafe_b64decode(sealed)
             text = self._cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], self._purpose(key))
@@ -73,15 +73,15 @@ class AccountCipher:
 
 
 class AccountCiphers:
-    """The vaults of all accounts, each secret loaded once."""
+    """Caches the cipher of each account, so that each secret is loaded once."""
 
     def __init__(self, load_secret: Callable[[str], Awaitable[bytes]]) -> None:
-        """`load_secret` gives an account's secret, made when there is none yet."""
+        """`load_secret` returns an account's secret and creates it if there is none."""
         self._load_secret = load_secret
         self._ciphers: dict[str, AccountCipher] = {}
 
     async def of(self, account: str) -> AccountCipher:
-        """Raises what loading the secret raises."""
+        """Return the account's cipher. Raises the errors of `load_secret`."""
         cipher = self._ciphers.get(account)
         if cipher is None:
             cipher = self._ciphers[account] = AccountCipher(account, await self._load_secret(account))

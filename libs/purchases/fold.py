@@ -1,4 +1,4 @@
-"""The fold of one partition of the purchases log, plainly: `lua/purchases.lua` is held equal to it."""
+"""Reference fold of one partition of the purchases log; tests keep `lua/purchases.lua` equal to it."""
 
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -20,7 +20,7 @@ from libs.tally.events import LogCreated
 
 @dataclass(slots=True)
 class PurchaseFold:
-    """`purchases` is keyed by (account, key). `clock` (us) stamps what changes: it never stands still."""
+    """Folded purchases by (account, key). `clock` (us) stamps each change and strictly increases."""
 
     purchases: dict[tuple[str, str], Purchase] = field(default_factory=dict)
     time_ms: int = 0
@@ -40,7 +40,7 @@ class PurchaseFold:
 
 
 def _after(known: Purchase | None, event: PurchaseEvent, offset: int, now: int) -> Purchase | None:
-    """The purchase as `event` leaves it at `now`; None where it changes nothing."""
+    """Return the purchase after `event` at `now` (us), or None if nothing changes."""
     match event:
         case PurchaseRecorded():
             return _recorded(known, event, offset, now)
@@ -53,7 +53,7 @@ def _after(known: Purchase | None, event: PurchaseEvent, offset: int, now: int) 
             if known.status is PurchaseStatus.RECORDED:
                 return replace(known, status=PurchaseStatus.CAST, updated=now)
         case PurchaseRefused():
-            # of a cast and a refusal the first holds: while the log is folded anew a cast one looks open again
+            # the first of a cast and a refusal holds: during a replay a cast purchase is open again for a while
             if known.status is PurchaseStatus.RECORDED:
                 refusal = Refusal(event.code, event.reason)
                 return replace(known, status=PurchaseStatus.REFUSED, updated=now, refusal=refusal)
@@ -66,7 +66,7 @@ def _after(known: Purchase | None, event: PurchaseEvent, offset: int, now: int) 
 
 
 def _recorded(known: Purchase | None, event: PurchaseRecorded, offset: int, now: int) -> Purchase | None:
-    """The first one holds. Behind its refund nothing of it is ever cast, so there is nothing to take back."""
+    """Keep the first record. After a refund the votes are never cast, so there is nothing to take back."""
     if known is not None and known.recorded is not None:
         return None
     status = PurchaseStatus.RECORDED if known is None else known.status

@@ -1,4 +1,4 @@
-"""What a payment platform's purchase looks like on its way in, over HTTP and from files."""
+"""Request schemas of purchases and refunds, over HTTP and from files."""
 
 from typing import Annotated, Any, ClassVar, Self
 
@@ -20,24 +20,24 @@ Token = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class VotesForm(Members):
-    """The votes that a purchase is for."""
+    """The purchased votes."""
 
-    contest_key: Key = Field(description="Key of the contest that they are cast in.")
-    participant_key: Key = Field(description="Key of the participant whom they are for.")
-    count: int = Field(ge=1, le=MAX_VOTES, description="Cast whole or not at all.")
+    contest_key: Key = Field(description="Key of the contest in which the votes are cast.")
+    participant_key: Key = Field(description="Key of the participant who receives the votes.")
+    count: int = Field(ge=1, le=MAX_VOTES, description="Number of votes; all of them are cast, or none.")
 
 
 class SubscriptionForm(Members):
-    """How a subscription stands; kept and shown, and no more."""
+    """The state of a subscription; stored and returned only."""
 
-    is_auto_renew: bool | None = Field(None, description="It goes on by itself.")
-    grace_end: Timestamp | None = Field(None, description="Until when it holds without being paid.")
-    expiration: Timestamp | None = Field(None, description="When it ends.")
-    access: bool | None = Field(None, description="Whether the user has what it gives.")
+    is_auto_renew: bool | None = Field(None, description="The subscription renews automatically.")
+    grace_end: Timestamp | None = Field(None, description="End of the grace period without payment.")
+    expiration: Timestamp | None = Field(None, description="End of the subscription.")
+    access: bool | None = Field(None, description="The user has access to the subscribed content.")
 
 
 class PurchaseForm(Members):
-    """One purchase. The same `purchase_token` is the same purchase."""
+    """One purchase, identified by its `purchase_token`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -57,26 +57,28 @@ class PurchaseForm(Members):
     )
     ignored: ClassVar[frozenset[str]] = Members.ignored | {"status", "refusal"}
 
-    user_id: Identity = Field(description="Who bought; the signed-in voter whose votes they are.")
-    purchase_token: Token = Field(description="The payment platform's name of this purchase.")
-    type: Name = Field(description="`vote` casts votes; others are kept.")
-    vote: VotesForm | None = Field(None, description="With the type `vote`, and only with it.")
-    subscription: SubscriptionForm | None = Field(None, description="Of a subscription, how it stands.")
-    package_key: Name | None = Field(None, description="Not checked.")
-    shop_key: Name | None = Field(None, description="Not checked.")
+    user_id: Identity = Field(description="Id of the buyer, who is the signed-in voter of the votes.")
+    purchase_token: Token = Field(description="The payment platform's token of the purchase.")
+    type: Name = Field(description="`vote` casts votes; other types are only stored.")
+    vote: VotesForm | None = Field(None, description="Required for the type `vote`, not allowed otherwise.")
+    subscription: SubscriptionForm | None = Field(None, description="The state of a subscription.")
+    package_key: Name | None = Field(None, description="Key of the purchased package; not checked.")
+    shop_key: Name | None = Field(None, description="Key of the shop; not checked.")
     price: int | None = Field(
-        None, ge=0, le=MAX_PRICE, description="What was paid, in the smallest unit of the currency."
+        None, ge=0, le=MAX_PRICE, description="Price paid, in the smallest unit of the currency."
     )
-    purchase_platform: Name | None = Field(None, description="Such as `google_play`.", examples=["google_play"])
+    purchase_platform: Name | None = Field(
+        None, description="Payment platform, such as `google_play`.", examples=["google_play"]
+    )
 
     @model_validator(mode="after")
     def _votes_of_votes(self) -> Self:
         if (self.type == "vote") != (self.vote is not None):
-            raise PydanticCustomError("votes", "a purchase has vote if, and only if, its type is vote")
+            raise PydanticCustomError("votes", "vote is required if the type is vote, and not allowed otherwise")
         return self
 
     def recorded(self, account: str, cipher: AccountCipher, at: int) -> PurchaseRecorded:
-        """The event, `at` microseconds since 1970 UTC."""
+        """Build the event; `at` is in microseconds since 1970 UTC."""
         given = self.subscription
         return PurchaseRecorded(
             account=account,
@@ -103,18 +105,18 @@ class PurchaseForm(Members):
 
 
 class RefundForm(Members):
-    """Which purchase was refunded."""
+    """The refunded purchase."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"purchase_token": "GPA.3345-1"}]})
 
-    purchase_token: Token = Field(description="The payment platform's name of the purchase.")
+    purchase_token: Token = Field(description="The payment platform's token of the purchase.")
 
 
 def parse_purchase(body: dict[str, Any]) -> PurchaseForm:
-    """Raises `ValidationFailed`, naming every member that is wrong."""
+    """Parse a purchase. Raises `ValidationFailed` with a problem for each invalid member."""
     return checked(PurchaseForm, body)
 
 
 def parse_refund(body: dict[str, Any]) -> RefundForm:
-    """Raises `ValidationFailed`."""
+    """Parse a refund. Raises `ValidationFailed`."""
     return checked(RefundForm, body)

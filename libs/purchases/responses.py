@@ -1,4 +1,4 @@
-"""A purchase as callers see it: the specification's record, and how it stands."""
+"""Response schemas of purchases: the specification's record, with status and refusal."""
 
 from collections.abc import Iterable
 
@@ -15,27 +15,27 @@ LEAST_HIDDEN = 8
 
 
 class VotesShown(BaseModel):
-    """The votes that the purchase is for."""
+    """The purchased votes."""
 
-    contest_key: str = Field(description="Key of the contest that they are cast in.")
-    participant_key: str = Field(description="Key of the participant whom they are for.")
-    count: int = Field(description="Cast whole or not at all.")
+    contest_key: str = Field(description="Key of the contest in which the votes are cast.")
+    participant_key: str = Field(description="Key of the participant who receives the votes.")
+    count: int = Field(description="Number of votes; all of them are cast, or none.")
 
 
 class SubscriptionShown(BaseModel):
-    """How the subscription stood when the payment platform said so."""
+    """The state of the subscription when the payment platform reported it."""
 
-    is_auto_renew: bool | None = Field(description="It goes on by itself.")
-    grace_end: str | None = Field(description="Until when it holds without being paid.")
-    expiration: str | None = Field(description="When it ends.")
-    access: bool | None = Field(description="Whether the user has what it gives.")
+    is_auto_renew: bool | None = Field(description="The subscription renews automatically.")
+    grace_end: str | None = Field(description="End of the grace period without payment.")
+    expiration: str | None = Field(description="End of the subscription.")
+    access: bool | None = Field(description="The user has access to the subscribed content.")
 
 
 class RefusalShown(BaseModel):
-    """Why the votes could not be cast: the code and message of the error that a voter would have got."""
+    """The error for which the votes could not be cast: code and message as for a voter."""
 
-    code: str = Field(description="As in the errors of voting.", examples=["participant_limit_reached"])
-    reason: str = Field(description="For a person.")
+    code: str = Field(description="Code of the voting error.", examples=["participant_limit_reached"])
+    reason: str = Field(description="Message of the voting error.")
 
 
 class PurchaseShown(BaseModel):
@@ -63,36 +63,36 @@ class PurchaseShown(BaseModel):
         }
     )
 
-    key: str = Field(description="The purchase's own; it never changes.")
-    created: str = Field(description="When it was recorded.")
-    updated: str = Field(description="When the status changed last.")
-    package_key: str | None = Field(description="Key of the package that was bought; not checked.")
-    shop_key: str | None = Field(description="Key of the shop that it was bought in; not checked.")
-    price: int | None = Field(description="What was paid, in the smallest unit of the currency.")
-    purchase_platform: str | None = Field(description="Such as `google_play`.")
+    key: str = Field(description="Key of the purchase; it never changes.")
+    created: str = Field(description="Time when the purchase was recorded.")
+    updated: str = Field(description="Time of the last change of the status.")
+    package_key: str | None = Field(description="Key of the purchased package; not checked.")
+    shop_key: str | None = Field(description="Key of the shop; not checked.")
+    price: int | None = Field(description="Price paid, in the smallest unit of the currency.")
+    purchase_platform: str | None = Field(description="Payment platform, such as `google_play`.")
     purchase_token: str = Field(
-        description="Whole for keys with purchases:write; else its first 4 characters and …, or … if it is short."
+        description="Complete for keys with purchases:write; otherwise the first 4 characters and …, or only …."
     )
-    type: str = Field(description="`vote` casts votes; others are kept.")
-    subscription: SubscriptionShown | None = Field(description="Of a subscription, how it stands.")
-    vote: VotesShown | None = Field(description="Of the type `vote`, its votes.")
+    type: str = Field(description="`vote` casts votes; other types are only stored.")
+    subscription: SubscriptionShown | None = Field(description="The state of a subscription.")
+    vote: VotesShown | None = Field(description="The purchased votes, for the type `vote`.")
     status: PurchaseStatus = Field(
-        description="`recorded`, until the votes are `cast` or `refused`; `refunded` once that was said."
+        description="`recorded` until the votes are `cast` or `refused`; `refunded` after a refund."
     )
-    refusal: RefusalShown | None = Field(description="Of a refused one, why.")
+    refusal: RefusalShown | None = Field(description="The error of a refused purchase.")
 
 
 class RefundShown(BaseModel):
-    """A refund of a purchase that has not come yet: nothing of it will be cast."""
+    """A refund that arrived before its purchase, whose votes will not be cast."""
 
-    key: str = Field(description="The key that the purchase will have.")
+    key: str = Field(description="Key of the purchase.")
     status: PurchaseStatus = Field(description="`refunded`.")
 
 
 def show(purchase: Purchase, cipher: AccountCipher, *, whole_token: bool) -> PurchaseShown:
-    """Of a purchase that has come. Raises `SecretLost`."""
+    """Build the response for a recorded purchase. Raises `SecretLost`."""
     recorded = purchase.recorded
-    assert recorded is not None, "only its refund has come"
+    assert recorded is not None, "only the refund is recorded"
     token = cipher.unseal(purchase.key, recorded.sealed).purchase_token
     subscription, vote = recorded.subscription, recorded.vote
     return PurchaseShown(
@@ -124,7 +124,7 @@ def show(purchase: Purchase, cipher: AccountCipher, *, whole_token: bool) -> Pur
 def show_all(
     purchases: Iterable[Purchase | Unreadable], cipher: AccountCipher, *, whole_token: bool
 ) -> tuple[list[PurchaseShown], list[Unreadable]]:
-    """The purchases of a list, and those that cannot be shown: they are logged, and hide no others."""
+    """Build the responses for a list; unreadable purchases are logged and returned separately."""
     shown: list[PurchaseShown] = []
     unreadable: list[Unreadable] = []
     for purchase in purchases:
@@ -135,13 +135,13 @@ def show_all(
             shown.append(show(purchase, cipher, whole_token=whole_token))
         except Exception as error:
             unreadable.append(Unreadable(purchase.account, purchase.key, str(error) or repr(error)))
-    for one in unreadable:
-        report(one)
+    for purchase in unreadable:
+        report(purchase)
     return shown, unreadable
 
 
 def mask(token: str) -> str:
-    """Enough to recognise it by, never enough to use it."""
+    """Hide a token except for its first 4 characters; hide a token of less than 12 characters completely."""
     return ("" if len(token) < SHOWN_CHARACTERS + LEAST_HIDDEN else token[:SHOWN_CHARACTERS]) + "…"
 
 

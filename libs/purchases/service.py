@@ -1,4 +1,4 @@
-"""Purchases and refunds on their way into the log, and what has become of them."""
+"""Records purchases and refunds in the log, and reads them back from the views."""
 
 import asyncio
 import time
@@ -28,14 +28,14 @@ POLL_S: Final = 0.02
 
 
 class Log(Protocol):
-    """What is needed of the log."""
+    """Appends records to the log."""
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended:
-        """Raises `AppendUnknown` when the record may be in the log all the same, `NotAppended` when it is not."""
+        """Raises `AppendUnknown` if the record may be in the log, `NotAppended` if it is not."""
 
 
 class Recorded(NamedTuple):
-    """`replayed`: it had been recorded before."""
+    """A recorded purchase; `replayed`: an earlier request had recorded it."""
 
     purchase: Purchase
     replayed: bool
@@ -43,10 +43,10 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PurchaseService:
-    """Records for all accounts. Every write may be sent again: it takes effect once.
+    """Records the purchases and refunds of all accounts. Writes are idempotent.
 
-    Writes raise `LogUnavailable` when they certainly were not recorded, `ViewsUnavailable` when they were, or may
-    have been, and the fold has not come to them in time; and what an object store raises that is away.
+    Writes raise `LogUnavailable` if they were not recorded, `ViewsUnavailable` if they were, or may have been,
+    recorded and the view does not show them within 5 s, and the errors of an unavailable object store.
     """
 
     topic: Topic
@@ -55,7 +55,7 @@ class PurchaseService:
     ciphers: AccountCiphers
 
     async def get(self, account: str, key: str) -> Purchase | None:
-        """None where nothing of it has come. Raises `PurchaseUnreadable`, as all others do."""
+        """Return the purchase, or None if nothing is recorded. Raises `PurchaseUnreadable`, as all methods do."""
         found = await self.views.get(account, key)
         if isinstance(found, Unreadable):
             report(found)
@@ -63,7 +63,7 @@ class PurchaseService:
         return found
 
     async def record(self, account: str, form: PurchaseForm) -> Recorded:
-        """Raises `IdempotencyKeyReused` where the token was recorded with other content."""
+        """Record a purchase. Raises `IdempotencyKeyReused` if its token was recorded with other content."""
         event = replace(form.recorded(account, await self.ciphers.of(account), _now()), actor=CURRENT.get())
         known = await self.get(account, event.key)
         replayed = known is not None and known.recorded is not None
@@ -77,14 +77,14 @@ class PurchaseService:
         return Recorded(known, replayed)
 
     async def refund(self, account: str, key: str) -> Purchase:
-        """Raises `NotFound` for a key of which nothing has come yet."""
+        """Record the refund of purchase `key`. Raises `NotFound` if nothing is recorded under it."""
         known = await self.get(account, key)
         if known is None:
             raise NotFound(f"There is no purchase {key}.")
         return known if known.status is PurchaseStatus.REFUNDED else await self._refund(account, key)
 
     async def refund_token(self, account: str, purchase_token: str) -> Purchase:
-        """Also before the purchase: then nothing of it will be cast, and `recorded` is None."""
+        """Record a refund, also before its purchase: then the votes are never cast, and `recorded` is None."""
         key = (await self.ciphers.of(account)).key(purchase_token)
         known = await self.get(account, key)
         refunded = known is not None and known.status is PurchaseStatus.REFUNDED
@@ -95,7 +95,7 @@ class PurchaseService:
         return await self._folded(account, key, lambda purchase: purchase.status is PurchaseStatus.REFUNDED)
 
     async def _append(self, event: PurchaseEvent) -> Appended | None:
-        """Where it landed; None when only the fold can tell whether it did."""
+        """Append the event. Return its position, or None if it is unknown whether the log has the record."""
         partition = self.topic.partition_of(event.key)
         try:
             return await self.log.append(
@@ -114,7 +114,7 @@ class PurchaseService:
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise ViewsUnavailable(
-                "It is, or may be, recorded, but cannot be read yet. Send it again: it takes effect once.",
+                "The request is, or may be, recorded, but cannot be read yet. Send it again: it is applied once.",
                 retry_after_s=1,
             ) from None
 

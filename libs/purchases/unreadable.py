@@ -1,4 +1,4 @@
-"""Purchases that are recorded and cannot be read: logged, counted, and an error for whoever asks for one."""
+"""Purchases that are recorded but cannot be read: log line, metric and API error."""
 
 import logging
 
@@ -10,19 +10,19 @@ logger = logging.getLogger(__name__)
 
 
 class PurchaseUnreadable(TallyError):
-    """Nothing was changed, and trying again helps only after an operator has repaired the purchase."""
+    """The purchase cannot be read and was not changed; a retry succeeds only after an operator's repair."""
 
     code = "purchase_unreadable"
 
     def __init__(self, key: str) -> None:
         super().__init__(
-            f"Purchase {key} is recorded, but cannot be read; nothing was changed. The service's operator has to "
-            "repair it: send the request again then.",
+            f"Purchase {key} is recorded but cannot be read; it was not changed. Retry after the service's "
+            "operator has repaired it.",
             key=key,
         )
 
 
-def report(one: Unreadable) -> None:
-    """For the operator: the log has the reason, and a metric how often that happened."""
+def report(purchase: Unreadable) -> None:
+    """Log the reason and increment the metric of unreadable purchases."""
     PURCHASES_UNREADABLE.inc()
-    logger.warning("purchase %s of %s cannot be read: %s", one.key, one.account, one.reason)
+    logger.warning("purchase %s of %s cannot be read: %s", purchase.key, purchase.account, purchase.reason)

@@ -1,4 +1,4 @@
-"""The vote that a purchase stands for: the same one, whoever casts it and however often."""
+"""Builds the vote of a purchase; it is the same for every attempt, so casting is idempotent."""
 
 from libs.contracts.pseudonyms import pseudonym
 from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded
@@ -10,8 +10,8 @@ from libs.voting.content_hash import content_of
 def paid_vote(
     recorded: PurchaseRecorded, votes: PurchasedVotes, cipher: AccountCipher, contest_secret: bytes
 ) -> CastVote:
-    """`votes` are those of the purchase, `contest_secret` is of their contest: without it nobody can tell the
-    vote's id. Raises `SecretLost`."""
+    """Build the purchase's vote. Its id derives from `contest_secret` and cannot be guessed without it. Raises
+    `SecretLost`."""
     buyer = cipher.unseal(recorded.key, recorded.sealed)
     voter = pseudonym(contest_secret, "voter", buyer.user_id)
     return CastVote(

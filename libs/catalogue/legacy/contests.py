@@ -93,15 +93,15 @@ OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
     "published": {
         "type": "boolean",
         "default": False,
-        "description": "True without `publish`: published now, unless it is already. False: not published now; "
-        "a `publish` in the future stays, and one in the past is refused beside it.",
+        "description": "True without `publish`: publish now, unless already published. False: do not publish now; "
+        "a `publish` in the future is kept, one in the past is rejected.",
     },
     "add_participants": {
         "anyOf": [
             {"type": "array", "items": {"anyOf": [{"type": "object", "properties": PARTICIPANT_PARAMETERS}, {}]}},
             {},
         ],
-        "description": "New participants. Items that are not participants are passed over, as is any other value.",
+        "description": "New participants. Items that are not participants are ignored, as is any other value.",
     },
 }
 
@@ -124,7 +124,7 @@ def _published_problems(body: Mapping[str, Any], now: int) -> list[Problem]:
     if not isinstance(published, bool | None):
         return [Problem("/published", "must be true or false")]
     if published is False and _is_past(body.get("publish"), now):
-        return [Problem("/published", "must be true where publish is not in the future")]
+        return [Problem("/published", "must be true if publish is not in the future")]
     return []
 
 

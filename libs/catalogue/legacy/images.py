@@ -1,4 +1,4 @@
-"""Images in the legacy generation."""
+"""Legacy API: mapping of images."""
 
 from typing import Final
 
@@ -13,24 +13,32 @@ from libs.tally.time import timestamp
 FIELDS: Final = (
     Field("title", "title"),
     Field("image_text", "image_text", "legacy only"),
-    Field("public_use", "public_use", "legacy only; `access` says who may see the picture, this who may use it"),
-    Field("is_icon", "is_icon", "legacy only; refused in an update"),
-    Field("tags", "tags", "read alone", writes=False),
+    Field(
+        "public_use",
+        "public_use",
+        "legacy only; `access` controls who can read the picture, this who can reference it",
+    ),
+    Field("is_icon", "is_icon", "legacy only; rejected in an update"),
+    Field("tags", "tags", "read-only", writes=False),
 )
 
 OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
     "url": {
         "type": "string",
-        "description": "Where to fetch the picture: http or https; spaces as %20, no backslashes.",
+        "description": "URL of the picture: http or https; spaces as %20, no backslashes.",
     },
-    "src": {"type": "string", "format": "binary", "description": "The picture: jpg or png. Not on update."},
+    "src": {
+        "type": "string",
+        "format": "binary",
+        "description": "The picture: jpg or png. Not allowed in an update.",
+    },
 }
 
 IMAGE: Final = Translator(Image, FIELDS, OWN_PARAMETERS)
 
 
 def image_record_read(account: str, stored: Stored) -> Document:
-    """The image read shape; `account` is whose it is."""
+    """Return the image read shape; `account` is the image's owner."""
     shown = IMAGES.show(stored)
     return {
         "image_id": stored.key,

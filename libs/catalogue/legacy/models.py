@@ -179,7 +179,7 @@ class LegacyArticleField(BaseModel):
     image: LegacyImage | None
     contest: LegacyContest | None
     participants: list[LegacyParticipant]
-    survey: dict[str, Any] | None = Field(description="As the current API shows it.")
+    survey: dict[str, Any] | None = Field(description="The survey, as in the current API.")
     video: dict[str, str] | None = Field(description="{video_id}")
     web_data: dict[str, str] | None = Field(description="{web_data_key}")
     ad: dict[str, Any] | None = Field(description="Always null.")
@@ -193,12 +193,12 @@ class LegacyArticle(BaseModel):
     type: str
     title: str | None
     description: str | None
-    is_draft: bool = Field(description="There is a draft of it, or it is one.")
+    is_draft: bool = Field(description="The article has a draft, or is one.")
     draft: dict[str, Any] | None = Field(description="An article of this shape.")
     navigation: dict[str, Any]
     image: LegacyImage | None
     style: dict[str, Any]
-    is_published: bool = Field(description="False of one that is scheduled, and of a draft.")
+    is_published: bool = Field(description="False for scheduled articles and drafts.")
     custom_data: dict[str, Any]
     thumbnail_fields: list[Any]
     fields: list[LegacyArticleField]
@@ -214,7 +214,7 @@ class LegacyArticles(BaseModel):
 class LegacyFeedHead(BaseModel):
     page_key: str
     feed_key: str
-    page_number: int = Field(description="From 1.")
+    page_number: int = Field(description="Number of the page, from 1.")
     created: str
     updated: str
 
@@ -241,9 +241,9 @@ class LegacyFeedPage(LegacyFeedHead):
 
 
 class LegacyFeedItem(LegacyFeedPage):
-    """The page of a new item."""
+    """The page with a new item."""
 
-    feed_item_id: str = Field(description="The new item's.")
+    feed_item_id: str = Field(description="Id of the new item.")
 
 
 class LegacyFeed(BaseModel):

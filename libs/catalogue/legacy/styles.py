@@ -1,4 +1,4 @@
-"""Style objects, which the legacy generation checks; in the current one they are free-form."""
+"""Validation of style objects in the legacy API; in the current API they are free-form."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,13 +10,13 @@ from libs.catalogue.schemas.style import StyleObject
 from libs.contracts.validation import Problem, ValidationFailed
 
 STYLE: Final[JsonSchema] = inlined(StyleObject.model_json_schema()) | {
-    "description": "How it is drawn. Other members may only stay what they are.",
+    "description": "The style. Unknown members cannot be changed.",
 }
-"""Of a `style` parameter."""
+"""JSON schema of a `style` parameter."""
 
 
 def style_problems(body: Mapping[str, Any], before: Document | None) -> list[Problem]:
-    """The faults of `style` in the body; members that keep their value are not checked."""
+    """Return the problems of `style` in the body; members with an unchanged value are not checked."""
     given = body.get("style")
     if not isinstance(given, dict):
         return []
@@ -29,9 +29,9 @@ def style_problems(body: Mapping[str, Any], before: Document | None) -> list[Pro
 
 
 def styled(document: Document, body: Mapping[str, Any], before: Document | None) -> Document:
-    """`document`, with the style that a body without `style_problems` makes of the one before.
+    """Apply the style of a body without `style_problems` to `document`.
 
-    Members that legacy does not know keep their value.
+    Members unknown to the legacy API keep their value.
     """
     given = body.get("style")
     if not isinstance(given, dict):

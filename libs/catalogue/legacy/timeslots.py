@@ -1,4 +1,4 @@
-"""Timeslots in the legacy generation."""
+"""Legacy API: mapping of timeslots."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -31,7 +31,7 @@ REQUIRED: Final = ("start", "end")
 TIMESLOT: Final = Translator(Timeslot, FIELDS)
 
 AT_ONCE: Final = 1_000
-"""Timeslots in one write of several: the fold takes all of them in one step."""
+"""Maximum number of timeslots in one batch write, which is folded atomically."""
 MULTI: Final[dict[str, JsonSchema]] = {
     "timeslots": {
         "type": "array",
@@ -41,7 +41,7 @@ MULTI: Final[dict[str, JsonSchema]] = {
             "properties": {
                 "timeslot_key": {
                     "type": "string",
-                    "description": "Of the one that is changed; without it one is made.",
+                    "description": "Key of the timeslot to change; without it a new one is created.",
                 },
                 **TIMESLOT.parameters,
             },
@@ -49,21 +49,21 @@ MULTI: Final[dict[str, JsonSchema]] = {
         },
     }
 }
-"""The parameters of a write of several."""
+"""JSON schemas of the parameters of a batch write."""
 
 
 def timeslot_written(body: Mapping[str, Any], before: Document | None) -> Document:
-    """What the parameters make of a timeslot; as `Translator.written`."""
+    """Apply the parameters to a timeslot, as `Translator.written`."""
     return TIMESLOT.written(body, before, missing(body, REQUIRED, before))
 
 
 def timeslot_of_several(body: Mapping[str, Any], before: Document | None) -> Document:
-    """The same of an item of several, which has to say anew what is required."""
+    """Apply an item of a batch write, which must repeat the required members."""
     return TIMESLOT.written(body, before, missing(body, REQUIRED, None))
 
 
 def timeslot_read(account: str, stored: Stored, images: Images) -> dict[str, Any]:
-    """The timeslot read shape. `structured_id` tells the timeslot's search helps apart, by their places."""
+    """Return the timeslot read shape. `structured_id` is the search help's id: timeslot key and index."""
     record = Timeslot.model_validate(stored.document)
     return {
         "timeslot_key": stored.key,

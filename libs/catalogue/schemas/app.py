@@ -1,4 +1,4 @@
-"""An app: how it is built, what it shows, who may log in."""
+"""Schema of an app: its build, appearance and login methods."""
 
 from typing import Annotated, ClassVar
 
@@ -19,13 +19,13 @@ from libs.catalogue.schemas.base import (
 )
 
 Part = Annotated[FreeForm, Field(description="Free-form.")]
-Address = Annotated[str | None, Field(description="An address on the web.")]
+Address = Annotated[str | None, Field(description="A URL.")]
 
 
 class AppStore(Members):
     bundle_id: str | None = Field(None, description="The app's bundle identifier.")
-    app_store_id: str | None = Field(None, description="Its number in the App Store.")
-    access_key: str | None = Field(None, description="For access to the App Store.")
+    app_store_id: str | None = Field(None, description="The app's id in the App Store.")
+    access_key: str | None = Field(None, description="Access key of the App Store.")
 
 
 class Splash(Members):
@@ -39,32 +39,32 @@ class Splash(Members):
 
 class General(Members):
     website: Address = None
-    support_email: str | None = Field(None, description="Where users write to for help.")
+    support_email: str | None = Field(None, description="E-mail address for users' support requests.")
     support_url: Address = None
     terms_url: Address = None
     privacy_policy_url: Address = None
 
 
 class Build(Members):
-    splash: Splash = Field(default_factory=Splash, description="What is shown while the app starts.")
+    splash: Splash = Field(default_factory=Splash, description="The screen shown while the app starts.")
     firebase_project: Part = Field({})
     android: Part = Field({})
     ios: Part = Field({})
-    general: General = Field(default_factory=General, description="What the stores show of the app.")
+    general: General = Field(default_factory=General, description="The app's entry in the stores.")
 
 
 class CloudSettings(Members):
     ignored: ClassVar[frozenset[str]] = frozenset()
 
-    region: str | None = Field(None, description="Where the app's cloud services run.")
-    updated: ServerTime = Field(None, description="When the rest of this was changed last.")
+    region: str | None = Field(None, description="Region of the app's cloud services.")
+    updated: ServerTime = Field(None, description="Time of the last change to the cloud settings.")
 
 
 class Config(Members):
     app_wide_topic: Part = Field({})
     is_contest_firebase_connection: bool = Field(False, description="Contests are connected to Firebase.")
     is_data_service_enabled: bool = Field(False, description="The data service is used.")
-    is_login_required_at_startup: bool = Field(False, description="Users log in before they see anything.")
+    is_login_required_at_startup: bool = Field(False, description="Users must log in when the app starts.")
     cloud_settings: CloudSettings = Field(default_factory=CloudSettings, description="The app's cloud services.")
 
 
@@ -77,14 +77,16 @@ class AuthMethods(Members):
 
 
 class StudioAppProfile(Members):
-    auth_methods: AuthMethods = Field(default_factory=AuthMethods, description="How users may log in.")
-    firebase_project_key: str | None = Field(None, description="The Firebase project that users are kept in.")
-    provider_key: str | None = Field(None, description="The provider that users log in with.")
+    auth_methods: AuthMethods = Field(
+        default_factory=AuthMethods, description="The login methods offered to users."
+    )
+    firebase_project_key: str | None = Field(None, description="Key of the users' Firebase project.")
+    provider_key: str | None = Field(None, description="Key of the login provider.")
     is_age_enabled: bool = Field(False, description="Profiles have an age.")
-    is_auto_profile_image_enabled: bool = Field(False, description="Profiles are given an image.")
+    is_auto_profile_image_enabled: bool = Field(False, description="Profiles get an image automatically.")
     is_city_enabled: bool = Field(False, description="Profiles have a city.")
     is_email_enabled: bool = Field(False, description="Profiles have an e-mail address.")
-    is_forgot_your_password_enabled: bool = Field(False, description="A forgotten password can be replaced.")
+    is_forgot_your_password_enabled: bool = Field(False, description="Users can reset a forgotten password.")
     is_gender_enabled: bool = Field(False, description="Profiles have a gender.")
     is_logout_enabled: bool = Field(False, description="Users can log out.")
     is_name_enabled: bool = Field(False, description="Profiles have a name.")
@@ -107,15 +109,15 @@ class App(Record):
     """The configuration of a mobile app."""
 
     title: Title = None
-    consent_setup: str | None = Field(None, description="How users are asked for their consent.")
+    consent_setup: str | None = Field(None, description="The consent dialog's configuration.")
     master_shop_key: str | None = Field(None, description="Key of a master shop.")
-    app_store: AppStore = Field(default_factory=AppStore, description="The app in the App Store.")
-    build: Build = Field(default_factory=Build, description="What the app is built from.")
-    config: Config = Field(default_factory=Config, description="How the app behaves.")
+    app_store: AppStore = Field(default_factory=AppStore, description="The app's entry in the App Store.")
+    build: Build = Field(default_factory=Build, description="The app's build settings.")
+    config: Config = Field(default_factory=Config, description="The app's runtime settings.")
     studio_app_profile: StudioAppProfile = Field(
-        default_factory=StudioAppProfile, description="What the app knows of its users."
+        default_factory=StudioAppProfile, description="Login methods and members of user profiles."
     )
-    toolbar: Toolbar = Field(default_factory=Toolbar, description="The bar at the top.")
+    toolbar: Toolbar = Field(default_factory=Toolbar, description="The toolbar at the top.")
     default_nav_item: Part = Field({})
     google_play: Part = Field({})
     image: Picture = Field(Linked())

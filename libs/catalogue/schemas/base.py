@@ -1,4 +1,4 @@
-"""What the schemas of all resources share: strictness, cleared members, and the types of the specification."""
+"""Base classes and types of all resource schemas: strict validation, cleared members, timestamps and limits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -28,7 +28,7 @@ from libs.tally.time import microseconds, parse_timestamp, timestamp
 
 M = TypeVar("M", bound=BaseModel)
 
-NO_MEMBER: Final = "is no member of this resource"
+NO_MEMBER: Final = "is not a member of this resource"
 MAX_LIMIT: Final = 2**31 - 1
 
 
@@ -54,14 +54,14 @@ def _or_none(value: object, parse: ValidatorFunctionWrapHandler) -> object:
 
 
 class _WrittenByTheServer:
-    """Anything will do in a body; what is read has its own schema."""
+    """Accepts any value in a request body; responses have the member's own, read-only schema."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {} if handler.mode == "validation" else handler(schema) | {"readOnly": True}
 
 
 ServerTime = Annotated[Timestamp | None, WrapValidator(_or_none), _WrittenByTheServer()]
-"""A time inside a document that is the server's: whatever a body says of it, the server writes its own."""
+"""A time that the server sets; a value in a request body is ignored."""
 Limit = Annotated[int, Field(ge=-1, le=MAX_LIMIT, description="-1 is unlimited.")]
 Count = Annotated[int, Field(ge=0, le=MAX_LIMIT)]
 FreeForm = dict[str, Any]
@@ -70,43 +70,44 @@ Items = list[Any]
 
 @with_config(ConfigDict(extra="allow"))
 class Linked(TypedDict, total=False):
-    """Free-form, but for its `key`, which names a record."""
+    """Free-form, except for `key`, which names a record."""
 
     key: Annotated[str | None, Field(description="The record's key.")]
 
 
-Title = Annotated[str | None, Field(description="Shown to people.")]
-Description = Annotated[str | None, Field(description="A longer text for people.")]
+Title = Annotated[str | None, Field(description="The displayed title.")]
+Description = Annotated[str | None, Field(description="The displayed description.")]
 Picture = Annotated[Linked, Field(description="Free-form; `key` names an image.")]
-Style = Annotated[FreeForm, Field(description="How it is drawn; free-form.")]
-Icon = Annotated[FreeForm, Field(description="The icon beside it; free-form.")]
-Navigation = Annotated[FreeForm, Field(description="Where a tap leads; free-form.")]
-CustomData = Annotated[FreeForm, Field(description="The account's own; free-form.")]
-Tags = Annotated[list[str], Field(description="Words of the account's own, to filter lists by.")]
+Style = Annotated[FreeForm, Field(description="The style; free-form.")]
+Icon = Annotated[FreeForm, Field(description="The icon; free-form.")]
+Navigation = Annotated[FreeForm, Field(description="The target of a tap; free-form.")]
+CustomData = Annotated[FreeForm, Field(description="Defined by the account; free-form.")]
+Tags = Annotated[list[str], Field(description="The account's tags; lists can be filtered by them.")]
 
 
 def refuse_doubles(name: str, values: Sequence[str]) -> None:
-    """Raises ValueError where one of `values` is there twice."""
+    """Raise ValueError if `values` holds a duplicate."""
     if len(set(values)) < len(values):
-        raise ValueError(f"every {name} must be there once only")
+        raise ValueError(f"every {name} must be unique")
 
 
 def refuse_disorder(start: datetime | None, end: datetime | None) -> None:
-    """Raises ValueError where the end comes before the start."""
+    """Raise ValueError if the end is before the start."""
     if start is not None and end is not None and end < start:
         raise ValueError("end must not be before start")
 
 
 @cache
 def names_of(schema: type[BaseModel]) -> frozenset[str]:
-    """Of its members, as they stand in JSON."""
+    """Return the JSON names of the schema's members."""
     return frozenset(field.alias or name for name, field in schema.model_fields.items())
 
 
 class Members(BaseModel):
-    """A typed object of a record. Unknown members are refused; `null` clears a member, which then has its default.
+    """A typed JSON object. Unknown members are rejected; `null` resets a member to its default.
 
-    What the server gives (`ignored`) is left out of a body, so that a record that was read can be sent back.
+    Members set by the server (`ignored`) are dropped from a request body, so a client can send back a record that
+    it has read.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, serialize_by_alias=True)
@@ -124,7 +125,7 @@ class Members(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """A body may also hold null for what it may leave out, and what is ignored."""
+        """Allow null for optional members of a request body, and describe the ignored members."""
         found = handler(schema)
         if handler.mode == "validation":
             own = handler.resolve_ref_schema(found)
@@ -132,12 +133,12 @@ class Members(BaseModel):
             for name in members.keys() - set(own.get("required", ())):
                 members[name] = or_null(members[name])
             for name in sorted(cls.ignored - members.keys() - getattr(cls, "owned", frozenset())):
-                members[name] = {"description": "The server's; ignored here."}
+                members[name] = {"description": "Set by the server; ignored in requests."}
         return found
 
 
 def or_null(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """The schema of the same values and null; its description stays outside."""
+    """Make a JSON schema nullable; description, default and title stay outside of `anyOf`."""
     if {"type": "null"} in schema.get("anyOf", ()) or not schema.keys() - {"description", "title", "default"}:
         return schema
     about = {key: value for key, value in schema.items() if key in ("description", "default", "title")}
@@ -146,25 +147,25 @@ def or_null(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 
 class Record(Members):
-    """The members of a record that its owner writes; what is stored is these, and of these what was set.
+    """The members of a record that clients write; only members that were set are stored.
 
-    `owned` members stand in the stored document too, but the server alone writes them, and no read shows them.
-    They are `ignored` as well.
+    `owned` members are stored too, but only the server writes them and no response shows them. They are also
+    `ignored`.
     """
 
     owned: ClassVar[frozenset[str]] = frozenset()
 
     def stored(self) -> dict[str, Any]:
-        """The canonical document: what was set, normalised."""
+        """Return the document to store: the members that were set, normalised."""
         return self.model_dump(mode="json", exclude_unset=True)
 
     def shown(self) -> dict[str, Any]:
-        """All members, as they hold."""
+        """Return all members, with their defaults."""
         return self.model_dump(mode="json")
 
 
 def checked(schema: type[M], body: Any, others: Iterable[Problem] = ()) -> M:
-    """The body as `schema`. Raises `ValidationFailed` with all that is wrong with it, and `others` first."""
+    """Parse `body` as `schema`. Raises `ValidationFailed` with `others` first, then all problems of the body."""
     problems = [*others, *wide_integers(body)]
     try:
         parsed = schema.model_validate(body)
@@ -176,7 +177,7 @@ def checked(schema: type[M], body: Any, others: Iterable[Problem] = ()) -> M:
 
 
 def strays_in(schema: type[Record], patch: Any) -> list[Problem]:
-    """What a patch names and is no member, if only to clear it."""
+    """Return a problem for each unknown member of a patch, also for those set to null."""
     try:
         schema.model_validate(patch)
     except ValidationError as error:
@@ -185,14 +186,14 @@ def strays_in(schema: type[Record], patch: Any) -> list[Problem]:
 
 
 def _problems_in(error: ValidationError) -> list[Problem]:
-    """The members that are wrong, by RFC 6901 pointers. Raises `ValidationFailed` for too many."""
+    """Return the problems with RFC 6901 pointers. Raises `ValidationFailed` for more than `MAX_FAULTS`."""
     return [
         Problem(pointer(*_steps(found["loc"])), _message(found["type"], found["msg"])) for found in faults(error)
     ]
 
 
 def _steps(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """A name of a mapping that is wrong itself is found where its value is."""
+    """Return the steps to the value if the problem is an invalid key of a mapping."""
     return loc[:-1] if loc[-1:] == ("[key]",) else loc
 
 

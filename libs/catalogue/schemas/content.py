@@ -1,4 +1,4 @@
-"""Articles, feeds and surveys."""
+"""Schemas of articles, feeds and surveys."""
 
 from typing import Any, ClassVar, Literal, Self
 
@@ -25,32 +25,32 @@ from libs.catalogue.schemas.style import StyleObject
 
 
 class Follow(Members):
-    """What a topic is followed by."""
+    """A button to follow a topic."""
 
-    topic: str | None = Field(None, description="What is followed.")
-    follow_text: str | None = Field(None, description="Shown to those who do not follow it.")
-    unfollow_text: str | None = Field(None, description="Shown to those who follow it.")
-    style: StyleObject = Field(default_factory=StyleObject, description="How it is drawn.")
+    topic: str | None = Field(None, description="The followed topic.")
+    follow_text: str | None = Field(None, description="Shown to users who do not follow it.")
+    unfollow_text: str | None = Field(None, description="Shown to users who follow it.")
+    style: StyleObject = Field(default_factory=StyleObject, description="The style.")
 
 
 class ArticleField(Members):
     """A part of a legacy article."""
 
-    field_id: str | None = Field(None, description="The account's own.")
-    type: str | None = Field(None, description="What it is, such as `text`.")
-    text: str | None = Field(None, description="Its text.")
-    full_screen: bool = Field(False, description="It fills the screen.")
-    scrollable: bool = Field(False, description="It can be scrolled.")
-    link: str | None = Field(None, description="An address that it leads to.")
+    field_id: str | None = Field(None, description="Id chosen by the account.")
+    type: str | None = Field(None, description="Type of the part, such as `text`.")
+    text: str | None = Field(None, description="Text of the part.")
+    full_screen: bool = Field(False, description="The part fills the screen.")
+    scrollable: bool = Field(False, description="The part can be scrolled.")
+    link: str | None = Field(None, description="URL that the part links to.")
     follow: Follow | None = Field(None, description="A topic that can be followed.")
-    from_template_key: str | None = Field(None, description="Key of the template that it is from.")
+    from_template_key: str | None = Field(None, description="Key of the part's template.")
     navigation: Navigation = Field({})
     contest_key: str | None = Field(None, description="Key of a contest.")
     image_id: str | None = Field(None, description="Key of an image.")
     participant_keys: list[str] = Field([], description="Keys of participants.")
     survey_key: str | None = Field(None, description="Key of a survey.")
-    video_id: str | None = Field(None, description="Kept elsewhere.")
-    web_data_key: str | None = Field(None, description="Kept elsewhere.")
+    video_id: str | None = Field(None, description="Id in another system; not checked.")
+    web_data_key: str | None = Field(None, description="Id in another system; not checked.")
     simple_web_data: Any = Field(None, description="Free-form.")
 
 
@@ -58,15 +58,15 @@ ArticleType = Literal["content_only", "header", "normal", "splash", "thumbnail"]
 
 
 class ArticleDraft(Record):
-    """What a legacy article is going to be."""
+    """The unpublished draft of a legacy article."""
 
-    type: ArticleType = Field("normal", description="How it is shown.")
+    type: ArticleType = Field("normal", description="Form of display.")
     title: Title = None
     description: Description = None
     navigation: Navigation = Field({})
     image_id: str | None = Field(None, description="Key of an image.")
-    fields: list[ArticleField] = Field([], description="Its parts.")
-    style: StyleObject = Field(default_factory=StyleObject, description="How it is drawn.")
+    fields: list[ArticleField] = Field([], description="The parts of the article.")
+    style: StyleObject = Field(default_factory=StyleObject, description="The style.")
 
 
 class Article(Record):
@@ -76,18 +76,18 @@ class Article(Record):
     description: Description = None
     origin_template: str | None = Field(None, description="Key of the article that is the template of this one.")
     content: Items = Field([], description="The parts of the page; free-form.")
-    thumbnail: Items = Field([], description="The parts of its thumbnail; free-form.")
+    thumbnail: Items = Field([], description="The parts of the thumbnail; free-form.")
     navigation: Navigation = Field({})
     style: Style = Field({})
     thumbnail_style: Style = Field({})
     image: Picture = Field(Linked())
     custom_data: CustomData = Field({})
     tags: Tags = Field([])
-    type: ArticleType = Field("normal", description="Legacy: how it is shown.")
-    fields: list[ArticleField] = Field([], description="Legacy: its parts.")
-    draft: ArticleDraft | None = Field(None, description="Legacy: what it is going to be.")
-    is_template: bool = Field(False, description="Legacy: others are made from it.")
-    publish: Timestamp | None = Field(None, description="Legacy: when it appears; at once without it.")
+    type: ArticleType = Field("normal", description="Legacy: form of display.")
+    fields: list[ArticleField] = Field([], description="Legacy: the parts of the article.")
+    draft: ArticleDraft | None = Field(None, description="Legacy: the unpublished draft.")
+    is_template: bool = Field(False, description="Legacy: the article is a template for others.")
+    publish: Timestamp | None = Field(None, description="Legacy: publication time; unset: at once.")
 
 
 class NavigationBlock(Members):
@@ -96,21 +96,21 @@ class NavigationBlock(Members):
 
 
 class InnerNavigation(Members):
-    is_swipe_enabled: bool = Field(False, description="A swipe goes on to the next entry.")
-    location: str | None = Field(None, description="Where it stands, such as `top`.")
-    navigation_block: NavigationBlock = Field(default_factory=NavigationBlock, description="What it shows.")
+    is_swipe_enabled: bool = Field(False, description="A swipe opens the next entry.")
+    location: str | None = Field(None, description="Position of the navigation, such as `top`.")
+    navigation_block: NavigationBlock = Field(default_factory=NavigationBlock, description="The entries.")
 
 
 class Feed(Record):
-    """A list of articles. The server keeps its `pages` (`feedpages.py`)."""
+    """A list of articles. The server also stores its `pages` (`feed_pages.py`)."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"pages"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned
 
     title: Title = None
     divider_height: int | None = Field(None, description="Height of the lines between articles.")
-    header: FreeForm = Field({}, description="Above the articles; free-form.")
-    footer: FreeForm = Field({}, description="Below the articles; free-form.")
+    header: FreeForm = Field({}, description="Shown above the articles; free-form.")
+    footer: FreeForm = Field({}, description="Shown below the articles; free-form.")
     style: Style = Field({})
     custom_data: CustomData = Field({})
     tags: Tags = Field([])
@@ -127,26 +127,26 @@ class Feed(Record):
 
 
 class SurveySettings(Members):
-    answer_mode: str | None = Field(None, description="How it is answered, such as `normal`.")
+    answer_mode: str | None = Field(None, description="Mode of answering, such as `normal`.")
     auto_delete_answers_after_days: Limit = Field(
         -1, description="Answers are deleted after this many days; -1: never."
     )
-    is_anonymous_enabled: bool = Field(False, description="It may be answered without logging in.")
+    is_anonymous_enabled: bool = Field(False, description="Users can answer without logging in.")
 
 
 class Survey(Record):
-    """Questions to users, under a key of the account's own."""
+    """Questions to users. The account chooses the survey's key."""
 
     title: Title = None
-    start: Timestamp | None = Field(None, description="It can be answered from then on.")
-    end: Timestamp | None = Field(None, description="It can be answered until then.")
+    start: Timestamp | None = Field(None, description="Start of the time for answers.")
+    end: Timestamp | None = Field(None, description="End of the time for answers.")
     fields: Items = Field([], description="The questions; free-form.")
-    groups: Items = Field([], description="How the questions are grouped; free-form.")
+    groups: Items = Field([], description="Groups of questions; free-form.")
     tags: Tags = Field([])
     image: Picture = Field(Linked())
     style: Style = Field({})
     custom_data: CustomData = Field({})
-    settings: SurveySettings = Field(default_factory=SurveySettings, description="How it is answered.")
+    settings: SurveySettings = Field(default_factory=SurveySettings, description="The rules for answers.")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

@@ -1,4 +1,4 @@
-"""A contest: the current shape, with the members that only the legacy generation names at the same level."""
+"""Schema of a contest: the current members, and beside them the members that only the legacy API uses."""
 
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -40,7 +40,7 @@ AddressLimit = Annotated[
     Limit,
     AfterValidator(_not_zero),
     Field(
-        description="Free votes for one participant from one address; -1 is unlimited, 0 is refused.",
+        description="Free votes for one participant from one address; -1 is unlimited, 0 is rejected.",
         json_schema_extra={"not": {"const": 0}},
     ),
 ]
@@ -53,15 +53,15 @@ Days = Annotated[int, Field(ge=-1, le=36_500)]
 
 
 class Free(Members):
-    """Bounds on one voter's free votes."""
+    """Limits on one voter's free votes."""
 
-    is_mobile_only: bool = Field(False, description="Only votes from the platforms `ios` and `android`.")
+    is_mobile_only: bool = Field(False, description="Accept only votes from the platforms `ios` and `android`.")
     max_contest: Limit = Field(-1, description="Votes in the whole contest; -1 is unlimited.")
     max_participant: Limit = Field(1, description="Votes for one participant; -1 is unlimited.")
 
 
 class Paid(Members):
-    """Bounds on one voter's paid votes (legacy: star votes)."""
+    """Limits on one voter's paid votes (legacy: star votes)."""
 
     is_anonymous: bool = Field(False, description="Voters without a login may buy votes.")
     max_contest: Limit = Field(-1, description="Votes in the whole contest; -1 is unlimited.")
@@ -69,29 +69,31 @@ class Paid(Members):
 
 
 class Silver(Members):
-    """Legacy silver votes: kept and returned, not castable."""
+    """Legacy silver votes: stored and returned; they cannot be cast."""
 
     max_contest: Limit = 0
     max_participant: Limit = 0
 
 
 class SubRating(Members):
-    sub_rating_id: PartId = Field(description="The account's own; once in the list.")
+    sub_rating_id: PartId = Field(description="Chosen by the account; unique in the list.")
     title: Title = None
-    max_votes: Scale | None = Field(None, description="The highest value; unset: as `max_rating`.")
+    max_votes: Scale | None = Field(None, description="The highest value; unset: the value of `max_rating`.")
     style: Style = Field({})
 
 
 class Rating(Members):
-    """How a rating contest is rated."""
+    """The scale and limits of a rating contest."""
 
     max_per_participant: Limit = Field(
-        1, description="Ratings of one participant by one voter. With 1 a new one replaces the old."
+        1, description="Ratings of one participant by one voter. With 1 a new rating replaces the old one."
     )
     max_rating: Scale = Field(5, description="The highest value.")
-    step_size: str | None = Field(None, description="Ratings are whole unless this is `fraction`.")
+    step_size: str | None = Field(None, description="Ratings are whole numbers unless this is `fraction`.")
     style: Style = Field({})
-    sub_rating_configs: list[SubRating] = Field([], description="What is rated besides the whole.")
+    sub_rating_configs: list[SubRating] = Field(
+        [], description="Aspects that are rated besides the overall rating."
+    )
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -100,21 +102,23 @@ class Rating(Members):
 
 
 class OrderingPosition(Members):
-    id: PartId = Field(description="The account's own; once in the list.")
-    index: int | None = Field(None, description="Its place among the positions.")
-    votes: PositionVotes = Field(1, description="What the participant at this position gets.")
+    id: PartId = Field(description="Chosen by the account; unique in the list.")
+    index: int | None = Field(None, description="Place among the positions.")
+    votes: PositionVotes = Field(1, description="Votes for the participant at this position.")
     title: Title = None
     style: Style = Field({})
     icon: Icon = Field({})
 
 
 class Ordering(Members):
-    """The places that a ballot of an ordering contest gives."""
+    """The positions on a ballot of an ordering contest."""
 
-    skin: str | None = Field(None, description="How a ballot looks, such as `list`.")
+    skin: str | None = Field(None, description="Appearance of a ballot, such as `list`.")
     position_style: Style = Field({})
     position_icon: Icon = Field({})
-    positions: list[OrderingPosition] = Field([], max_length=100, description="What a ballot may fill.")
+    positions: list[OrderingPosition] = Field(
+        [], max_length=100, description="The positions that a ballot can fill."
+    )
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -123,7 +127,7 @@ class Ordering(Members):
 
 
 class RenewFreeVote(Members):
-    """When a voter's free allowance starts afresh; values above 0 take effect."""
+    """Renewal of a voter's allowance of free votes; only values above 0 take effect."""
 
     cooldown: Limit | None = Field(None, description="Seconds after the voter's latest free vote.")
     days_between: Days | None = Field(None, description="At 00:00 UTC, this many days after the latest free vote.")
@@ -132,29 +136,33 @@ class RenewFreeVote(Members):
 class ContestConfig(Members):
     """The rules of a contest."""
 
-    start: Timestamp | None = Field(None, description="Votes are taken from then on.")
-    end: Timestamp | None = Field(None, description="Half-open: a vote at exactly `end` is late.")
-    free: Free = Field(default_factory=Free, description="Free votes.")
-    paid: Paid = Field(default_factory=Paid, description="Paid votes.")
+    start: Timestamp | None = Field(None, description="Votes are accepted from this time.")
+    end: Timestamp | None = Field(
+        None, description="Votes are accepted before this time; a vote at exactly `end` is late."
+    )
+    free: Free = Field(default_factory=Free, description="Limits on free votes.")
+    paid: Paid = Field(default_factory=Paid, description="Limits on paid votes.")
     silver: Silver = Field(default_factory=Silver, description="Legacy.")
-    rating: Rating = Field(default_factory=Rating, description="For rating contests.")
-    ordering: Ordering | None = Field(None, description="The places that a ballot of an ordering contest gives.")
-    ip_config: str | None = Field(None, description="Such as `default`.")
+    rating: Rating = Field(default_factory=Rating, description="The scale and limits of a rating contest.")
+    ordering: Ordering | None = Field(None, description="The positions on a ballot of an ordering contest.")
+    ip_config: str | None = Field(None, description="The address rules, such as `default`.")
     ip_restriction_per_participant: AddressLimit = 10
     limit_result_amount: Limit = Field(-1, description="Participants in public results; -1: all.")
-    share_top_x: Limit = Field(-1, description="Participants that are shared; -1: all.")
+    share_top_x: Limit = Field(-1, description="Number of shared participants; -1: all.")
     is_anonymous_voting_enabled: bool = Field(False, description="Voters without a login may cast free votes.")
     is_contest_time_shown: bool = Field(False, description="Clients show the time that remains.")
     is_grid_hidden: bool = Field(False, description="Clients show no grid of participants.")
     is_randomize: bool = Field(False, description="Clients shuffle the participants.")
-    is_vote_removal_allowed: bool = Field(True, description="Voters may take votes back.")
+    is_vote_removal_allowed: bool = Field(True, description="Voters may remove their votes.")
     participant_order: ParticipantOrder = Field("participated", description="The order in public results.")
     participant_visibility: ParticipantVisibility = Field(
         "shown", description="With `owner_only` public results name no participants."
     )
-    vote_visibility: VoteVisibility = Field("shown", description="When counts are shown to the public.")
+    vote_visibility: VoteVisibility = Field("shown", description="Visibility of counts in public results.")
     participant_style: Style = Field({})
-    renew_free_vote: RenewFreeVote | None = Field(None, description="When a voter's free allowance starts afresh.")
+    renew_free_vote: RenewFreeVote | None = Field(
+        None, description="Renewal of a voter's allowance of free votes."
+    )
     contest_visibility: ContestVisibility = Field("listed", description="Legacy.")
     participant_default_status: Status = Field("approved", description="Legacy: the status of new participants.")
     show_video_play_button: bool = Field(False, description="Legacy.")
@@ -173,19 +181,19 @@ class Contest(Record):
 
     title: Title = None
     description: Description = None
-    publish: Timestamp | None = Field(None, description="Published from then on; not at all while unset.")
+    publish: Timestamp | None = Field(None, description="Publication time; unset: not published.")
     contest_type: Literal["voteonly", "participation", "rating", "ordering"] = Field(
-        "voteonly", description="What a vote says."
+        "voteonly", description="The kind of vote that the contest accepts."
     )
     contest_config: ContestConfig = Field(default_factory=ContestConfig, description="The rules.")
     image: Picture = Field(Linked())
-    share: FreeForm = Field({}, description="What is shared of the contest; free-form.")
-    shop: Linked = Field(Linked(), description="Where votes are sold: free-form; `key` names a shop.")
+    share: FreeForm = Field({}, description="Content for sharing the contest; free-form.")
+    shop: Linked = Field(Linked(), description="The shop that sells votes: free-form; `key` names a shop.")
     style: Style = Field({})
     video: FreeForm = Field({}, description="Free-form.")
     custom_data: CustomData = Field({})
     tags: Tags = Field([])
-    thumbnail: Items = Field([], description="The parts of its thumbnail; free-form.")
+    thumbnail: Items = Field([], description="The parts of the thumbnail; free-form.")
     countries: list[str] = Field([], description="Legacy.")
     categories: list[FreeForm] = Field([], description="Legacy.")
     update_widget: bool = Field(False, description="Legacy.")

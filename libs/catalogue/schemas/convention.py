@@ -1,4 +1,4 @@
-"""A schedule, with its days and venues."""
+"""Schemas of a schedule, its days and venues, and of timeslots."""
 
 from typing import Annotated, ClassVar, Self
 
@@ -25,7 +25,7 @@ PartId = Annotated[
         min_length=1,
         max_length=64,
         pattern=r"^[^\x00-\x1f\x7f]+$",
-        description="The account's own; once in the list. Timeslots refer to it.",
+        description="Chosen by the account; unique in the list. Timeslots refer to it.",
     ),
 ]
 
@@ -35,8 +35,8 @@ class Day(Members):
     title: Title = None
     bottom_text: str | None = Field(None, description="The line below the title.")
     top_text: str | None = Field(None, description="Legacy: the line above the title.")
-    start: Timestamp | None = Field(None, description="When the day begins.")
-    end: Timestamp | None = Field(None, description="When the day ends.")
+    start: Timestamp | None = Field(None, description="Start of the day.")
+    end: Timestamp | None = Field(None, description="End of the day.")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -48,42 +48,42 @@ class Venue(Members):
     id: PartId
     title: Title = None
     description: Description = None
-    position: int | None = Field(None, description="Its place among the venues.")
+    position: int | None = Field(None, description="Place among the venues.")
     style: Style = Field({})
     article_key: str | None = Field(None, description="Legacy: key of an article.")
-    navigation: FreeForm = Field({}, description="Legacy: where a tap leads; free-form.")
+    navigation: FreeForm = Field({}, description="Legacy: the target of a tap; free-form.")
 
 
 class SearchHelp(Members):
-    term: str | None = Field(None, description="Legacy: what is searched for.")
+    term: str | None = Field(None, description="Legacy: the search term.")
     icon_id: str | None = Field(None, description="Legacy: key of an image.")
 
 
-SearchHelps = Annotated[list[SearchHelp], Field(description="Legacy: what searches are offered.")]
+SearchHelps = Annotated[list[SearchHelp], Field(description="Legacy: suggested searches.")]
 
 
 class ScheduleStyle(Members):
-    """Other members are kept as they are."""
+    """The style of a schedule; other members are stored unchanged."""
 
     model_config = ConfigDict(extra="allow")
     ignored: ClassVar[frozenset[str]] = frozenset()
 
     alpha: float | None = Field(None, description="Opacity.")
     letter_spacing: float | None = Field(None, description="Space between letters.")
-    max_lines: int | None = Field(None, description="Lines of text shown at most.")
-    sub_styles: Items = Field([], description="Styles of its parts; free-form.")
+    max_lines: int | None = Field(None, description="Maximum number of lines of text.")
+    sub_styles: Items = Field([], description="Styles of the parts; free-form.")
 
 
 class Convention(Record):
     """A schedule holds days, venues and timeslots."""
 
     title: Title = None
-    start: Timestamp | None = Field(None, description="When it begins.")
-    end: Timestamp | None = Field(None, description="When it ends.")
-    days: list[Day] = Field([], description="A day with timeslots cannot be taken out.")
-    venues: list[Venue] = Field([], description="A venue with timeslots cannot be taken out.")
-    search_help: Items = Field([], description="What searches are offered; free-form.")
-    style: ScheduleStyle = Field(default_factory=ScheduleStyle, description="How it is drawn.")
+    start: Timestamp | None = Field(None, description="Start of the schedule.")
+    end: Timestamp | None = Field(None, description="End of the schedule.")
+    days: list[Day] = Field([], description="The days. A day with timeslots cannot be removed.")
+    venues: list[Venue] = Field([], description="The venues. A venue with timeslots cannot be removed.")
+    search_help: Items = Field([], description="Suggested searches; free-form.")
+    style: ScheduleStyle = Field(default_factory=ScheduleStyle, description="The style.")
     custom_data: CustomData = Field({})
     search_helps: SearchHelps = Field([])
 
@@ -96,7 +96,7 @@ class Convention(Record):
 
 
 class Timeslot(Record):
-    """What happens on a day at a venue of a schedule."""
+    """An entry of a schedule, on a day and at a venue."""
 
     article: str | None = Field(None, description="Key of an article.")
     image: str | None = Field(None, description="Key of an image.")
@@ -104,11 +104,11 @@ class Timeslot(Record):
     venue_id: str | None = Field(None, description="Id of a venue of the schedule.")
     title: Title = None
     description: Description = None
-    time_text: str | None = Field(None, description="When it is, in words.")
-    start: Timestamp | None = Field(None, description="When it begins.")
-    end: Timestamp | None = Field(None, description="When it ends.")
+    time_text: str | None = Field(None, description="The time in words.")
+    start: Timestamp | None = Field(None, description="Start of the timeslot.")
+    end: Timestamp | None = Field(None, description="End of the timeslot.")
     navigation: Navigation = Field({})
-    search_terms: list[str] = Field([], description="Words that it is found by.")
+    search_terms: list[str] = Field([], description="Search terms that find the timeslot.")
     style: Style = Field({})
     custom_data: CustomData = Field({})
     search_helps: SearchHelps = Field([])

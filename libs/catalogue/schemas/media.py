@@ -1,4 +1,4 @@
-"""Files and images: what is said about them; their bytes lie in the object store."""
+"""Schemas of files and images; their bytes are in the object store."""
 
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -9,14 +9,16 @@ from libs.catalogue.schemas.base import CustomData, Description, Members, Record
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
 MediaType = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$", max_length=255)]
-Readers = Annotated[Literal["private", "public"], Field(description="Who may read the bytes.")]
+Readers = Annotated[
+    Literal["private", "public"], Field(description="Read access to the bytes: `private` or `public`.")
+]
 
 
 class Access(Members):
     ignored: ClassVar[frozenset[str]] = frozenset()
 
     access: Readers = "private"
-    updated: ServerTime = Field(None, description="When `access` was changed last.")
+    updated: ServerTime = Field(None, description="Time of the last change of `access`.")
 
 
 class PublicAccess(Access):
@@ -25,10 +27,10 @@ class PublicAccess(Access):
 
 @dataclass(frozen=True, slots=True)
 class KeptBytes:
-    """What the server knows of a file's bytes, as its record's `bytes`.
+    """Metadata of a file's uploaded bytes, stored in the record's `bytes`.
 
-    `object` names them among the file's objects; `fits`: they are what `type` says; `scanned`: a malware scanner
-    passed them.
+    `object` names the object in the object store; `fits`: the content matches `type`; `scanned`: a malware scanner
+    passed the bytes.
     """
 
     object: str
@@ -43,53 +45,53 @@ class KeptBytes:
 
 
 def kept_bytes(document: dict[str, Any]) -> KeptBytes | None:
-    """Of a file's document; None before they are sent, and when they were deleted."""
+    """Return the metadata of a file's bytes; None before the upload and after their deletion."""
     kept = document.get("bytes")
     return None if kept is None else KeptBytes(**kept)
 
 
 def is_scanned(document: dict[str, Any]) -> bool:
-    """Whether a file has bytes, and a malware scanner passed them."""
+    """Return whether a file has bytes that a malware scanner passed."""
     kept = kept_bytes(document)
     return kept is not None and kept.scanned
 
 
 def fits_type(document: dict[str, Any]) -> bool:
-    """Whether a file has bytes, and they are what the record says they are now."""
+    """Return whether a file has bytes that match the record's current `file_type`."""
     kept = kept_bytes(document)
     return kept is not None and kept.fits and kept.type == document["file_type"]
 
 
 def upload_id(document: dict[str, Any]) -> str:
-    """What the signature of a file's address covers beside its key: another one ends all earlier addresses."""
+    """Return the id that a file's upload URL signs besides its key; a new id invalidates all earlier URLs."""
     found: str = document.get("upload_id", "")
     return found
 
 
 class File(Record):
-    """The server keeps what it knows of the bytes, `bytes`: `KeptBytes`; and `upload_id`: see `upload_id`."""
+    """A file. The server also stores `bytes` (`KeptBytes`) and `upload_id` (see `upload_id()`)."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"bytes", "upload_id"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"is_scanned", "upload_url"}
 
     filename: Name = Field(description="The file's name.")
-    file_extension: Annotated[str, Field(max_length=32)] = Field(description="What the file's name ends with.")
-    file_type: MediaType = Field(description="The media type that the bytes are served as.")
+    file_extension: Annotated[str, Field(max_length=32)] = Field(description="The file name's extension.")
+    file_type: MediaType = Field(description="The media type of the response with the bytes.")
     description: Description = None
-    access: Access = Field(default_factory=Access, description="Private, unless said otherwise.")
+    access: Access = Field(default_factory=Access, description="Read access; private by default.")
     custom_data: CustomData = Field({})
 
 
 class Image(Record):
-    """The server keeps what it knows of the picture: `picture` {object, format, width, height, size, sha256}."""
+    """An image. The server also stores `picture` {object, format, width, height, size, sha256}."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"picture"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"format", "ratio"}
 
     title: Title = None
-    access: PublicAccess = Field(default_factory=PublicAccess, description="Public, unless said otherwise.")
+    access: PublicAccess = Field(default_factory=PublicAccess, description="Read access; public by default.")
     custom_data: CustomData = Field({})
-    image_text: str | None = Field(None, description="Legacy: a longer text.")
+    image_text: str | None = Field(None, description="Legacy: a description.")
     public_use: bool = Field(False, description="Legacy: records of other accounts may refer to it.")
-    is_icon: bool = Field(False, description="Legacy: an icon, and a png; settled when it is made.")
+    is_icon: bool = Field(False, description="Legacy: an icon, always a PNG; cannot be changed later.")
     tags: Tags = Field([])

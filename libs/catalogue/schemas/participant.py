@@ -1,4 +1,4 @@
-"""A participant of a contest."""
+"""Schema of a participant of a contest."""
 
 from typing import ClassVar
 
@@ -9,15 +9,15 @@ from libs.catalogue.schemas.contest import Status
 
 
 class User(Members):
-    """Whose entry the participant is."""
+    """The user who entered the participant."""
 
-    user_id: str | None = Field(None, description="The account's own; not checked.")
-    user_name: str | None = Field(None, description="Shown to people.")
-    image_id: str | None = Field(None, description="The user's image; not checked.")
+    user_id: str | None = Field(None, description="Id chosen by the account; not checked.")
+    user_name: str | None = Field(None, description="The displayed name.")
+    image_id: str | None = Field(None, description="Key of the user's image; not checked.")
 
 
 class Participant(Record):
-    """What one votes for in a contest. Only approved ones take votes and appear in results."""
+    """A participant of a contest. Only approved participants receive votes and appear in results."""
 
     ignored: ClassVar[frozenset[str]] = Record.ignored | {
         "participant_key",
@@ -34,7 +34,7 @@ class Participant(Record):
     title: Title = None
     story: Description = None
     image_key: str | None = Field(None, description="Key of an image.")
-    status: Status = Field("approved", description="New ones take the contest's `participant_default_status`.")
-    number_string: str | None = Field(None, description="The number that is shown, such as a jersey's.")
+    status: Status = Field("approved", description="Default: the contest's `participant_default_status`.")
+    number_string: str | None = Field(None, description="The displayed number, such as a jersey's.")
     data: FreeForm = Field({}, description="Free-form.")
-    user: User | None = Field(None, description="Whose entry it is.")
+    user: User | None = Field(None, description="The user who entered the participant.")

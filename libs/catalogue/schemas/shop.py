@@ -1,4 +1,4 @@
-"""A shop or master shop: what it sells, and how that is shown."""
+"""Schema of a shop or master shop, and of the packages that it sells."""
 
 import re
 from typing import Annotated, ClassVar
@@ -21,13 +21,13 @@ from libs.catalogue.schemas.base import (
 
 
 def only(*placeholders: str) -> AfterValidator:
-    """Refuses a text in which other names than these stand in braces."""
+    """Return a validator that rejects texts with other names than `placeholders` in braces."""
 
     def check(value: str) -> str:
         unknown = [name for name in re.findall(r"\{([^{}]*)\}", value) if name not in placeholders]
         if unknown:
             known = ", ".join(f"{{{name}}}" for name in placeholders)
-            raise ValueError(f"{{{unknown[0]}}} stands for nothing here; known: {known}")
+            raise ValueError(f"{{{unknown[0]}}} is not a placeholder here; allowed: {known}")
         return value
 
     return AfterValidator(check)
@@ -40,24 +40,24 @@ ReceiptTemplate = Annotated[str, only("get_votes_count")]
 
 
 class Button(Members):
-    text: str | None = Field(None, description="What is written on it.")
+    text: str | None = Field(None, description="The button's text.")
     icon: Icon = Field({})
     style: Style = Field({})
 
 
 class Package(Members):
-    """What is sold."""
+    """A package of votes, or a subscription."""
 
     ignored: ClassVar[frozenset[str]] = frozenset()
 
-    key: str | None = Field(None, description="The server's; sent back, it names the package meant.")
-    created: ServerTime = Field(None, description="When the package was added.")
-    updated: ServerTime = Field(None, description="When the package was changed last.")
+    key: str | None = Field(None, description="Set by the server; in a request it identifies an existing package.")
+    created: ServerTime = Field(None, description="Time when the package was added.")
+    updated: ServerTime = Field(None, description="Time of the package's last change.")
     title: Title = None
-    package_type: str | None = Field(None, description="Such as `permanent`.")
-    price: Count | None = Field(None, description="In the smallest unit of the currency.")
-    vote_count: Count | None = Field(None, description="Votes in a package.")
-    sub_months: Count | None = Field(None, description="Months of a subscription.")
+    package_type: str | None = Field(None, description="Type, such as `permanent`.")
+    price: Count | None = Field(None, description="Price in the smallest unit of the currency.")
+    vote_count: Count | None = Field(None, description="Number of votes in the package.")
+    sub_months: Count | None = Field(None, description="Length of a subscription in months.")
     after_purchase_navigation: Navigation = Field({})
 
 
@@ -67,7 +67,7 @@ class Shop(Record):
     title: Title = None
     article: str | None = Field(None, description="Key of an article.")
     currency: str | None = Field(None, description="A currency code.")
-    currency_symbol: str | None = Field(None, description="What stands for the currency, such as a sign.")
+    currency_symbol: str | None = Field(None, description="The currency's displayed symbol.")
     currency_template: CurrencyTemplate | None = Field(
         None, description="Placeholders: `{currency_symbol}`, `{price}`."
     )
@@ -77,12 +77,12 @@ class Shop(Record):
         None, description="Placeholder: `{get_votes_count}`."
     )
     is_login_required: bool = Field(False, description="Only users who are logged in can buy.")
-    shop_type: str | None = Field(None, description="Such as `participant_vote`.")
+    shop_type: str | None = Field(None, description="Type, such as `participant_vote`.")
     payment_methods: list[str] = Field([], description="Such as `google_play`, `app_store`, `stripe`.")
     stripe_statement_descriptor_suffix: str | None = Field(None, description="Shown on a buyer's bank statement.")
-    ok_button: Button = Field(default_factory=Button, description="Buys.")
-    cancel_button: Button = Field(default_factory=Button, description="Goes back.")
+    ok_button: Button = Field(default_factory=Button, description="The button that buys.")
+    cancel_button: Button = Field(default_factory=Button, description="The button that cancels.")
     image: Picture = Field(Linked())
     style: Style = Field({})
     custom_data: CustomData = Field({})
-    packages: list[Package] = Field([], description="What is sold. A package keeps its key for life.")
+    packages: list[Package] = Field([], description="The packages on sale. A package's key never changes.")

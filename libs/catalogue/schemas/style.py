@@ -1,4 +1,4 @@
-"""The style object of the legacy generation."""
+"""Schema of the legacy API's style object."""
 
 from typing import Annotated, ClassVar
 
@@ -24,34 +24,34 @@ class Sides(Members):
 
 
 class Corners(Members):
-    top_left: float | None = Field(None, description="The radius there.")
-    top_right: float | None = Field(None, description="The radius there.")
-    bottom_right: float | None = Field(None, description="The radius there.")
-    bottom_left: float | None = Field(None, description="The radius there.")
+    top_left: float | None = Field(None, description="Radius of the corner.")
+    top_right: float | None = Field(None, description="Radius of the corner.")
+    bottom_right: float | None = Field(None, description="Radius of the corner.")
+    bottom_left: float | None = Field(None, description="Radius of the corner.")
 
 
 class StyleObject(Members):
-    """How something is drawn; every member may be left out."""
+    """The style of an element; all members are optional."""
 
     ignored: ClassVar[frozenset[str]] = frozenset()
 
-    padding: Sides | None = Field(None, description="Space inside.")
-    margin: Sides | None = Field(None, description="Space around it.")
-    corner_radiuses: Corners | None = Field(None, description="How round its corners are.")
-    width: float | None = Field(None, description="Its width.")
-    height: float | None = Field(None, description="Its height.")
-    scale: float | None = Field(None, description="How much it is enlarged.")
-    size: float | None = Field(None, description="Its size.")
-    text_size: float | None = Field(None, description="Size of its text.")
-    elevation: float | None = Field(None, description="How far it stands out.")
-    text_font: str | None = Field(None, description="Font of its text.")
-    text_style: str | None = Field(None, description="Style of its text.")
-    image_style: str | None = Field(None, description="Such as `circle`.")
-    gravity: str | None = Field(None, description="Such as `center`.")
-    modifier: str | None = Field(None, description="Such as `normal`.")
-    image_crop: str | None = Field(None, description="Such as `center_crop`.")
-    text_color: Colour | None = Field(None, description="Colour of its text.")
-    icon_tint: Colour | None = Field(None, description="Colour of its icon.")
-    background_color: Colour | None = Field(None, description="Colour behind it.")
-    primary_color: Colour | None = Field(None, description="Its first colour.")
-    secondary_color: Colour | None = Field(None, description="Its second colour.")
+    padding: Sides | None = Field(None, description="Inner space.")
+    margin: Sides | None = Field(None, description="Outer space.")
+    corner_radiuses: Corners | None = Field(None, description="Radii of the corners.")
+    width: float | None = Field(None, description="Width.")
+    height: float | None = Field(None, description="Height.")
+    scale: float | None = Field(None, description="Scale factor.")
+    size: float | None = Field(None, description="Size.")
+    text_size: float | None = Field(None, description="Text size.")
+    elevation: float | None = Field(None, description="Elevation above the background.")
+    text_font: str | None = Field(None, description="Text font.")
+    text_style: str | None = Field(None, description="Text style.")
+    image_style: str | None = Field(None, description="Image style, such as `circle`.")
+    gravity: str | None = Field(None, description="Alignment, such as `center`.")
+    modifier: str | None = Field(None, description="Modifier, such as `normal`.")
+    image_crop: str | None = Field(None, description="Image crop, such as `center_crop`.")
+    text_color: Colour | None = Field(None, description="Text colour.")
+    icon_tint: Colour | None = Field(None, description="Icon colour.")
+    background_color: Colour | None = Field(None, description="Background colour.")
+    primary_color: Colour | None = Field(None, description="Primary colour.")
+    secondary_color: Colour | None = Field(None, description="Secondary colour.")

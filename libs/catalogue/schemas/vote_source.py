@@ -1,4 +1,4 @@
-"""The registration of an external vote source with a contest: its title, and whom its figures are for."""
+"""Schema of an external vote source's registration with a contest: title, mode and mapping to participants."""
 
 import re
 from typing import Annotated, ClassVar, Final, Literal
@@ -9,7 +9,7 @@ from libs.catalogue.examples import EXAMPLES
 from libs.catalogue.schemas.base import Record
 
 SOURCE_NAME: Final = re.compile(r"(?!c-|\.{1,2}$)[A-Za-z0-9_.-]{1,64}")
-"""Names that begin with `c-` are reserved for internal sources; clients resolve . and .. in an address."""
+"""Names that begin with `c-` are reserved for internal sources; clients resolve . and .. in a URL."""
 MAX_MAPPED_ID_BYTES: Final = 128
 
 
@@ -31,21 +31,19 @@ class VoteSource(Record):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLES["vote_sources"]]})
     ignored: ClassVar[frozenset[str]] = Record.ignored | {"source", "contest_key"}
 
-    title: str | None = Field(None, description="The source's name, while unset.")
-    is_in_total: bool = Field(
-        True, description="Whether its votes are part of the contest's and participants' counts."
-    )
+    title: str | None = Field(None, description="The displayed title; unset: the source's name.")
+    is_in_total: bool = Field(True, description="The counts of the contest and participants include its votes.")
     mode: Mode = Field(
         "cumulative",
-        description="Whether its reports say how many votes there are, or how many came since the last.",
+        description="`cumulative`: reports give the total votes; `delta`: the votes since the previous report.",
     )
     mapping: dict[MappedId, str] = Field(
         {},
-        description="The participant's key by the source's own id. What an id reported is held until it is here.",
+        description="Participant keys by the source's own ids. Reports of an unmapped id count once it is mapped.",
     )
 
 
 class StoredVoteSource(VoteSource):
-    """With what the server keeps of it. A retired source takes no reports; what it counted stays."""
+    """The registration with the server's members. A retired source accepts no reports; its counts remain."""
 
-    retired: bool = Field(False, description="Takes no reports any more.")
+    retired: bool = Field(False, description="The source accepts no more reports.")
