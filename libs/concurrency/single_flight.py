@@ -1,4 +1,4 @@
-"""Single flight: work done once for all who ask at about the same time."""
+"""Single flight: concurrent callers share one execution of the same work."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,10 +8,10 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """At most one run of `work` is under way, and at most one is queued behind it, however many ask.
+    """Runs `work` at most once at a time, with at most one queued run, regardless of the number of callers.
 
-    A run begins `apart_s` or more after the one before began, and `rest` times as long as that one took after it
-    ended, but no later than `LONGEST_REST_S` after; the first after a pause begins at once.
+    A run starts no earlier than `apart_s` after the previous start, and no earlier than a pause after the previous
+    end: `rest` times that run's duration, at most `LONGEST_REST_S`. Otherwise it starts at once.
     """
 
     LONGEST_REST_S = 0.25
@@ -26,7 +26,7 @@ class SingleFlight(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     def next(self) -> "asyncio.Future[T]":
-        """The result, or error, of a run that begins after this call: never older than the question."""
+        """Return the result or error of a run that starts after this call, so it is never older than the call."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         if self._task is None:
@@ -34,7 +34,7 @@ class SingleFlight(Generic[T]):
         return future
 
     def current(self) -> "asyncio.Future[T]":
-        """The result of the run that is under way, which may have begun before this call; else of the next."""
+        """Return the result of the run in progress, which may have started before this call; else of the next."""
         if self._served is None:
             return self.next()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -47,7 +47,7 @@ class SingleFlight(Generic[T]):
             while self._waiting:
                 if (early := self._not_before - loop.time()) > 0:
                     await asyncio.sleep(early)
-                began = loop.time()
+                started = loop.time()
                 self._served, self._waiting = self._waiting, []
                 try:
                     result = await self._work()
@@ -61,8 +61,8 @@ class SingleFlight(Generic[T]):
                             future.set_result(result)
                 self._served = None
                 ended = loop.time()
-                rest_s = min(self._rest * (ended - began), self.LONGEST_REST_S)
-                self._not_before = max(began + self._apart_s, ended + rest_s)
+                rest_s = min(self._rest * (ended - started), self.LONGEST_REST_S)
+                self._not_before = max(started + self._apart_s, ended + rest_s)
         finally:
             for future in (self._served or []) + self._waiting:
                 future.cancel()

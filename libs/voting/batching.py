@@ -1,4 +1,4 @@
-"""Reservations and confirmations of concurrent requests, gathered into few calls."""
+"""Batching of concurrent requests' reservations and confirmations into few calls to Valkey."""
 
 import asyncio
 import time
@@ -16,11 +16,11 @@ from libs.voting.vote_attempt import RECOVERING
 CALL_REQUESTS = 64
 """Requests decided by one call: about 1 ms of Valkey's time."""
 SWEEP_S = 0.1
-"""How often deadlines are looked at; one may be answered this much late."""
+"""Interval of the deadline checks: a timeout may be reported this much late."""
 
 
 class _Queued(NamedTuple):
-    """One request, who waits for its answer, and until when (by the loop's clock)."""
+    """One request with the future of its answer and its deadline (loop time)."""
 
     request: Request
     answer: "asyncio.Future[Answer]"
@@ -28,21 +28,21 @@ class _Queued(NamedTuple):
 
 
 class _Lane:
-    """One partition: what waits, and the one call that is under way."""
+    """One partition's queue of requests, and the batch of its call in flight."""
 
-    __slots__ = ("flight", "partition", "queue", "worker")
+    __slots__ = ("in_flight", "partition", "queue", "worker")
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.queue: deque[_Queued] = deque()
-        self.flight: list[_Queued] = []
+        self.in_flight: list[_Queued] = []
         self.worker: asyncio.Task[None] | None = None
 
 
 class ReservationBatcher:
-    """One call a partition is under way at a time; what comes meanwhile goes with the next, in order.
+    """Sends one `votes_reserve` call per partition at a time; later requests form the next one, in order.
 
-    Each request is answered by its deadline, also where the calls before its own hang.
+    Each request is answered by its deadline, even if earlier calls hang.
     """
 
     def __init__(self, views: VoteViews) -> None:
@@ -52,9 +52,9 @@ class ReservationBatcher:
         self._releases: set[asyncio.Task[None]] = set()
 
     def reserve(self, partition: int, request: Request, deadline: float) -> "asyncio.Future[Answer]":
-        """Requests for one partition are decided in the order of these calls.
+        """Queue a request; those for one partition are decided in the order of these calls.
 
-        Raises `ViewsUnavailable`, at `deadline` (loop time) too. What is granted later is given back.
+        The future raises `ViewsUnavailable`, also at `deadline` (loop time). A later reservation is released.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
@@ -71,7 +71,8 @@ class ReservationBatcher:
     async def _work(self, lane: _Lane) -> None:
         try:
             while lane.queue:
-                batch = lane.flight = [lane.queue.popleft() for _ in range(min(CALL_REQUESTS, len(lane.queue)))]
+                batch = [lane.queue.popleft() for _ in range(min(CALL_REQUESTS, len(lane.queue)))]
+                lane.in_flight = batch
                 try:
                     await self._decide(lane.partition, batch)
                 except Exception as error:
@@ -79,36 +80,36 @@ class ReservationBatcher:
                         if not queued.answer.done():
                             queued.answer.set_exception(error)
         finally:
-            lane.flight, lane.worker = [], None
+            lane.in_flight, lane.worker = [], None
 
     async def _decide(self, partition: int, batch: Sequence[_Queued]) -> None:
-        began = time.perf_counter()
+        started = time.perf_counter()
         answers = await self._views.reserve(partition, [queued.request for queued in batch])
-        RESERVE_SECONDS.observe(time.perf_counter() - began)
+        RESERVE_SECONDS.observe(time.perf_counter() - started)
         for (request, future, _), answer in zip(batch, answers, strict=True):
             if not future.done():
                 future.set_result(answer)
             elif isinstance(answer, Granted):
-                release = asyncio.ensure_future(self._give_back(partition, request, answer))
+                release = asyncio.ensure_future(self._release(partition, request, answer))
                 self._releases.add(release)
                 release.add_done_callback(self._releases.discard)
 
-    async def _give_back(self, partition: int, request: Request, granted: Granted) -> None:
-        """End an attempt that nobody waits for any more, so nobody records it."""
-        with suppress(ViewsUnavailable):  # a reservation that stays is in doubt, and a fence ends it
+    async def _release(self, partition: int, request: Request, granted: Granted) -> None:
+        """Release a reservation whose caller timed out, so it is never recorded."""
+        with suppress(ViewsUnavailable):  # an unreleased reservation is in doubt until a fence ends it
             await self._views.release(
                 partition, request.contest.key, request.voter, request.vote_id, granted.incarnation
             )
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer what is overdue. Requests that still wait are never sent; of the others nobody knows."""
+        """Fail overdue requests. Queued ones are never sent; the outcome of those in flight is unknown."""
         now = loop.time()
         busy = [lane for lane in self._lanes.values() if lane.worker is not None]
         for lane in busy:
-            for queued in (*lane.flight, *lane.queue):
+            for queued in (*lane.in_flight, *lane.queue):
                 if queued.deadline <= now and not queued.answer.done():
                     queued.answer.set_exception(ViewsUnavailable(RECOVERING, retry_after_s=1))
-            # in place: the worker goes on with this very queue
+            # in place: the worker uses the same queue
             live = [queued for queued in lane.queue if not queued.answer.done()]
             if len(live) < len(lane.queue):
                 lane.queue.clear()
@@ -117,7 +118,7 @@ class ReservationBatcher:
 
 
 class ConfirmationBatcher:
-    """Asks once a tick and partition whether the gate still stands as it did when a vote was reserved."""
+    """Confirms per loop tick and partition that the gate is still open under the votes' fence epoch."""
 
     def __init__(self, views: VoteViews) -> None:
         self._views = views
@@ -125,7 +126,7 @@ class ConfirmationBatcher:
         self._asking: set[asyncio.Task[None]] = set()
 
     def confirm(self, partition: int, incarnation: int) -> "asyncio.Future[bool]":
-        """One answer for all whose record was acknowledged before the call departs. Raises `ViewsUnavailable`."""
+        """Share one call among all votes acknowledged before it is sent. The future raises `ViewsUnavailable`."""
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         key = partition, incarnation
         waiting = self._waiting.get(key)
@@ -141,7 +142,7 @@ class ConfirmationBatcher:
     async def _ask(self, key: tuple[int, int]) -> None:
         waiting = self._waiting.pop(key)
         try:
-            stands = await self._views.confirm(*key)
+            is_confirmed = await self._views.confirm(*key)
         except Exception as error:
             for future in waiting:
                 if not future.done():
@@ -149,4 +150,4 @@ class ConfirmationBatcher:
         else:
             for future in waiting:
                 if not future.done():
-                    future.set_result(stands)
+                    future.set_result(is_confirmed)

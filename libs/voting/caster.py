@@ -1,4 +1,4 @@
-"""Votes from their form to their answer, in rounds: judge, reserve, record; what is left open goes again."""
+"""Casts votes in rounds of judge, reserve and record; retries undecided ones until their deadline."""
 
 import asyncio
 import time
@@ -45,7 +45,7 @@ from libs.voting.vote_attempt import RECOVERING, Attempt, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Caster:
-    """Casts votes. A refusal of a 503 kind leaves the vote id free to be sent again."""
+    """Casts votes. After an error with status 503 the same vote id can be sent again."""
 
     topic: Topic
     views: VoteViews
@@ -57,7 +57,7 @@ class Caster:
     tracing: Tracing | None = None
 
     async def cast(self, account: str, commands: Sequence[CastVote]) -> list[Outcome]:
-        """Cast votes of one contest; those of one voter are decided in their order. Raises nothing."""
+        """Cast votes of one contest, those of one voter in their order. Errors are returned, not raised."""
         now = asyncio.get_running_loop().time()
         attempts = [Attempt(command, self.topic.partition_of(command.voter)) for command in commands]
         left, gates = attempts, dict[int, Progress]()
@@ -79,7 +79,7 @@ class Caster:
         settle_deadline: float,
         gate_deadline: float,
     ) -> None:
-        """`gates` is what was seen of the partitions that admitted nobody in the rounds before."""
+        """Run one round; `gates` holds the last progress of the partitions whose gates were closed before."""
         contest = await self.contests.get(account, attempts[0].command.contest)
         with step(self.tracing, "reserve"):
             answers = await self._reserve(contest, attempts, settle_deadline)
@@ -98,7 +98,7 @@ class Caster:
             if attempt.taken and not isinstance(answer, TallyError):
                 await self.recorder.give_address(attempt)
             if isinstance(answer, Duplicate):
-                attempt.answer_again(answer, self.recorder.receipts, replayed=not attempt.doubted)
+                attempt.accept_duplicate(answer, self.recorder.receipts, replayed=not attempt.doubted)
             elif isinstance(answer, Stale):
                 stale[attempt.partition] = answer
             elif isinstance(answer, GateClosed):
@@ -115,7 +115,7 @@ class Caster:
             await refresh(self.views, self.contests, account, contest, stale, gate_deadline)
 
     async def _wait_for_gates(self, shut: Sequence[Attempt], gates: dict[int, Progress], deadline: float) -> None:
-        """Wait until each partition may admit again; votes of one that does not before `deadline` fail."""
+        """Wait until each partition's gate opens; at `deadline` the votes of the others fail."""
         opened = {
             partition: self.watch.wait_for_gate(partition, gates.get(partition), deadline)
             for partition in {attempt.partition for attempt in shut}
@@ -130,7 +130,7 @@ class Caster:
     async def _reserve(
         self, contest: Contest, attempts: Sequence[Attempt], deadline: float
     ) -> list[Answer | TallyError]:
-        """Judge by the contest's configuration, take from the addresses, then ask the ledger, in order."""
+        """Judge by the contest's configuration, use the addresses' limits, then reserve in the ledger."""
         from_addresses: list[tuple[Attempt, Selection]] = []
         for attempt in attempts:
             attempt.judged, attempt.taken = judge(contest, attempt.command), []
@@ -152,7 +152,7 @@ class Caster:
         return answers
 
     async def _take_address(self, contest: Contest, attempt: Attempt, selection: Selection) -> None:
-        """Take from the address's limit for each choice; where one is full, the attempt is refused."""
+        """Use the address's limit for each choice; the attempt is refused if one is exhausted."""
         command, limit = attempt.command, contest.ip_restriction_per_participant
         attempt.taker = command.vote_id if selection.slot is None else command.voter
         for participant, count in address_votes(selection.form, selection.choices):
@@ -165,7 +165,7 @@ class Caster:
 
 
 def _expiry(contest: Contest) -> int:
-    """When an address's counter may go (s): no vote of the contest can be counted by it then."""
+    """Return when an address's counter may expire (s since 1970): a day after the contest's end."""
     if contest.end is not None:
         return contest.end // 1_000_000 + 86_400
     return int(time.time()) + ADDRESS_LIFE_S

@@ -1,4 +1,4 @@
-"""What makes two requests the same vote."""
+"""The content hash of a vote, which detects the reuse of its id for a different vote."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ def content_of(
     rating: Rating | None = None,
     positions: Sequence[tuple[str, str]] | None = None,
 ) -> str:
-    """The content hash of a vote: all but its id, address and platform. `positions` in the order of their ids."""
+    """Hash a vote's content: all but its id, address and platform. `positions` must be sorted by id."""
     if rating is None and positions is None:
         return content_hash(voter, source, participant, count)
     return content_hash(voter, source, participant, count, rating, positions)

@@ -1,4 +1,4 @@
-"""Contests held in memory by a worker that casts votes; `reserve` proves that what it judged by is fresh."""
+"""In-memory cache of contests in a worker that casts votes; `reserve` rejects a stale configuration."""
 
 import asyncio
 import time
@@ -17,23 +17,24 @@ from libs.voting.timeouts import POLL_S
 
 MOST_CONTESTS: Final = 10_000
 RECENT_S = 2.0
-"""How old what is known of a contest may be where voters are named."""
+"""Maximum age of a cached secret when voters' pseudonyms are computed, without a check of the contest's record."""
 LOAD_REST: Final = 1.0
-"""Loads of one contest take half of a process's time at most: one with 10,000 participants holds it for 23 ms."""
+"""Pause after a load, in multiples of its duration: so loads of one contest use at most half of a process's time.
+A contest with 10,000 participants takes 23 ms."""
 
 Loader = Callable[[str, str], Awaitable[Contest | None]]
 """Loads a contest of an account from the catalogue view; None when there is none."""
 VersionLoader = Callable[[str, str], Awaitable[int | None]]
-"""The version that the contest's own record is at: a small read. None when there is none."""
+"""Reads the version of the contest's own record, without its participants; None when there is none."""
 SecretLoader = Callable[[str], Awaitable[bytes]]
-"""The contest's secret, made when there is none yet. Raises `SecretErased` where its mark is in its place."""
+"""Loads the contest's secret, or creates it. Raises `SecretErased` if the erasure mark is stored in its place."""
 Place = tuple[str, str]
 """Account and contest key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A contest and its secret as of `checked_at` (monotonic time). No secret: its record says erased."""
+    """A contest and its secret as of `checked_at` (monotonic time). `secret` is None if the contest is erased."""
 
     contest: Contest
     secret: bytes | None
@@ -48,9 +49,9 @@ class _Entry:
 
 
 class ContestCache:
-    """Configuration and secret by account and contest key, for as long as they are among the latest used.
+    """LRU cache of configurations and secrets by account and contest key.
 
-    However many ask: of one contest one load is under way, and one at most is queued behind it.
+    Per contest, at most one load is in progress and at most one is queued, regardless of the number of callers.
     """
 
     def __init__(
@@ -67,13 +68,13 @@ class ContestCache:
         self._entries: OrderedDict[Place, _Entry] = OrderedDict()
 
     async def get(self, account: str, key: str) -> Contest:
-        """The contest as last loaded. Raises `NotFound`, and what the views raise when they are away."""
+        """Return the cached contest, or load it. Raises `NotFound`, `SecretErased` and `ViewsUnavailable`."""
         return (await self._last((account, key))).contest
 
     async def reload(self, account: str, key: str, at_least: int | None = None) -> Contest:
-        """The contest as the catalogue view holds it now, or a moment later.
+        """Load the contest from the catalogue view, no earlier than this call.
 
-        With `at_least` any load will do that gives this configuration version or a later one, the last one too.
+        With `at_least`, a cached contest or a load in progress of this configuration version or later suffices.
         Raises as `get`.
         """
         entry = self._entry((account, key))
@@ -86,10 +87,10 @@ class ContestCache:
         return (await entry.loads.next()).contest
 
     async def secret(self, account: str, key: str) -> bytes:
-        """What voters of this contest are named by. Raises `NotFound`, and `SecretErased`.
+        """Return the secret that voters' pseudonyms are computed with. Raises `NotFound` and `SecretErased`.
 
-        One that was destroyed `RECENT_S` ago is not given any more. Erased is only what the contest's record, or
-        the mark in the secret's place, says: contest and secret are remembered, and forgotten, as one.
+        A secret destroyed more than `RECENT_S` ago is never returned. Only the contest's record, or the erasure
+        mark stored in the secret's place, marks it as erased: both are cached and dropped together.
         """
         known = await self._last((account, key))
         if time.monotonic() - known.checked_at > RECENT_S:
@@ -99,9 +100,9 @@ class ContestCache:
         return known.secret
 
     async def current(self, account: str, key: str) -> Contest:
-        """The contest with its record as of now, for one small read. Raises as `get`: at once when it is deleted.
+        """Return the contest after checking its record's version by one small read. Raises as `get`.
 
-        A participant's change alone is not looked for.
+        A deletion is noticed at once; changes of participants alone are not.
         """
         place = account, key
         if self._entry(place).known is None:
@@ -125,7 +126,7 @@ class ContestCache:
         return entry
 
     async def _check(self, place: Place, entry: _Entry) -> Known:
-        """The contest, loaded again where its record has changed; a view that is away changes nothing."""
+        """Load the contest again if its record has changed; an unavailable view changes nothing."""
         known, now = entry.known, time.monotonic()
         if known is None:
             return await entry.loads.current()
@@ -168,11 +169,11 @@ async def refresh(
     stale: Mapping[int, Stale],
     deadline: float,
 ) -> Contest:
-    """Load the contest again, and put its version in force where none is. `stale` are answers by partition.
+    """Reload the contest and put its version in force where none or an older one is. `stale` is by partition.
 
-    Where none is in force, the load begins after the answer, else any will do that gives the version in force. All
-    who wait for that one to be folded share the loads, and ask the ledger again only then.
-    Raises `ViewsUnavailable` past `deadline`, and at once where the account's catalogue is behind.
+    If a partition has no version in force, the load starts after its answer; otherwise any load of the version in
+    force suffices. All callers that wait for the projector to fold it share the loads.
+    Raises `ViewsUnavailable` after `deadline`, and at once if the account's catalogue view is behind.
     """
     clock = asyncio.get_running_loop().time
     in_force = [answer.in_force for answer in stale.values()]
@@ -182,7 +183,7 @@ async def refresh(
         fresh = await contests.reload(account, before.key, at_least)
         if fresh.version >= max(known, default=0):
             break
-        await asyncio.sleep(POLL_S)  # the projector is about to fold what is in force already
+        await asyncio.sleep(POLL_S)  # the projector has yet to fold the version in force
     else:
         raise ViewsUnavailable("The contest's configuration keeps changing.", retry_after_s=1)
     older = [
@@ -193,5 +194,5 @@ async def refresh(
     if not all(await asyncio.gather(*older)):
         raise ViewsUnavailable(RECOVERING, retry_after_s=1)
     if fresh.version == before.version:
-        await asyncio.sleep(POLL_S)  # the gate may have been shut meanwhile
+        await asyncio.sleep(POLL_S)  # the gate may have been closed meanwhile
     return fresh

@@ -1,4 +1,4 @@
-"""How votes were answered, into the metrics."""
+"""Metrics of the outcomes of votes."""
 
 from functools import cache
 from typing import Final, get_args
@@ -15,7 +15,7 @@ _ACCEPTED: Final = {source: VOTES_ACCEPTED.labels(source) for source in get_args
 
 
 def count(outcome: Outcome) -> None:
-    """Once for each answer that a vote got."""
+    """Count one outcome, once per answered vote."""
     if not isinstance(outcome, TallyError):
         (VOTES_DEDUPLICATED if outcome.replayed else _ACCEPTED[outcome.command.source]).inc()
     elif isinstance(outcome, AppendUnknown):

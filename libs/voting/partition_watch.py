@@ -1,4 +1,4 @@
-"""Waiting for a partition's gate and fold: one poll for all votes of the process that wait there."""
+"""Waits for a partition's gate and fold: one poll for all waiting votes of the process."""
 
 import asyncio
 import logging
@@ -13,11 +13,11 @@ from libs.views.votes import VoteViews
 from libs.voting.timeouts import POLL_S
 
 SLOWEST_POLL_S = 0.1
-"""Between two polls of a partition that makes no progress."""
+"""Interval between polls of a partition that makes no progress."""
 LOOKUPS = 64
 """Votes looked up by one call: less than 1 ms of Valkey's time."""
 REST = 4
-"""Look-ups rest this many times as long as they took: they never use more than a fifth of Valkey."""
+"""Pause after look-ups, in multiples of their duration: so they use at most a fifth of Valkey's time."""
 LONGEST_REST_S = 2.0
 
 logger = logging.getLogger(__name__)
@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """A vote that waits until `is_decided` by the fold, or until a fence has ended its `incarnation`.
+    """A vote that waits until the fold has decided it, or a fence has ended its fence epoch `incarnation`.
 
-    With an `offset`, where its record is in the log, it is not looked up before the fold has come there.
+    With the log `offset` of its record, it is looked up only after the fold has passed it.
     """
 
     name: VoteName
@@ -46,11 +46,11 @@ class _GateWaiter:
 class _VoteWaiter:
     vote: Undecided
     seen: Progress | None
-    """The progress as of which it was undecided."""
+    """The latest progress at which it was undecided."""
     answer: "asyncio.Future[VoteState | None]"
 
     def is_due(self, progress: Progress) -> bool:
-        """Whether a look-up may find it decided."""
+        """Return whether a look-up at `progress` can find it decided."""
         if progress == self.seen:
             return False
         offset, incarnation = self.vote.offset, self.vote.incarnation
@@ -58,7 +58,7 @@ class _VoteWaiter:
             return True
         return progress.position.offset > offset
 
-    def see(self, state: VoteState) -> None:
+    def update(self, state: VoteState) -> None:
         incarnation = self.vote.incarnation
         ended = incarnation is not None and state.progress.ended(incarnation)
         if ended or self.vote.is_decided(state):
@@ -68,10 +68,10 @@ class _VoteWaiter:
 
 
 class PartitionWatch:
-    """Wakes what waits for a partition, by one poll a partition, which runs only while something waits there.
+    """Polls each partition on which votes wait, and completes their futures.
 
-    While the partition makes no progress, waiting costs one cheap call a poll, however many wait. With progress,
-    those votes are looked up that it can have decided, in batches and paced.
+    Without progress of the partition, a poll is one cheap call, regardless of the number of waiters. After
+    progress, the votes that it can have decided are looked up, in batches and rate-limited.
     """
 
     def __init__(self, views: VoteViews) -> None:
@@ -81,7 +81,7 @@ class PartitionWatch:
     def wait_for_gate(
         self, partition: int, since: Progress | None, deadline: float
     ) -> "asyncio.Future[Progress | None]":
-        """The progress as of which the gate is open, another than `since`; None from `deadline` (loop time) on."""
+        """Wait for a progress with an open gate, other than `since`; None at `deadline` (loop time)."""
         waiter = _GateWaiter(since, asyncio.get_running_loop().create_future())
         self._polling(partition).add(waiter, deadline)
         return waiter.answer
@@ -89,7 +89,7 @@ class PartitionWatch:
     def wait_for_vote(
         self, partition: int, vote: Undecided, deadline: float, since: Progress | None = None
     ) -> "asyncio.Future[VoteState | None]":
-        """The vote's state once it is decided, as of another progress than `since`; None from `deadline` on."""
+        """Wait until the vote is decided, at a progress other than `since`; None at `deadline` (loop time)."""
         waiter = _VoteWaiter(vote, since, asyncio.get_running_loop().create_future())
         self._polling(partition).add(waiter, deadline)
         return waiter.answer
@@ -102,7 +102,7 @@ class PartitionWatch:
 
 
 class _Polling:
-    """One partition: who waits there, and the task that polls for them."""
+    """The waiters of one partition, and the task that polls for them."""
 
     def __init__(self, views: VoteViews, partition: int) -> None:
         self._views = views
@@ -115,14 +115,14 @@ class _Polling:
         answer = waiter.answer
         timer = asyncio.get_running_loop().call_at(deadline, _answer, answer, None)
 
-        def leave(_: object) -> None:
+        def remove(_: object) -> None:
             timer.cancel()
             self._waiters.pop(waiter, None)
 
-        answer.add_done_callback(leave)
+        answer.add_done_callback(remove)
         self._waiters[waiter] = None
         if self._task is None:
-            # it outlives the request that starts it
+            # it outlives the request that starts it, so it has a context of its own
             self._task = asyncio.create_task(self._poll(), context=Context())
 
     async def _poll(self) -> None:
@@ -136,9 +136,9 @@ class _Polling:
                     self._wake_at_gate(progress)
                     await self._look_up(progress)
                 except ViewsUnavailable:
-                    pass  # asked again; whoever waits has a deadline of its own
+                    pass  # the next poll tries again; each waiter has its own deadline
                 except Exception:
-                    logger.exception("watching partition %d failed", self._partition)
+                    logger.exception("polling partition %d failed", self._partition)
                 pause = min(pause * 1.5, SLOWEST_POLL_S) if progress == seen else POLL_S
                 seen = progress
                 await asyncio.sleep(pause)
@@ -151,19 +151,19 @@ class _Polling:
                 _answer(waiter.answer, progress)
 
     async def _look_up(self, progress: Progress) -> None:
-        """Look up the votes that `progress` can have decided; then none for a while."""
+        """Look up the votes that `progress` can have decided, then pause look-ups."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        if began < self._rests_until:
+        started = loop.time()
+        if started < self._rests_until:
             return
         due = [each for each in self._waiters if isinstance(each, _VoteWaiter) and each.is_due(progress)]
         for at in range(0, len(due), LOOKUPS):
             batch = [waiter for waiter in due[at : at + LOOKUPS] if not waiter.answer.done()]
             _, states = await self._views.lookups(self._partition, [waiter.vote.name for waiter in batch])
             for waiter, state in zip(batch, states, strict=True):
-                waiter.see(state)
+                waiter.update(state)
         ended = loop.time()
-        self._rests_until = ended + min(REST * (ended - began), LONGEST_REST_S)
+        self._rests_until = ended + min(REST * (ended - started), LONGEST_REST_S)
 
 
 def _answer(answer: "asyncio.Future[Any]", result: Any) -> None:

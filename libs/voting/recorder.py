@@ -1,4 +1,4 @@
-"""Reserved votes into the log: append, confirm; and when in doubt, ask the fold."""
+"""Appends reserved votes to the log and confirms them; in doubt, waits for the fold."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _InDoubt = tuple[Attempt, Granted, int | None]
 
 
 class Log(Protocol):
-    """What recording needs of the log writer."""
+    """Interface of the log writer that appends records."""
 
     def submit(
         self, topic: str, partition: int, value: bytes, key: bytes | None = None
@@ -38,7 +38,7 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Leaves each attempt with its outcome, or `doubted` without one: fenced off, it may be reserved again."""
+    """Sets the outcome of each attempt, or `doubted` if a fence rejected its record: it may be reserved again."""
 
     topic: Topic
     views: VoteViews
@@ -50,10 +50,10 @@ class Recorder:
     tracing: Tracing | None = None
 
     async def record(self, granted: Sequence[tuple[Attempt, Granted]], deadline: float) -> None:
-        """Append all of `granted`, in order; `deadline` (loop time) bounds the wait of those in doubt."""
+        """Append all of `granted` in order; those in doubt wait for the fold until `deadline` (loop time)."""
         if not granted:
             return
-        landed: list[tuple[Attempt, Granted, VoteCast, Appended, asyncio.Future[bool]]] = []
+        acknowledged: list[tuple[Attempt, Granted, VoteCast, Appended, asyncio.Future[bool]]] = []
         in_doubt: list[_InDoubt] = []
         with appending(self.tracing, self.topic.name, len(granted)):
             sent = [
@@ -64,18 +64,18 @@ class Recorder:
                 try:
                     place = await acknowledgement
                 except NotAppended as error:
-                    await self._take_back(attempt, grant, error)
+                    await self._release(attempt, grant, error)
                 except AppendUnknown:
                     in_doubt.append((attempt, grant, None))
                 else:
-                    # asked only now: the answer must be younger than the acknowledgement
-                    stands = self.confirmations.confirm(attempt.partition, grant.incarnation)
-                    landed.append((attempt, grant, event, place, stands))
+                    # only now: the confirmation must be newer than the acknowledgement
+                    confirmation = self.confirmations.confirm(attempt.partition, grant.incarnation)
+                    acknowledged.append((attempt, grant, event, place, confirmation))
         with step(self.tracing, "confirm"):
-            for attempt, grant, event, place, stands in landed:
+            for attempt, grant, event, place, confirmation in acknowledged:
                 confirmed = False
                 with suppress(ViewsUnavailable):
-                    confirmed = await stands
+                    confirmed = await confirmation
                 if confirmed and place.exact:
                     attempt.accept(grant, event.receipt, place.offset)
                 else:
@@ -84,7 +84,7 @@ class Recorder:
                 await self._settle(in_doubt, deadline)
 
     async def give_address(self, attempt: Attempt) -> None:
-        """Nothing of the vote is in the log, nor will be. Advisory: a counter has a life of its own."""
+        """Give back the address's votes of an attempt that is never recorded. Best effort: counters expire."""
         command = attempt.command
         for participant in attempt.taken:
             with suppress(ViewsUnavailable):
@@ -100,18 +100,18 @@ class Recorder:
         key = event.voter.encode()
         return event, self.log.submit(self.topic.name, partition, vote_codec.encode(event), key)
 
-    async def _take_back(self, attempt: Attempt, granted: Granted, error: NotAppended) -> None:
-        """Give back what a record that is certainly not in the log held."""
+    async def _release(self, attempt: Attempt, granted: Granted, error: NotAppended) -> None:
+        """Release the reservation of a record that is certainly not in the log, and the address's votes."""
         command = attempt.command
         attempt.outcome = error
-        with suppress(ViewsUnavailable):  # a reservation that stays is in doubt, and a fence ends it
+        with suppress(ViewsUnavailable):  # an unreleased reservation is in doubt until a fence ends it
             await self.views.release(
                 attempt.partition, command.contest, command.voter, command.vote_id, granted.incarnation
             )
         await self.give_address(attempt)
 
     async def _settle(self, in_doubt: Sequence[_InDoubt], deadline: float) -> None:
-        """Wait until the fold shows each vote, or a fence without it; one look is taken also past `deadline`."""
+        """Wait until each vote is folded or fenced off; after `deadline`, for at least `LOOK_WAIT_S`."""
         deadline = max(deadline, asyncio.get_running_loop().time() + LOOK_WAIT_S)
         states = [
             self.watch.wait_for_vote(
@@ -125,17 +125,19 @@ class Recorder:
             self._decide(attempt, granted, await state)
 
     def _decide(self, attempt: Attempt, granted: Granted, state: VoteState | None) -> None:
-        """The fold may show another attempt's record, so its answer is the one to give; after a fence even that of
-        a request with other content, for which this one came too late."""
+        """Set the outcome by the folded state.
+
+        Its answer may be that of another attempt's record; after a fence, even of a request with other content.
+        """
         if state is None:
-            unknown = "Whether the vote was recorded is not known yet; send the same vote id again."
+            unknown = "The vote may or may not have been recorded; send it again with the same vote id."
             attempt.outcome = AppendUnknown(unknown, retry_after_s=2)
         elif state.known is None:
             attempt.doubted = True
         elif state.content != attempt.command.content:
             attempt.outcome = reused(attempt.command)
         else:
-            attempt.answer_again(state.known, self.receipts, replayed=granted.joined)
+            attempt.accept_duplicate(state.known, self.receipts, replayed=granted.joined)
 
 
 def name_of(command: CastVote | RemoveVote) -> VoteName:
@@ -147,4 +149,4 @@ def _is_folded(state: VoteState) -> bool:
 
 
 def reused(command: CastVote) -> TallyError:
-    return IdempotencyKeyReused(f"Vote id {command.vote_id} was used by this voter for another vote.")
+    return IdempotencyKeyReused(f"This voter already used vote id {command.vote_id} for a different vote.")

@@ -1,4 +1,4 @@
-"""Votes taken back: by their voters, or with the purchase that paid for them."""
+"""Removes votes: on their voter's request, or with the refund of the purchase that paid for them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -47,13 +47,13 @@ from libs.voting.timeouts import GATE_WAIT_S, POLL_S, READ_WAIT_S, SETTLE_WAIT_S
 from libs.voting.vote_attempt import RECOVERING
 
 UNDECIDED = None, VoteStatus.COUNTED, VoteStatus.VOIDED
-"""What a vote may be before its removal is folded."""
+"""Statuses of a vote whose removal is not folded yet."""
 CastReader = Callable[[int, int], Awaitable[VoteCast | None]]
-"""Reads the vote at a partition and offset of the log. Raises `LogUnavailable`, after a while at most."""
+"""Reads the vote at a partition and offset of the log. Raises `LogUnavailable` within `READ_WAIT_S`."""
 
 
 class RecordReader(Protocol):
-    """What is needed of the log to read single records."""
+    """Interface of the log reader that reads single records."""
 
     async def record(self, topic: str, partition: int, offset: int, wait_s: float) -> LogRecord: ...
 
@@ -69,7 +69,7 @@ def cast_reader(reader: RecordReader, topic: Topic) -> CastReader:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A vote that counts no more. `offset` is where the log says so, None where it had said so before."""
+    """A vote that no longer counts. `offset` is that of its removal in the log, None if it was removed before."""
 
     partition: int
     offset: int | None
@@ -77,9 +77,9 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Remover:
-    """Removals go the way of votes: reserved, appended, confirmed; and when in doubt, the fold is asked.
+    """Removes votes as they are cast: reserve, append, confirm, and in doubt wait for the fold.
 
-    A refusal of a 503 kind leaves the vote as it was, or removed: asking again tells.
+    After an error with status 503 the vote may or may not be removed; repeat the request.
     """
 
     topic: Topic
@@ -92,10 +92,10 @@ class Remover:
     read_cast: CastReader
 
     async def remove(self, account: str, command: RemoveVote) -> Removed:
-        """Take back a free vote as its voter asks; one that counts no more already is fine.
+        """Remove a free vote on its voter's request. Repeatable: a vote that no longer counts is no error.
 
-        One that an operator voided is refused: it could be restored, and what it uses stays used.
-        Raises `NotFound`, `VoteRemovalNotAllowed`, `ContestNotRunning`, and the 503 kinds.
+        A voided vote cannot be removed: it may be restored, and its allowance stays used.
+        Raises `NotFound`, `VoteRemovalNotAllowed`, `ContestNotRunning`, and errors with status 503.
         """
         partition = self.topic.partition_of(command.voter)
         contest = await self.contests.get(account, command.contest)
@@ -104,7 +104,7 @@ class Remover:
         async def ask() -> RemovalAnswer:
             nonlocal contest, cast
             if cast is None:
-                # first: what is reserved holds up others until it is recorded
+                # read first: a reserved removal delays other requests until it is recorded
                 cast = await self._cast_with_address(contest, partition, command)
             deadline = asyncio.get_running_loop().time() + GATE_WAIT_S
             while True:
@@ -121,12 +121,12 @@ class Remover:
         def event(granted: RemovalGranted) -> VoteRemoved:
             return _event(command, granted, "voter", cast)
 
-        return await self._settled(partition, command, ask, event)
+        return await self._run(partition, command, ask, event)
 
     async def refund(self, command: CastVote) -> None:
-        """Take back a paid vote at any time. One that never came is used up, so that no attempt can cast it later.
+        """Remove a paid vote at any time. An id that was never cast is used up, so no attempt can cast it later.
 
-        Behind the contest's close it waits for a reopening. Raises the 503 kinds alone.
+        After the contest's close the removal waits for a reopening. Raises only errors with status 503.
         """
         partition = self.topic.partition_of(command.voter)
         refund = Refund(command.anonymous, command.content, command.source)
@@ -137,18 +137,18 @@ class Remover:
         def event(granted: RemovalGranted) -> VoteRemoved:
             return _event(command, granted, "refund", None)
 
-        await self._settled(partition, command, ask, event)
+        await self._run(partition, command, ask, event)
 
-    async def _settled(
+    async def _run(
         self,
         partition: int,
         command: RemoveVote | CastVote,
         ask: Callable[[], Awaitable[RemovalAnswer]],
         event: Callable[[RemovalGranted], VoteRemoved],
     ) -> Removed:
-        """Ask, and record what is granted, until it is decided; what was fenced off is asked for again."""
+        """Reserve with `ask` and record the `event`, and again after a fence, until the removal is decided."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        started = loop.time()
         seen: Progress | None = None
         while True:
             match await ask():
@@ -156,26 +156,26 @@ class Remover:
                     removed = await self._record(partition, event(granted))
                     if removed is not None:
                         return removed
-                    if loop.time() + POLL_S > began + SETTLE_WAIT_S:
+                    if loop.time() + POLL_S > started + SETTLE_WAIT_S:
                         raise LogUnavailable("The removal was not recorded.", retry_after_s=1)
                 case NotCounted():
                     return Removed(partition, None)
                 case GateClosed():
-                    seen = await self.watch.wait_for_gate(partition, seen, began + GATE_WAIT_S)
+                    seen = await self.watch.wait_for_gate(partition, seen, started + GATE_WAIT_S)
                     if seen is None:
                         raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
                 case NotFolded():
                     vote = Undecided(name_of(command), _is_not_pending)
-                    state = await self.watch.wait_for_vote(partition, vote, began + GATE_WAIT_S, seen)
+                    state = await self.watch.wait_for_vote(partition, vote, started + GATE_WAIT_S, seen)
                     if state is None:
-                        undecided = "The vote itself is not recorded yet; retry shortly."
+                        undecided = "The vote to remove is still being recorded; retry shortly."
                         raise LedgerCatchingUp(undecided, retry_after_s=1)
                     seen = state.progress
                 case answer:
-                    raise AssertionError(f"neither granted nor to be waited for: {answer}")
+                    raise AssertionError(f"unexpected answer to a removal: {answer}")
 
     async def _cast_with_address(self, contest: Contest, partition: int, command: RemoveVote) -> VoteCast | None:
-        """The vote's own record, where an address's limit may have room again. Advisory, as that limit is."""
+        """Read the vote's record if its address's limit applies, to give its votes back. Best effort."""
         if contest.ip_restriction_per_participant == UNLIMITED or not contest.is_vote_removal_allowed:
             return None
         with suppress(LogUnavailable, ViewsUnavailable):
@@ -185,7 +185,7 @@ class Remover:
         return None
 
     async def _record(self, partition: int, event: VoteRemoved) -> Removed | None:
-        """Append and confirm; None where it was fenced off and may be asked for again."""
+        """Append and confirm the removal; None if it was fenced off and may be reserved again."""
         name = VoteName(event.contest, event.voter, event.vote_id)
         removed, offset = None, None
         try:
@@ -193,7 +193,7 @@ class Remover:
                 self.topic.name, partition, vote_codec.encode(event), event.voter.encode()
             )
         except NotAppended:
-            with suppress(ViewsUnavailable):  # a reservation that stays is in doubt, and a fence ends it
+            with suppress(ViewsUnavailable):  # an unreleased reservation is in doubt until a fence ends it
                 await self.views.release_removal(partition, *name, event.incarnation)
             raise
         except AppendUnknown:
@@ -214,13 +214,13 @@ class Remover:
         deadline = asyncio.get_running_loop().time() + SETTLE_WAIT_S
         state = await self.watch.wait_for_vote(partition, removal, deadline)
         if state is None:
-            unknown = "Whether the vote was removed is not known yet; ask again."
+            unknown = "The vote may or may not have been removed; send the request again."
             raise LogUnavailable(unknown, retry_after_s=2)
         return Removed(partition, None) if is_removed(state) else None
 
 
 def is_removed(state: VoteState) -> bool:
-    """Whether the fold shows the removal; that of a voided vote does not, since it could still be restored."""
+    """Return whether the removal is folded; a voided vote is not removed, since it may be restored."""
     return state.removal_waits or state.status not in UNDECIDED
 
 
@@ -234,7 +234,7 @@ def _event(
     reason: Literal["voter", "refund"],
     cast: VoteCast | None,
 ) -> VoteRemoved:
-    """`cast`, the record of the vote, gives the address that has room again."""
+    """Build the removal's event; `cast` is the vote's record, whose address gets its votes back."""
     return VoteRemoved(
         contest=command.contest,
         voter=command.voter,
@@ -252,7 +252,7 @@ def _event(
 
 
 def _actor() -> Actor | None:
-    """The current one without its address, which is a voter's as a rule."""
+    """Return the current actor without its address, which is usually a voter's."""
     actor = CURRENT.get()
     return None if actor is None else replace(actor, origin="")
 
@@ -267,8 +267,8 @@ def _refusal(contest: Contest, command: RemoveVote, answer: RemovalAnswer) -> Ta
             return VoteRemovalNotAllowed("This contest does not allow votes to be removed.")
         case NotCounted(VoteStatus.VOIDED):
             return VoteRemovalNotAllowed(
-                "An operator took this vote out: it counts no more, and what it used stays used."
+                "An operator voided this vote: it no longer counts, and the allowance that it used stays used."
             )
         case Paid():
-            return VoteRemovalNotAllowed("A paid vote is taken back with its purchase only.")
+            return VoteRemovalNotAllowed("A paid vote is removed only by the refund of its purchase.")
     return None

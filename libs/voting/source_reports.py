@@ -1,4 +1,4 @@
-"""Reports of external sources: into the log, and what the fold made of them."""
+"""Appends reports of external sources to the log, and waits for their fold."""
 
 import asyncio
 from collections.abc import Mapping
@@ -32,14 +32,14 @@ MAX_IDS_PER_REPORT: Final = 250
 
 
 class Log(Protocol):
-    """What reporting needs of the log writer."""
+    """Interface of the log writer that appends records."""
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """What a source sends: (id, votes, distinct voters, anonymous ones of them), each id once."""
+    """A report by a source: `counts` are (id, votes, distinct voters, anonymous ones of them), each id once."""
 
     report_id: str
     reported_at: int | None
@@ -48,15 +48,15 @@ class SourceReport:
 
     @property
     def content(self) -> str:
-        """What makes two reports the same, whatever the order of their ids."""
+        """Hash of the report's content, independent of the order of its ids."""
         return content_hash(self.reported_at, self.allow_decrease, *sorted(self.counts))
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A report that the fold has come to: it took over all but the ids in `decreased`.
+    """A folded report: its counts are in force, except those of the ids in `decreased`.
 
-    `mapping` gives the participant by the source's id, as it is now. `replayed`: the report was there before.
+    `mapping` is the source's current one, from its ids to participants. `replayed`: the report is a duplicate.
     """
 
     partition: int
@@ -68,7 +68,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class SourceReporter:
-    """A report id counts once within its contest and source: whatever became of a report, it may be sent again."""
+    """Records reports. Each report id is folded once per contest and source, so any report can be sent again."""
 
     topic: Topic
     views: VoteViews
@@ -78,9 +78,9 @@ class SourceReporter:
     async def report(self, account: str, contest: str, source: str, report: SourceReport) -> Folded:
         """Record a report, and wait for its fold.
 
-        Raises `NotFound` for a source that is not in use, `IdempotencyKeyReused`, `ContestFinal` behind the
-        source's close, `ValidationFailed` or `RecordTooLarge` for too many ids, `LogUnavailable` when it certainly
-        was not recorded, and `ViewsUnavailable` when it was, or may have been.
+        Raises `NotFound` for a source that is not in use, `IdempotencyKeyReused`, `ContestFinal` after the
+        source's close, `ValidationFailed` or `RecordTooLarge` for too many ids, `LogUnavailable` if it certainly
+        was not recorded, and `ViewsUnavailable` if it may have been.
         """
         deadline = asyncio.get_running_loop().time() + FOLD_WAIT_S
         config = await self.catalogue.contest_config(account, contest)
@@ -93,16 +93,18 @@ class SourceReporter:
             await self._check_open(partition, contest, source, report)
             value = vote_codec.encode(_event(contest, source, registration.mode, report))
             if len(value) > MAX_RECORD_BYTES:
-                raise RecordTooLarge("The report is too large for one record of the log: send it in parts.")
+                raise RecordTooLarge("The report is too large: send it in several parts.")
             appended = None
             with suppress(AppendUnknown):
                 appended = await self.log.append(self.topic.name, partition, value, key.encode())
             state = await self._fold(partition, contest, source, report.report_id, deadline)
             replayed = appended is not None and appended.exact and appended.offset != state.offset
         if state.content != report.content:
-            raise IdempotencyKeyReused(f"The report id {report.report_id} was used for another report.")
+            raise IdempotencyKeyReused(f"The report id {report.report_id} was used for a different report.")
         if state.late:
-            raise ContestFinal("The source was closed when this report came; after a reopening, give it a new id.")
+            raise ContestFinal(
+                "The source was closed before this report; after a reopening, send it with a new id."
+            )
         assert state.offset is not None
         return Folded(
             partition,
@@ -128,15 +130,13 @@ class SourceReporter:
                 if state.offset is not None:
                     return state
             if asyncio.get_running_loop().time() + POLL_S > deadline:
-                unknown = (
-                    "Whether the report was recorded is not known yet. Send it again with the same report_id."
-                )
+                unknown = "The report may or may not have been recorded; send it again with the same report_id."
                 raise ViewsUnavailable(unknown, retry_after_s=1)
             await asyncio.sleep(POLL_S)
 
 
 def _in_use(config: ContestConfig, contest: str, source: str) -> SourceConfig:
-    """The registration by which the source's reports count."""
+    """Return the source's configuration in force. Raises `NotFound` and `ContestFinal`."""
     if config.contest is None:
         raise NotFound(f"There is no contest {contest}.")
     in_use = {source_name(stored) for stored in config.sources if not source_of(stored).retired}

@@ -1,4 +1,4 @@
-"""One vote on its way into the log, and how it ends."""
+"""One attempt to cast a vote, and its outcome."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,15 +17,15 @@ class ReceiptSecrets(Protocol):
     """The secrets that sign receipts."""
 
     async def load(self) -> None:
-        """Before `at`, each time."""
+        """Load the current secrets; call it before each `at`."""
 
     def at(self, moment: int) -> bytes:
-        """The one that signs the receipt of a vote that was accepted then (microseconds since 1970 UTC)."""
+        """Return the secret that signs receipts of votes accepted at `moment` (microseconds since 1970 UTC)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A vote in the log that counts. `replayed`: an earlier request was the first to be told so."""
+    """An accepted vote, recorded in the log. `replayed`: an earlier request with the same id recorded it."""
 
     command: CastVote
     choices: Choices
@@ -44,11 +44,11 @@ Outcome = Accepted | TallyError
 
 @dataclass(slots=True)
 class Attempt:
-    """`outcome` is None until it is decided; `doubted` when an earlier record of it was fenced off.
+    """An attempt to cast a vote. `outcome` is None until decided; `doubted`: a fence rejected an earlier record.
 
-    `judged` is what the contest's configuration says of it, `taken` are the participants for whom it took votes
-    from the address's limit, in the name of `taker`: the voter where it replaces a vote, so that it takes nothing
-    which the replaced one had not.
+    `judged` is the decision by the contest's configuration. `taken` are the participants for whom it used votes of
+    the address's limit, in the name of `taker`: the vote id, or the voter if it replaces a vote, so that the
+    replacement uses no further votes.
     """
 
     command: CastVote
@@ -73,7 +73,7 @@ class Attempt:
             offset,
         )
 
-    def answer_again(self, known: Duplicate, receipts: ReceiptSecrets, *, replayed: bool) -> None:
+    def accept_duplicate(self, known: Duplicate, receipts: ReceiptSecrets, *, replayed: bool) -> None:
         command = self.command
         self.outcome = Accepted(
             command,

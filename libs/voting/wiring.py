@@ -1,4 +1,4 @@
-"""What a process needs to cast votes and to take them back, put together."""
+"""Wires up the objects that cast and remove votes in a process."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from libs.voting.recorder import Recorder
 from libs.voting.remover import Remover, cast_reader
 
 SINGLE_RECORD_BYTES = 4_000
-"""What a reader needs to fetch of the log to read one vote again."""
+"""Fetch size that suffices to read one vote from the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ async def assemble(
     store: Store,
     tracing: Tracing | None = None,
 ) -> Casting:
-    """Over connections that the caller opened and closes. Raises `StorageUnavailable`."""
+    """Build them on connections that the caller opens and closes. Raises `StorageUnavailable`."""
     topic, views = votes_topic(namespace, partitions), VoteViews(valkey, namespace)
     catalogue = CatalogueViews(valkey, namespace)
 
