@@ -1,4 +1,4 @@
-"""A command's access to its deployment: checked first, so nothing is written elsewhere than the services write."""
+"""A command's access to its deployment, checked first so that it never writes to a different log or store."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ from libs.tally.errors import TallyError
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Where the servers of one deployment are. `description` is stack.json's contents, {} for external servers."""
+    """Addresses of a deployment's servers. `description` is the content of stack.json, {} for external servers."""
 
     kafka: str
     valkey: str
@@ -29,20 +29,20 @@ class Deployment:
 
 
 async def find_problems(stack: Deployment) -> list[TallyError]:
-    """What keeps services from serving on this log. Raises `LogUnavailable` and `StorageUnavailable`."""
+    """Return the problems that stop services. Raises `LogUnavailable` and `StorageUnavailable`."""
     store = open_store(stack.storage_url)
     found = await examine_deployment(stack.kafka_settings, stack.namespace, stack.partitions, store)
     return found.problems
 
 
 async def check_deployment_of(stack: Deployment) -> None:
-    """Raise the first of what `find_problems` finds."""
+    """Raise the first problem of the deployment that retries do not solve, as `check_deployment` does."""
     await check_deployment(stack.kafka_settings, stack.namespace, stack.partitions, open_store(stack.storage_url))
 
 
 @asynccontextmanager
 async def open_log(stack: Deployment) -> AsyncIterator[LogWriter]:
-    """Checks the deployment, and gives what appends to its logs. Raises as `check_deployment_of`."""
+    """Check the deployment, and yield a writer of its logs. Raises as `check_deployment_of`."""
     await check_deployment_of(stack)
     log = LogWriter(stack.kafka_settings)
     await log.start()

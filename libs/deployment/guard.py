@@ -1,4 +1,4 @@
-"""A process's guard: it works on the log and the object store of its deployment, or on none."""
+"""Guard of a process: it uses only the log and the object store of its deployment."""
 
 import asyncio
 import logging
@@ -23,31 +23,31 @@ from libs.views.votes import VoteViews
 
 CHECK_S: Final = 10.0
 RETRY_S: Final = 0.5
-"""Between two checks while something is wrong or away."""
+"""Interval of the checks while a problem exists or a server is unavailable."""
 FIRST_CHECK_S: Final = 5.0
-"""How long a start waits for the first check; a server that is away is waited for beside the service."""
+"""Maximum wait of a start for the first check; then the checks continue in the background."""
 
 Positions = Callable[[int], Awaitable[Position | None]]
-_NOT_CHECKED: Final = LogUnavailable("The log was not checked yet.", retry_after_s=1)
+_NOT_CHECKED: Final = LogUnavailable("The service is starting; retry shortly.", retry_after_s=1)
 
 logger = logging.getLogger(__name__)
 
 
 class ServiceGuard(LogGuard, Protocol):
-    """As a service asks it."""
+    """The guard's interface for a service."""
 
     def refusal(self) -> TallyError | None:
-        """Why nothing may be served, in words for a client."""
+        """Return the error for clients while nothing may be served, else None."""
 
     async def check(self) -> None:
-        """For health checks: raises what is wrong or away."""
+        """Raise the current problem, or the error of an unavailable server; for health checks."""
 
 
 @asynccontextmanager
 async def open_guard(
     settings: DeploymentSettings, shared: ServiceGuard | None = None
 ) -> AsyncIterator[ServiceGuard]:
-    """`shared`, or without one a guard that watches for as long as the context is open."""
+    """Yield `shared`, or a new guard that checks for as long as the context is open."""
     if shared is not None:
         yield shared
         return
@@ -62,10 +62,10 @@ async def open_guard(
 
 
 class DeploymentGuard:
-    """Checks topics, log ids and the object store, again and again while `watching`.
+    """Checks topics, log ids and the object store periodically while `watching`.
 
-    Until one check has passed, nothing may be appended. While the last one found something wrong, nothing may be
-    served. A server that is away is no finding: what was found before holds.
+    Until a check has passed, nothing may be appended. While the last one found a problem, nothing may be served.
+    An unavailable server is no problem: the previous result stays valid.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class DeploymentGuard:
         valkey: Valkey,
         check_s: float = CHECK_S,
     ) -> None:
-        """`check_s` is the time between two checks while all is well."""
+        """Configure a guard; `check_s` is the interval of the checks without a problem (seconds)."""
         self._check_s = check_s
         self._settings = settings
         self._namespace = namespace
@@ -90,52 +90,52 @@ class DeploymentGuard:
             catalogue: CatalogueViews(valkey, namespace).position,
         }
         self._log_ids: dict[tuple[str, int], str] = {}
-        """As of the first check that passed."""
+        """Of the first check that passed."""
         self._verified = False
-        self._wrong: TallyError | None = None
-        self._away: TallyError | None = _NOT_CHECKED
+        self._problem: TallyError | None = None
+        self._unavailable: TallyError | None = _NOT_CHECKED
         self._shortened: LogChanged | None = None
         self._suspected = False
         self._check_now = asyncio.Event()
 
     def refusal(self) -> TallyError | None:
-        """Why nothing may be served, in words for a client."""
-        if self._wrong is None:
+        """Return the error for clients while nothing may be served, else None."""
+        if self._problem is None:
             return None
-        why = "The service does not fit its log or its object store; an operator has to correct that."
-        return LogUnavailable(why, retry_after_s=5, cause=self._wrong)
+        message = "The service's configuration does not match its stored data; an operator has to correct it."
+        return LogUnavailable(message, retry_after_s=5, cause=self._problem)
 
     def append_refusal(self) -> TallyError | None:
-        """Why nothing may be appended, in words for a client."""
-        if self._wrong is not None or self._verified:
+        """Return the error for clients while nothing may be appended, else None."""
+        if self._problem is not None or self._verified:
             return self.refusal()
-        return LogUnavailable(_NOT_CHECKED.message, retry_after_s=1, cause=self._away)
+        return LogUnavailable(_NOT_CHECKED.message, retry_after_s=1, cause=self._unavailable)
 
     def check_partitions(self, topic: str, found: int) -> None:
-        """To be called before each append with the producer's metadata. Raises `WrongTopic`."""
+        """Check the producer's metadata before each append. Raises `WrongTopic`."""
         known = self._topics.get(topic)
         if known is not None and found != known.partitions:
             self._check_now.set()
             raise wrong_partitions(known, found)
 
     def report_shortened(self, topic: str, partition: int) -> None:
-        """To be called where a record was acknowledged at an offset that an earlier one had. It holds for good."""
+        """Record for good that Kafka acknowledged a record at an offset that an earlier record had."""
         self._shortened = LogChanged(
-            f"{topic}/{partition} was recreated or shortened: offsets that were given are given again", topic=topic
+            f"{topic}/{partition} was recreated or truncated: Kafka assigned the same offsets again", topic=topic
         )
         self._check_now.set()
 
     async def check(self) -> None:
-        """For health checks: raises what is wrong or away."""
-        if self._wrong is not None:
-            raise self._wrong
-        if self._away is not None:
-            raise self._away
+        """Raise the current problem, or the error of an unavailable server; for health checks."""
+        if self._problem is not None:
+            raise self._problem
+        if self._unavailable is not None:
+            raise self._unavailable
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[Self]:
-        """Check for as long as the context is open; it opens after the first check, or where that takes long."""
-        first = asyncio.create_task(self._look())
+        """Check for as long as the context is open; it opens after the first check or `FIRST_CHECK_S`."""
+        first = asyncio.create_task(self._run_check())
         await asyncio.wait([first], timeout=FIRST_CHECK_S)
         task = asyncio.create_task(self._watch(first))
         try:
@@ -144,53 +144,53 @@ class DeploymentGuard:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _watch(self, looking: "asyncio.Task[None]") -> None:
-        await looking
+    async def _watch(self, first: "asyncio.Task[None]") -> None:
+        await first
         while True:
-            all_well = self._wrong is None and self._away is None and not self._suspected
+            is_ok = self._problem is None and self._unavailable is None and not self._suspected
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._check_now.wait(), self._check_s if all_well else RETRY_S)
+                await asyncio.wait_for(self._check_now.wait(), self._check_s if is_ok else RETRY_S)
             self._check_now.clear()
-            await self._look()
+            await self._run_check()
 
-    async def _look(self) -> None:
+    async def _run_check(self) -> None:
         try:
             found = await examine_deployment(self._settings, self._namespace, self._partitions, self._store)
             problems = found.problems + [error async for error in self._changed(found)]
         except (LogUnavailable, StorageUnavailable) as error:
-            self._set_away(error)
+            self._set_unavailable(error)
             return
         except TallyError as error:
             problems = [error]
         except Exception:
-            logger.exception("the log could not be checked")
+            logger.exception("the check of the log failed")
             return
         temporary = [problem for problem in problems if isinstance(problem, LogUnavailable)]
-        self._judge([problem for problem in problems if problem not in temporary])
-        self._set_away(temporary[0] if temporary else None)
+        self._update([problem for problem in problems if problem not in temporary])
+        self._set_unavailable(temporary[0] if temporary else None)
         if self._verified and not self._log_ids:
             self._log_ids = _ids(found)
 
-    def _judge(self, wrong: Sequence[TallyError]) -> None:
-        """What was right before is found wrong twice in a row first: a broker that starts may show no topics."""
-        if not wrong:
-            if self._wrong is not None:
-                logger.warning("the log is as it must be again")
-            self._wrong, self._suspected, self._verified = None, False, True
-        elif self._verified and self._wrong is None and not self._suspected:
+    def _update(self, problems: Sequence[TallyError]) -> None:
+        """Set the problem; after a passed check only the second in a row: a starting broker may list no topics."""
+        if not problems:
+            if self._problem is not None:
+                logger.warning("the check of the log passes again")
+            self._problem, self._suspected, self._verified = None, False, True
+        elif self._verified and self._problem is None and not self._suspected:
             self._suspected = True
         else:
-            if self._wrong is None or self._wrong.message != wrong[0].message:
-                logger.critical("nothing is served: %s", "; ".join(problem.message for problem in wrong))
-            self._wrong = wrong[0]
+            if self._problem is None or self._problem.message != problems[0].message:
+                logger.critical("nothing is served: %s", "; ".join(problem.message for problem in problems))
+            self._problem = problems[0]
 
-    def _set_away(self, error: TallyError | None) -> None:
-        if error is not None and (self._away is None or self._away is _NOT_CHECKED):
+    def _set_unavailable(self, error: TallyError | None) -> None:
+        if error is not None and (self._unavailable is None or self._unavailable is _NOT_CHECKED):
             logger.warning("waiting: %s", error)
-        self._away = error
+        self._unavailable = error
 
     async def _changed(self, found: Examination) -> AsyncIterator[LogChanged]:
-        """Logs that are not those of the first check, or not those that the views were folded from."""
+        """Yield logs that differ from those of the first check, or from those that the views were folded from."""
         if self._shortened is not None:
             yield self._shortened
         ids = _ids(found)

@@ -1,7 +1,7 @@
-"""The identity of a deployment: its object store and its number of partitions, recorded where its log begins.
+"""The identity of a deployment: its object store and its number of partitions, recorded at the log's beginning.
 
-The first record of the catalogue's first partition holds both. It is there before anything else, it is never
-changed, and an import copies it. So every process can compare its settings with it, whatever the views hold.
+The first record of the catalogue's first partition holds both. It is written before all others, never changes,
+and an import copies it. So every process can compare its settings with it without the views.
 """
 
 import secrets
@@ -18,7 +18,7 @@ from libs.tally.errors import TallyError
 from libs.tally.events import LogCreated
 
 RECORDED_IN: Final = 0
-"""The partition of the catalogue whose first record names the deployment."""
+"""The catalogue partition whose first record identifies the deployment."""
 STORE_WAY_OUT: Final = (
     "set TALLY_STORAGE_URL to the object store that this log was begun with, the same on every machine, or "
     "restore that store's contents, with all below secrets/"
@@ -26,15 +26,15 @@ STORE_WAY_OUT: Final = (
 
 
 class WrongStore(TallyError):
-    """The object store is not the one that the log was begun with: voters would get other pseudonyms."""
+    """The object store is not the log's: voters would get other pseudonyms."""
 
     code = "wrong_store"
 
 
 async def create_deployment(settings: KafkaSettings, namespace: str, partitions: int, store: Store) -> None:
-    """Create missing topics, record the deployment's identity, begin every log, and check all of it.
+    """Create missing topics, record the deployment's identity, write each log's first record, and check all.
 
-    Repeatable. Of several creators with different stores the first in the log wins; the others get `WrongStore`.
+    Repeatable. Of concurrent creators with different stores, the first in the log wins; others get `WrongStore`.
     Raises as `check_deployment`.
     """
     topics, catalogue = topics_of(namespace, partitions), catalogue_topic(namespace).name
@@ -49,7 +49,7 @@ async def create_deployment(settings: KafkaSettings, namespace: str, partitions:
 
 
 async def check_deployment(settings: KafkaSettings, namespace: str, partitions: int, store: Store) -> None:
-    """Raise the first of what `examine_deployment` finds and waiting does not mend."""
+    """Raise the first problem found by `examine_deployment` that retries do not solve."""
     for problem in (await examine_deployment(settings, namespace, partitions, store)).problems:
         if problem.retry_after_s is None:
             raise problem
@@ -58,9 +58,9 @@ async def check_deployment(settings: KafkaSettings, namespace: str, partitions: 
 async def examine_deployment(
     settings: KafkaSettings, namespace: str, partitions: int, store: Store
 ) -> Examination:
-    """As `examine_topics`, and where the settings differ from what the log was begun with.
+    """Examine topics as `examine_topics` does, and compare the settings with the log's identity.
 
-    Raises `LogUnavailable`, and `StorageUnavailable`.
+    Raises `LogUnavailable` and `StorageUnavailable`.
     """
     found = await examine_topics(settings, topics_of(namespace, partitions))
     votes, catalogue = votes_topic(namespace, partitions), catalogue_topic(namespace)
@@ -82,7 +82,7 @@ async def examine_deployment(
 def _grown(votes: Topic, begun_with: int | None) -> WrongTopic:
     return WrongTopic(
         f"topic {votes.name} was begun with {begun_with} partitions and has {votes.partitions} now: voters would "
-        "be placed elsewhere than their votes are",
+        "be assigned to other partitions than their votes",
         topic=votes.name,
         setting="partitions",
         found=str(votes.partitions),
@@ -94,6 +94,6 @@ def _wrong_store(namespace: str, catalogue: Topic, present: str | None) -> Wrong
     has = "has no id, so it is new or has lost its contents" if present is None else "has another id"
     return WrongStore(
         f"the object store (TALLY_STORAGE_URL) is not the one that the log (TALLY_KAFKA_BOOTSTRAP_SERVERS, "
-        f"TALLY_NAMESPACE={namespace}) was begun with: it {has}. To mend it: {STORE_WAY_OUT}",
+        f"TALLY_NAMESPACE={namespace}) was begun with: it {has}. To correct it: {STORE_WAY_OUT}",
         topic=catalogue.name,
     )
