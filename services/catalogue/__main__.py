@@ -1,4 +1,4 @@
-"""`python -m services.catalogue`: the catalogue alone."""
+"""`python -m services.catalogue`: runs the catalogue service alone."""
 
 from libs.web.service import run_alone
 from services.catalogue.app import open_surface

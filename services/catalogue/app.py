@@ -1,4 +1,4 @@
-"""The composition root of the catalogue service."""
+"""Composition root of the catalogue service."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -54,7 +54,7 @@ from services.catalogue.vote_sources import VoteSources
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Production, or the legacy test environment: the same code over another namespace."""
+    """Components of one environment: production, or the legacy test environment with a namespace of its own."""
 
     views: CatalogueViews
     writer: CatalogueWriter
@@ -102,11 +102,12 @@ async def open_surface(
     tracing: Tracing | None = None,
     guard: ServiceGuard | None = None,
 ) -> AsyncIterator[HttpModule]:
-    """What the service shows, for as long as the context is open.
+    """Open the service's routers and checks; they work as long as the context is open.
 
-    `enrichers` adds to reads what other services know, by resource name, in legacy behind its base. It opens
-    while the servers are away, too: then requests are answered 503 until they are back. Without the `guard` of a
-    process that serves more, it has one of its own.
+    It opens while Kafka or Valkey are unavailable, too: requests then get 503 until they are back.
+
+    `enrichers` maps a resource's name (with its base path in legacy) to the function that adds other services'
+    members to reads. Without a `guard` from the process, the service opens its own.
     """
     async with (
         open_guard(settings, guard) as own,
@@ -165,7 +166,8 @@ async def _open_guarded(
             yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 routers=[
-                    image_router(world.auth, images, largest),  # `upload_from_url` is not the key of an image
+                    # first, so that `upload_from_url` is not read as the key of an image
+                    image_router(world.auth, images, largest),
                     build_router(world.record_service, world.auth, {**enrichers, FILES.name: urls}),
                     legacy_router(world.legacy("/legacy", enrichers, images, largest)),
                     legacy_router(test.legacy("/legacy-test", enrichers, test_images, largest)),

@@ -1,4 +1,4 @@
-"""Closed contests keep their result: whose votes it counts does not go."""
+"""Deletion guard: a participant with votes in a closed contest cannot be deleted."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from libs.views.votes import VoteViews
 
 
 class ClosedContests:
-    """Looks at deletions, over contests whose votes lie in `partitions` partitions."""
+    """Checks deletions against the counts of closed contests; votes lie in `partitions` partitions."""
 
     def __init__(self, catalogue: CatalogueViews, votes: VoteViews, partitions: int) -> None:
         self._catalogue = catalogue
@@ -20,7 +20,10 @@ class ClosedContests:
         self._partitions = partitions
 
     async def participant_may_go(self, account: str, participant: Stored) -> int:
-        """As `Guard` says. Raises `ContestFinal`, and `ViewsUnavailable` while the contest is closing."""
+        """Implement `Guard` for participants.
+
+        Raises `NotFound`, `ContestFinal`, and `ViewsUnavailable` while the contest is closing.
+        """
         contest = await self._catalogue.get(account, "contests", participant.parent)
         if contest is None:
             raise NotFound(f"There is no contest {participant.parent}.")
@@ -35,12 +38,12 @@ class ClosedContests:
         )
         parts = [part for part in found if part is not None]
         if any(part.closed < closing.seq for part in parts):
-            raise ViewsUnavailable("The contest is closing; who has votes is not known yet.", retry_after_s=1)
+            raise ViewsUnavailable("The contest is closing; its votes are still being counted.", retry_after_s=1)
         return any(_counts(part, closing, participant) for part in parts)
 
 
 def _counts(part: ContestCounts, closing: Closing, participant: str) -> bool:
-    """Whether anything counts for the participant here; of external sources by the mapping of the closing."""
+    """Return whether this partition counts votes for the participant; sources use the closing's mapping."""
     if part.figures.get((participant, ""), VoteSums()).count:
         return True
     return any(

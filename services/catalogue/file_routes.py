@@ -1,4 +1,4 @@
-"""The addresses of files' bytes, and the deletion of a file with them."""
+"""Routes for files' bytes and upload addresses, and for the deletion of a file."""
 
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -28,22 +28,22 @@ from services.catalogue.upload_urls import UploadUrls
 
 CONTENT: Final = "/files/{file_key}/content"
 TRIES: Final = 3
-"""How often bytes may be replaced under one read."""
-SIGNATURE: Final = parameter("signature", "query", "As in the file's `upload_url`; with it no key is needed.")
+"""Attempts of one read whose bytes are replaced meanwhile."""
+SIGNATURE: Final = parameter("signature", "query", "Signature from the file's `upload_url`; replaces the API key.")
 BINARY: Final[Schema] = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
 NOTHING_HERE: Final = "There is nothing at this address."
 NO_BYTES: Final = "No bytes have been sent for this file: PUT them to its upload_url."
 
 
 class Admission(NamedTuple):
-    """The file's account, and for a signed address the `upload_id` that it was signed with."""
+    """The file's account, and the `upload_id` of a signed address; None for an API key."""
 
     account: str
     upload_id: str | None
 
 
 class FileAccess:
-    """Who may handle a file's bytes."""
+    """Checks the permission to read or write a file's bytes."""
 
     def __init__(self, auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls) -> None:
         self._auth = auth
@@ -52,9 +52,10 @@ class FileAccess:
         self._urls = urls
 
     async def admit(self, request: Request, key: str, permission: str) -> Admission:
-        """Lets in who has the file's signed address, or a key of the account with the permission.
+        """Admit a request with the file's signature, or with an API key of the account that has `permission`.
 
-        Raises `NotFound`, for a wrong signature and for what was to be one too, `Unauthorized` and `Forbidden`.
+        Raises `Unauthorized`, `Forbidden`, and `NotFound` for a wrong signature or, without a key, any other
+        query.
         """
         signature = request.query_params.get("signature")
         if signature is None:
@@ -74,7 +75,7 @@ class FileAccess:
         return Admission(owner, upload_id(stored.document))
 
     async def public(self, request: Request, key: str) -> str | None:
-        """The account of a file that everybody may read, None where the address or a key has to do."""
+        """Return the account of a publicly readable file; None if the request needs a signature or a key."""
         if "signature" in request.query_params:
             return None
         owner = await self._views.find_owner(FILES.name, key)
@@ -88,7 +89,7 @@ class FileAccess:
 def file_router(
     auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls, max_bytes: int
 ) -> APIRouter:
-    """Without a signature, and where a file is not public, a key is needed."""
+    """Build the routes. Except for public files, they need a signature or an API key."""
     router = APIRouter(tags=["files"], dependencies=[Depends(BEARER)])
     door = FileAccess(auth, views, files, urls)
 
@@ -104,7 +105,7 @@ def file_router(
             "malware_found",
             "scanner_unavailable",
             "log_unavailable",
-            success={204: {"description": "They are the file's bytes now.", "headers": _headers("ETag")}},
+            success={204: {"description": "Stored as the file's bytes.", "headers": _headers("ETag")}},
         ),
         openapi_extra=needs("content:write")
         | {"parameters": [SIGNATURE], "requestBody": {"required": True, "content": BINARY}},
@@ -112,16 +113,16 @@ def file_router(
     async def put_file_content(request: Request, file_key: str) -> Response:
         """Send a file's bytes.
 
-        They replace others in one step, when all have come: who reads meanwhile gets old or new ones whole.
-        Sent again they do no harm. Where the deployment has a malware scanner, bytes that it recognises are
-        refused and not kept, and `is_scanned` is true of those that passed. Bytes that are not what `file_type`
-        promises are kept, but not served to everybody. With the signature no key is needed.
+        The bytes replace earlier ones atomically when the upload is complete: concurrent readers get either the
+        old or the new bytes. The request may be repeated. If the deployment has a malware scanner, recognised
+        malware is refused and not stored, and `is_scanned` is true for files that passed. Bytes that do not match
+        `file_type` are stored, but not served publicly. With the signature no key is needed.
         """
         account, signed = await door.admit(request, file_key, "content:write")
         if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise UnsupportedMediaType("Send the bytes as they are to be kept, without Content-Encoding.")
+            raise UnsupportedMediaType("Send the bytes without Content-Encoding.")
         if "content-range" in request.headers:
-            raise ValidationFailed([Problem("", "Content-Range is not taken here: send all bytes at once")])
+            raise ValidationFailed([Problem("", "Content-Range is not supported: send all bytes at once")])
         stored = await files.put(
             account, file_key, stream_body(headers_of(request.scope), request.receive, max_bytes), signed
         )
@@ -136,7 +137,7 @@ def file_router(
             "range_not_satisfiable",
             success={
                 200: {
-                    "description": "All of them.",
+                    "description": "All bytes.",
                     "headers": _headers("ETag", "Content-Disposition", "Accept-Ranges"),
                     "content": BINARY,
                 },
@@ -148,8 +149,8 @@ def file_router(
         | {
             "parameters": [
                 SIGNATURE,
-                parameter("Range", "header", "One range of bytes; of several, all are sent."),
-                parameter("If-Range", "header", "Send the range only of what has this ETag, else all."),
+                parameter("Range", "header", "One range of bytes; for several ranges, all bytes are sent."),
+                parameter("If-Range", "header", "Send the range only if the ETag matches, else all bytes."),
                 IF_NONE_MATCH,
             ]
         },
@@ -157,7 +158,7 @@ def file_router(
     async def get_file_content(request: Request, file_key: str) -> Response:
         """Read a file's bytes.
 
-        With the signature no key is needed, nor for those of a public file that are what `file_type` promises.
+        No key is needed with the signature, or for a public file whose bytes match `file_type`.
         """
         public = await door.public(request, file_key)
         account = public or (await door.admit(request, file_key, "content:read")).account
@@ -202,8 +203,8 @@ def file_router(
     async def renew_upload_url(request: Request, file_key: str) -> Response:
         """Renew a file's upload_url.
 
-        The file gets another address, and every earlier one leads nowhere any more; an upload that was begun at
-        such a one is refused at its end. The bytes stay.
+        The file gets a new address. Earlier ones become invalid, and an upload still running at one of them is
+        refused at its end. The bytes stay.
         """
         caller = await auth.authenticate(request.scope)
         require(caller, "content:write")
@@ -233,7 +234,7 @@ def file_router(
         openapi_extra=needs("content:write") | {"parameters": [IF_MATCH]},
     )
     async def delete_file(request: Request, file_key: str) -> Response:
-        """The record and its bytes go; its `upload_url` leads nowhere any more."""
+        """Deletes the record and its bytes; its `upload_url` becomes invalid."""
         key = await auth.authenticate(request.scope)
         require(key, "content:write")
         await files.delete(key.account, file_key, fits(request))
@@ -243,7 +244,7 @@ def file_router(
 
 
 async def _read(request: Request, files: Files, account: str, stored: Stored, kept: KeptBytes) -> Response | None:
-    """None where these bytes are gone."""
+    """Return the response with the bytes, or None if they were replaced or deleted."""
     document, tag = stored.document, _tag(stored, kept)
     headers = {**SAFE, "ETag": tag, "Accept-Ranges": "bytes"}
     if not_modified(request.headers.get("if-none-match"), tag):
@@ -266,7 +267,7 @@ async def _read(request: Request, files: Files, account: str, stored: Stored, ke
 
 
 def _tag(stored: Stored, kept: KeptBytes) -> str:
-    """Of the bytes, their type and their name: what a cache keeps together."""
+    """Return the ETag of the bytes, their type and their file name."""
     document: dict[str, Any] = stored.document
     names = f"{document['file_type']}\0{document['filename']}".encode()
     return etag(f"{kept.sha256[:32]}.{blake2b(names, digest_size=8).hexdigest()}")

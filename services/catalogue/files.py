@@ -1,7 +1,7 @@
-"""The bytes of files: in the object store, under names of their own; which of them hold, the records say.
+"""Files' bytes in the object store, under a new object name for each upload; the record names the current one.
 
-Bytes that no record names (of a process that died between the two) are taken away with the next PUT or DELETE at
-the same file.
+Objects that no record names (after a crash between the two writes) are deleted by the next PUT or DELETE of the
+file.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ from libs.tally.errors import NotFound
 
 NAME_BYTES: Final = 12
 IDLE_S: Final = 3600
-"""Bytes without a record that were written to so recently may be about to get one."""
+"""Objects without a record are kept this long after their last write: their record may follow."""
 
 logger = logging.getLogger(__name__)
 
 
 class Files:
-    """Of one world."""
+    """Stores, reads and deletes the bytes of one environment's files."""
 
     def __init__(
         self, namespace: str, record_service: RecordService, store: Store, scanner: Scanner | None = None
@@ -41,15 +41,15 @@ class Files:
         self._scanner = scanner
 
     async def get(self, account: str, key: str) -> Stored:
-        """The file's record. Raises `NotFound`."""
+        """Return the file's record. Raises `NotFound`."""
         return await self._record_service.get(FILES, account, key)
 
     async def put(self, account: str, key: str, chunks: AsyncIterator[bytes], signed: str | None = None) -> Stored:
-        """The chunks become the file's bytes, in one step, when all of them have come.
+        """Store the chunks as the file's bytes; they replace earlier ones atomically when all have arrived.
 
-        With `signed`, the `upload_id` of the address that they are sent to, only while that holds.
-        Raises what `chunks` raises, `NotFound`, `StorageUnavailable`, and as `RecordService.amend`: where the
-        outcome is unknown either bytes may hold, and the same PUT may be sent again.
+        `signed` is the `upload_id` of the address in use; the upload is refused if it was renewed meanwhile.
+        Raises what `chunks` raises, `NotFound`, `StorageUnavailable`, and as `RecordService.amend`: after an
+        unknown outcome either bytes may be current, and the PUT may be repeated.
         """
         stored = await self.get(account, key)
         file_type: str = stored.document["file_type"]
@@ -84,9 +84,9 @@ class Files:
         return stored
 
     async def _scan(self, account: str, key: str, name: str, size: int) -> bool:
-        """Whether a scanner passed the object; False without one.
+        """Return whether a scanner passed the object; False without a scanner. Refused objects are deleted.
 
-        It reads what was stored: a client that sends slowly holds no scan up. What does not pass is deleted.
+        Scans the stored object, so that a slow client does not occupy the scanner.
         """
         if self._scanner is None:
             return False
@@ -95,22 +95,22 @@ class Files:
             if chunks is not None:
                 await self._scanner.scan(chunks)
         except BaseException:
-            with suppress(StorageUnavailable):  # then the next PUT or DELETE takes it away
+            with suppress(StorageUnavailable):  # otherwise the next PUT or DELETE deletes it
                 await self._store.delete(self._object(account, key, name))
             raise
         return chunks is not None
 
     async def read(self, account: str, key: str, name: str, start: int, end: int) -> AsyncIterator[bytes] | None:
-        """Some bytes (at least one) of the object `name`; None where they were replaced or deleted meanwhile."""
+        """Read the range (at least one byte) of object `name`; None if it was replaced or deleted meanwhile."""
         return await self._store.read(self._object(account, key, name), start, end)
 
     async def renew(self, account: str, key: str, request: Request) -> Written:
-        """The file with another address, once for a repeated `request`. Raises as `RecordService.amend`."""
+        """Give the file a new upload address, once per idempotent `request`. Raises as `RecordService.amend`."""
         new = {"upload_id": secrets.token_hex(NAME_BYTES)}
         return await self._record_service.amend_once(FILES, account, key, lambda document: document | new, request)
 
     async def drop(self, account: str, key: str, signed: str | None = None) -> None:
-        """The file has no bytes any more, whether it had some or not. Raises as `put`."""
+        """Remove the file's bytes, if any; the record stays. Raises as `put`."""
         before: KeptBytes | None = None
 
         def change(document: Document) -> Document:
@@ -123,27 +123,27 @@ class Files:
         await self._tidy(account, key, before, None)
 
     async def delete(self, account: str, key: str, fits: Fits | None) -> None:
-        """The record, then its bytes; sent again after a failure, it takes away what is left of them.
+        """Delete the record, then its bytes; repeated after a failure, it deletes the remaining bytes.
 
         Raises as `RecordService.delete`, and `StorageUnavailable`.
         """
         try:
             await self._record_service.delete(FILES, account, key, fits)
         except NotFound:
-            if key.isalnum():  # else it never was one, and no name of a folder either
+            if key.isalnum():  # other keys were never a file's, and could be path segments
                 await self._store.sweep(self._folder(account, key))
             raise
         await self._store.sweep(self._folder(account, key))
 
     async def _tidy(self, account: str, key: str, before: KeptBytes | None, now: str | None) -> None:
-        """What is left over waits for the next time where the object store is away."""
+        """Delete obsolete objects; those that the object store cannot delete now are left to the next call."""
         keep = None if now is None else self._object(account, key, now)
         try:
             if before is not None:
                 await self._store.delete(self._object(account, key, before.object))
             await self._store.sweep(self._folder(account, key), keep, IDLE_S)
         except StorageUnavailable as error:
-            logger.warning("bytes of file %s that nobody needs are left over: %s", key, error)
+            logger.warning("obsolete bytes of file %s could not be deleted: %s", key, error)
 
     def _folder(self, account: str, key: str) -> str:
         return f"{self._prefix}/{account}/{key}"

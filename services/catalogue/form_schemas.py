@@ -1,6 +1,6 @@
-"""Schemas of form fields: each value is a text, so a field's schema describes texts.
+"""Schemas of form fields, derived from the JSON schema of the same member.
 
-Derived from the schema that the same member has in JSON. Objects and lists are JSON text.
+Each form value is text: integers are decimal digits, objects and lists JSON text.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,13 +17,13 @@ BRACKETS: Final[Mapping[str, str]] = {
     "boolean": "true|false",
     "null": "null",
 }
-"""The outermost form of JSON texts, by their type."""
+"""Outermost pattern of JSON texts, by JSON type."""
 INTEGER: Final = "0|-?[1-9][0-9]{0,19}"
-"""Longer ones are beyond 64 bits."""
+"""Longer integers exceed 64 bits."""
 
 
 def json_text(schema: Schema, *types: str, may_be_empty: bool = False) -> Schema:
-    """A text that holds JSON by `schema`, of one of these types."""
+    """Return the schema of a text that holds JSON of one of `types`, as `schema` describes it."""
     form = f"{SPACE}({'|'.join(BRACKETS[each] for each in types)}){SPACE}"
     return {
         "type": "string",
@@ -34,13 +34,13 @@ def json_text(schema: Schema, *types: str, may_be_empty: bool = False) -> Schema
 
 
 def integer_text(schema: Schema, *, may_be_empty: bool = False) -> Schema:
-    """A text of the decimal digits of an integer, within the bounds of `schema`."""
+    """Return the schema of a decimal integer as text, within the bounds of `schema`."""
     digits = "|".join(_within(schema)) if {"minimum", "maximum"} <= schema.keys() else INTEGER
     return {"type": "string", "pattern": f"^({digits}){'?' if may_be_empty else ''}$"}
 
 
 def about(schema: Schema) -> Schema:
-    """The description of a member, and its default as a text."""
+    """Return a member's description, and its default as text."""
     said = {name: schema[name] for name in ("description",) if name in schema}
     default = schema.get("default")
     if default is not None:
@@ -49,13 +49,13 @@ def about(schema: Schema) -> Schema:
 
 
 def types_of(schema: Schema) -> list[str]:
-    """The JSON types that a schema names; what it refers to is an object."""
+    """Return the JSON types in a schema; a `$ref` counts as an object."""
     named = [each.get("type", "object" if "$ref" in each else None) for each in schema.get("anyOf", [schema])]
     return [each for each in named if isinstance(each, str)]
 
 
 def _within(schema: Schema) -> Iterator[str]:
-    """Patterns of the integers within bounds."""
+    """Yield patterns of the integers within the bounds of `schema`."""
     least, most = schema["minimum"], schema["maximum"]
     if not least <= 1 <= most:
         raise ValueError(f"no pattern for integers from {least} to {most}")
@@ -67,7 +67,7 @@ def _within(schema: Schema) -> Iterator[str]:
 
 
 def _up_to(most: int) -> Iterator[str]:
-    """Patterns of the integers from 1 to `most`, without leading zeros."""
+    """Yield patterns of the integers from 1 to `most`, without leading zeros."""
     digits = str(most)
     if len(digits) > 1:
         yield f"[1-9][0-9]{{0,{len(digits) - 2}}}"
@@ -80,7 +80,7 @@ def _up_to(most: int) -> Iterator[str]:
 
 
 def as_fields(properties: Mapping[str, Any], texts: tuple[str, ...]) -> Schema:
-    """The fields of a form whose `texts` stand as they are, and whose other members are JSON text."""
+    """Return form fields for `properties`: those in `texts` unchanged, other members as JSON text."""
     return {
         name: about(schema) | ({"type": "string"} if name in texts else json_text(schema, *types_of(schema)))
         if types_of(schema)

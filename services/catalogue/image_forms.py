@@ -1,4 +1,4 @@
-"""What comes with a picture: a form, or where to fetch it."""
+"""Forms that upload an image: limits, parsing and validation."""
 
 import hashlib
 import re
@@ -24,24 +24,27 @@ from libs.web.requests import MAX_DEPTH, MAX_JSON_BYTES, declared_length, parse_
 
 FORM: Final = "multipart/form-data"
 MEMBERS: Final = frozenset(Image.model_fields)
-"""What may be said of the image beside its picture."""
+"""Members of an image that a client may set beside its picture."""
 IGNORED: Final = Image.ignored - Image.owned
-"""What a record that was read says, and the server knows better."""
+"""Members of a read record that the server computes; ignored when sent back."""
 TEXTS: Final = ("title", "image_text")
-"""These as they stand, the others as JSON text."""
+"""Members sent as plain text; other members are JSON text."""
 MAX_TITLE: Final = 255
 NOT_IN_TITLES: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A picture as it came in, and the members that are to be its record's."""
+    """An uploaded picture, and the members of its record."""
 
     file: IO[bytes]
     body: Document
 
     def content(self) -> bytes:
-        """What tells one request from another; takes as long as the file does. The boundary has no part in it."""
+        """Return the content that identifies the request: its members and the file's SHA-256.
+
+        Reads the whole file. The multipart boundary is excluded, as clients choose a new one for each attempt.
+        """
         digest = hashlib.sha256(self.file.read())
         self.file.seek(0)
         return orjson.dumps([digest.hexdigest(), self.body], option=orjson.OPT_SORT_KEYS)
@@ -49,10 +52,10 @@ class Form:
 
 @asynccontextmanager
 async def open_form(request: Request, max_bytes: int, kinds: Sequence[str], most: int) -> AsyncIterator[FormData]:
-    """A form of one of these media types, with one file and so many fields at `most`.
+    """Parse a form of one of the media types `kinds`, with one file and at most `most` fields.
 
-    The file lies in a temporary one meanwhile where it is large. Raises `PayloadTooLarge` as soon as that is
-    certain, `UnsupportedMediaType`, and `ValidationFailed`.
+    Large files are spooled to a temporary file. Raises `PayloadTooLarge` as soon as the limit is exceeded,
+    `UnsupportedMediaType`, and `ValidationFailed`.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given not in kinds:
@@ -75,7 +78,7 @@ async def open_form(request: Request, max_bytes: int, kinds: Sequence[str], most
 
 @asynccontextmanager
 async def read_form(request: Request, max_bytes: int) -> AsyncIterator[Form]:
-    """A multipart form with the part `file`. Raises as `open_form`."""
+    """Parse a multipart form with the part `file`. Raises as `open_form`."""
     async with open_form(request, max_bytes, (FORM,), len(MEMBERS | IGNORED)) as form:
         parts = dict(form)
         file = parts.pop("file", None)
@@ -83,23 +86,23 @@ async def read_form(request: Request, max_bytes: int) -> AsyncIterator[Form]:
         if isinstance(file, UploadFile):
             yield Form(file.file, titled(file.filename or "", body, problems))
         else:
-            titled("", body, [Problem("/file", "must be there, as a part with a filename"), *problems])
+            titled("", body, [Problem("/file", "is required, as a part with a filename"), *problems])
 
 
 def titled(path: str, body: Document, others: Iterable[Problem] = ()) -> Document:
-    """The body, with the name of the file as the title where it has none.
+    """Return the body; without a title, it gets the file's name as title.
 
-    Raises `ValidationFailed` with all faults of the body, `others` first.
+    Raises `ValidationFailed` with all problems of the body, `others` first.
     """
     unknown = sorted(body.keys() - MEMBERS - IGNORED)
-    problems = [*others, *(Problem(f"/{name}", "is not taken with a picture") for name in unknown)]
+    problems = [*others, *(Problem(f"/{name}", "is not accepted with a picture") for name in unknown)]
     checked(Image, {name: value for name, value in body.items() if name not in unknown}, problems)
     name = NOT_IN_TITLES.sub("", PurePosixPath(path.replace("\\", "/")).stem)[:MAX_TITLE]
     return {"title": name} | body if name else body
 
 
 def name_at(url: str) -> str:
-    """The path of a URL, as a file's."""
+    """Return the path of a URL, from which the file name is taken."""
     try:
         return unquote(urlsplit(url).path)
     except ValueError:
@@ -107,7 +110,7 @@ def name_at(url: str) -> str:
 
 
 def _parsed(said: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
-    """The members that can be read, with exact integers, and the faults of the others.
+    """Parse the members, with exact integers; return them with the problems of those that cannot be parsed.
 
     Raises `PayloadTooLarge` for too many values.
     """
@@ -123,7 +126,7 @@ def _parsed(said: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
 
 
 def _limited(request: Request, max_bytes: int) -> Request:
-    """The request, whose body breaks off with `PayloadTooLarge` behind so many bytes."""
+    """Return the request with a body that raises `PayloadTooLarge` after `max_bytes`."""
     if (declared_length(headers_of(request.scope)) or 0) > max_bytes:
         raise _too_large(max_bytes)
     size = 0

@@ -1,4 +1,4 @@
-"""The addresses at which images are made and deleted; they are read as every other record is."""
+"""Routes that create and delete images; images are read like every other record."""
 
 import asyncio
 from typing import Final
@@ -45,14 +45,14 @@ MADE: Final = answers(
 
 
 class OnlyPost:
-    """Every other method at an address that no image has: what is done to images is not done there."""
+    """Answers 405 for other methods at an address that no image can have."""
 
     async def __call__(self, *_: object) -> None:
         raise MethodNotAllowed(allow(("POST",)))
 
 
 def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRouter:
-    """All need the permission content:write."""
+    """Build the routes; all need the permission content:write."""
     router = APIRouter(tags=["images"], dependencies=[Depends(BEARER)])
 
     async def account_of(request: Request) -> str:
@@ -71,10 +71,10 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
     async def create_image(request: Request) -> Response:
         """Upload a picture.
 
-        jpg, png, webp or gif, by what it is and not by its name. What is kept is encoded anew from its pixels:
-        turned as its metadata says, in sRGB, without metadata; of an animation the first picture. What could pass
-        for something else as well, such as an archive or a page, is refused. The title is the file's name where
-        none is given. It is shown at `/media/image/<key>`.
+        jpg, png, webp or gif, detected from the bytes and not from the name. The stored picture is encoded again
+        from its pixels: rotated as its metadata says, in sRGB, without metadata; of an animation the first
+        picture. Files that are also valid as another type, such as an archive or a page, are refused. Without a
+        title, the file's name becomes the title. The picture is served at `/media/image/<key>`.
         """
         account = await account_of(request)
         async with read_form(request, max_bytes) as form:
@@ -92,10 +92,10 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         | {"requestBody": _body("ImageFetch", "application/json", url=URL), "parameters": [IDEMPOTENCY_KEY]},
     )
     async def create_image_from_url(request: Request) -> Response:
-        """Have a picture fetched.
+        """Create an image from a URL.
 
-        By http or https, from public addresses, without user name or password, over at most five redirects; what
-        cannot be fetched so is refused.
+        The picture is fetched over http or https, from public addresses, without user name or password, following
+        at most five redirects; other URLs are refused.
         """
         account = await account_of(request)
         content, given = await read_object(request)
@@ -123,7 +123,7 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
     async def delete_image(request: Request, image_key: str) -> Response:
         """Delete an image.
 
-        Caches may show its picture for a day.
+        Caches may serve its picture for another day.
         """
         await images.delete(await account_of(request), image_key, fits(request))
         return Response(status_code=204)
@@ -145,10 +145,10 @@ def _created(image: Written) -> Response:
 
 
 def _body(name: str, media_type: str, texts: tuple[str, ...] = (), **source: Schema) -> Schema:
-    """Where the picture comes from, and what may be said of the image: in a form as `texts` and JSON text."""
+    """Describe the body: the picture's source and the image's members; in a form, as `texts` and JSON text."""
     schema = Image.model_json_schema()
     if media_type == FORM:
         schema["properties"] = as_fields(schema["properties"], texts)
     schema |= {"required": list(source), "properties": source | schema["properties"]}
-    schema["description"] = "A picture, and what is said of its image."
+    schema["description"] = "A picture and the members of its image."
     return {"required": True, "content": {media_type: {"schema": named(name, schema)}}}

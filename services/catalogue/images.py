@@ -1,6 +1,6 @@
-"""Images: a picture safely kept, then the record that says so.
+"""Images: stores the picture first, then writes the record that names it.
 
-What dies between the two leaves a picture that no record names and nobody can ask for.
+A crash between the two leaves a picture that no record names and no client can request.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from libs.storage.store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
 
 IN_MEMORY_BYTES: Final = 1 << 20
-"""What is fetched beyond that waits in a temporary file."""
+"""Larger fetched pictures are spooled to a temporary file."""
 
 ALL: Final = tuple(FORMATS)
 ICONS: Final = ("png",)
 
 
 class ImageUpload(NamedTuple):
-    """What a request calls its picture, and the formats that are taken there."""
+    """JSON pointer of the picture in the request, and the accepted formats."""
 
     where: str
     formats: Collection[str]
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 class Images:
-    """Of one world."""
+    """Creates, changes and deletes the images of one environment."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Images:
         fetcher: Fetcher,
         scanner: Scanner | None = None,
     ) -> None:
-        """With a `scanner`, what it does not pass is refused."""
+        """With a `scanner`, pictures that it does not pass are refused."""
         self._record_service = record_service
         self._image_store = image_store
         self._fetcher = fetcher
@@ -63,7 +63,7 @@ class Images:
     async def upload(
         self, account: str, file: IO[bytes], body: Document, request: Request, part: ImageUpload = CURRENT
     ) -> Written:
-        """The picture in `file` as a new image. Raises as `RecordService.create`, and `StorageUnavailable`."""
+        """Create an image from a picture. Raises as `RecordService.create`, and `StorageUnavailable`."""
         if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
             return earlier
         validated(IMAGES, body)
@@ -72,7 +72,7 @@ class Images:
     async def fetch(
         self, account: str, url: str, body: Document, request: Request, formats: Collection[str] = ALL
     ) -> Written:
-        """The same of the picture at `url`, which is fetched once for an idempotency key."""
+        """Create an image from the picture at `url`, fetched once per idempotency key. Raises as `upload`."""
         if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
             return earlier
         validated(IMAGES, body)
@@ -82,7 +82,10 @@ class Images:
     async def replace(
         self, account: str, key: str, url: str, change: Callable[[Document], Document], formats: Collection[str]
     ) -> Stored:
-        """The image, changed, with the picture at `url`. Raises as `RecordService.change`, and as `upload`."""
+        """Change an image and replace its picture by the one at `url`.
+
+        Raises as `RecordService.change`, and as `upload`.
+        """
         before = (await self._record_service.get(IMAGES, account, key)).document
         validated(IMAGES, change(before))
         async with self._fetched(url) as file:
@@ -97,7 +100,7 @@ class Images:
             owned = {"picture": kept.members()}
             changed = await self._record_service.change(IMAGES, account, key, changing, owned=owned)
         except ViewsUnavailable:
-            raise  # the record may yet name it
+            raise  # outcome unknown: the record may name the picture
         except TallyError:
             await self._forget(account, key, kept)
             raise
@@ -105,7 +108,7 @@ class Images:
         return changed
 
     async def delete(self, account: str, key: str, fits: Fits | None) -> None:
-        """Raises as `RecordService.delete`."""
+        """Delete the image and its picture. Raises as `RecordService.delete`."""
         await self._record_service.delete(IMAGES, account, key, fits)
         await self._forget(account, key)
 
@@ -120,7 +123,7 @@ class Images:
             yield file
 
     async def _kept(self, account: str, key: str, file: IO[bytes], body: Document, part: ImageUpload) -> Kept:
-        """Safely, the picture of an image as `body` describes it."""
+        """Scan, decode and store the picture of an image with the members `body`."""
         if self._scanner is not None:
             await self._scanner.scan(_chunks(file), part.where)
             file.seek(0)
@@ -139,7 +142,7 @@ class Images:
         try:
             written = await self._record_service.create(IMAGES, account, body, request, key=key, owned=owned)
         except ViewsUnavailable:
-            raise  # the record may yet come
+            raise  # outcome unknown: the record may still be written
         except TallyError:
             await self._forget(account, key)
             raise
@@ -148,7 +151,7 @@ class Images:
         return written
 
     async def _forget(self, account: str, key: str, kept: Kept | None = None) -> None:
-        """No record names it any more, or ever did: what cannot be removed now is only left over."""
+        """Remove pictures that no record names; those that cannot be removed now are left over."""
         try:
             await self._image_store.remove(account, key, kept)
         except StorageUnavailable as error:

@@ -1,4 +1,4 @@
-"""The media host: pictures by the keys of their images, of production and the test environment alike."""
+"""Media routes: pictures by image key, for production and the test environment alike."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ from services.catalogue.openapi import BEARER
 
 DEFAULT: Final = "default"
 PUBLIC: Final = "public, max-age=86400"
-"""The picture under a key may be replaced, and the image be deleted: a day late is soon enough for everybody."""
+"""A picture may be replaced or deleted under its key; a day's delay is acceptable for public images."""
 PRIVATE: Final = "private, no-cache"
 SIZE: Final = parameter(
     "size",
@@ -34,7 +34,7 @@ SIZE: Final = parameter(
 
 
 class Room(NamedTuple):
-    """One world's images."""
+    """The images of one environment."""
 
     views: CatalogueViews
     auth: Authenticator
@@ -48,7 +48,7 @@ class Found(NamedTuple):
 
 
 def media_router(rooms: Sequence[Room]) -> APIRouter:
-    """A key is in one world at most."""
+    """Build the route. An image key exists in at most one environment."""
     router = APIRouter(tags=["images"], dependencies=[Depends(BEARER)])
 
     @router.get(
@@ -61,7 +61,7 @@ def media_router(rooms: Sequence[Room]) -> APIRouter:
                 200: {
                     "description": "The picture.",
                     "headers": {
-                        "ETag": {"schema": {"type": "string"}, "description": "Of this picture and size."}
+                        "ETag": {"schema": {"type": "string"}, "description": "Identifies this picture and size."}
                     },
                     "content": {
                         made.media_type: {"schema": {"type": "string", "format": "binary"}}
@@ -76,8 +76,8 @@ def media_router(rooms: Sequence[Room]) -> APIRouter:
     async def get_picture(request: Request, image_id: str) -> Response:
         """Read the picture of an image, by its key.
 
-        Of public images without an API key; of private ones with a key of the account that has `content:read`, as
-        Bearer or as `service-brand` and `service-key`.
+        Public images need no API key. Private images need a key of the account that has `content:read`, as Bearer
+        or as `service-brand` and `service-key`.
         """
         size = request.query_params.get("size", DEFAULT)
         if size not in SIZES:
@@ -96,7 +96,7 @@ def media_router(rooms: Sequence[Room]) -> APIRouter:
         if not_modified(request.headers.get("if-none-match"), tag):
             return Response(status_code=304, headers=headers)
         data = await room.image_store.show(account, image.key, kept, size)
-        if data is None:  # gone, or replaced meanwhile
+        if data is None:  # deleted, or replaced meanwhile
             if (await _find(rooms, image_id)).image.version == image.version:
                 raise _unknown(image_id)
             return await get_picture(request, image_id)
@@ -115,7 +115,10 @@ async def _find(rooms: Sequence[Room], key: str) -> Found:
 
 
 async def _admit(request: Request, room: Room, account: str) -> None:
-    """Whoever may read the account's records. Raises `Unauthorized`, `Forbidden`, and `NotFound` for others."""
+    """Admit a key that may read the account's records.
+
+    Raises `Unauthorized`, `Forbidden`, and `NotFound` for other accounts' keys.
+    """
     headers = headers_of(request.scope)
     is_legacy = header(headers, b"service-key") is not None
     auth = room.auth

@@ -1,4 +1,4 @@
-"""What the documentation says of a row's routes: generated from the row, never written by hand."""
+"""OpenAPI descriptions of a resource's routes, generated from the resource."""
 
 from typing import Final
 
@@ -16,26 +16,26 @@ BEARER: Final = HTTPBearer(
 )
 TIME: Final[Schema] = {"type": "string", "format": "date-time"}
 FILTERS: Final = (
-    shared("tags", "query", "All of them.", {"type": "array", "items": {"type": "string"}}),
-    shared("updated_since", "query", "Changed since then; orders by `updated`.", TIME),
+    shared("tags", "query", "Records with all of these tags.", {"type": "array", "items": {"type": "string"}}),
+    shared("updated_since", "query", "Records changed since then; orders by `updated`.", TIME),
 )
 EXAMPLE_KEY: Final = "8c1f0e5a7b2d4c6e9f3a1b50"
 EXAMPLE_TIME: Final = "2026-05-01T18:00:00.000000Z"
 
 
 def written(row: Resource) -> Schema:
-    """What a body may hold."""
+    """Return the schema of a request body."""
     return written_by(row.schema) | {"examples": [row.example]}
 
 
 def read(row: Resource) -> Schema:
-    """What a read answers."""
+    """Return the schema of a record in responses."""
     schema = json_schema(row.schema, "serialization")
     schema.pop("additionalProperties", None)
-    own: Schema = {"key": {"type": "string", "description": "The record's own; it never changes."}}
+    own: Schema = {"key": {"type": "string", "description": "The record's key; it never changes."}}
     times: Schema = {
-        "created": TIME | {"description": "When it was made."},
-        "updated": TIME | {"description": "When it was changed last."},
+        "created": TIME | {"description": "Time of creation."},
+        "updated": TIME | {"description": "Time of the last change."},
     }
     schema["properties"] = own | schema["properties"] | dict(row.computed_members) | times
     example = {"key": EXAMPLE_KEY} | row.example | {"created": EXAMPLE_TIME, "updated": EXAMPLE_TIME}
@@ -43,14 +43,14 @@ def read(row: Resource) -> Schema:
 
 
 def listed(row: Resource) -> Schema:
-    """The envelope of a list."""
+    """Return the schema of a page of records."""
     page = {
         "type": "object",
         "required": ["data", "has_more", "next"],
         "properties": {
             "data": {"type": "array", "items": read(row), "description": "Newest first."},
             "has_more": {"type": "boolean", "description": "Whether there is another page."},
-            "next": {"type": ["string", "null"], "description": "Give it back as `?next=`."},
+            "next": {"type": ["string", "null"], "description": "Send it as `?next=` to read the next page."},
         },
     }
     return named(f"{row.schema.__name__}Page", page)
@@ -61,7 +61,7 @@ def body(row: Resource) -> Schema:
 
 
 def patch_body(row: Resource) -> Schema:
-    """Any members; an object for a typed member is merged into it, so no member is required."""
+    """Describe the PATCH body: any members; an object is merged into its member, so none is required."""
     schema = written(row)
     if schema.pop("required", None) is not None:
         schema[COMPONENT] = f"schemas/{row.schema.__name__}Patch"
@@ -79,7 +79,7 @@ def record_answer(row: Resource, description: str) -> Schema:
 
 
 def links(row: Resource) -> Schema:
-    """What can be done next with the record that was answered."""
+    """Return links from a returned record to the operations on it."""
     served = [name for name in ("get", "patch", "delete") if name in row.operations or name == "delete"]
     return {
         f"{name}_{row.singular}": {

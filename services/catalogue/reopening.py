@@ -1,4 +1,4 @@
-"""The address at which a closed contest is reopened."""
+"""Route that reopens a closed contest."""
 
 import orjson
 from fastapi import APIRouter, Depends, Request
@@ -18,15 +18,15 @@ from services.catalogue.openapi import BEARER, record_answer
 
 
 class Reopening(Members):
-    """What a contest is reopened with."""
+    """Request body of a reopening."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"end": "2026-05-02T20:00:00.000000Z"}]})
 
-    end: Timestamp = Field(description="When it closes again.")
+    end: Timestamp = Field(description="Time at which it closes again.")
 
 
 def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestKeys) -> APIRouter:
-    """Needs the permission operations."""
+    """Build the route; it needs the permission operations."""
     router = APIRouter(tags=["contests"], dependencies=[Depends(BEARER)])
 
     @router.post(
@@ -39,15 +39,16 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
             "status_transition",
             "contest_final",
             "log_unavailable",
-            success={200: record_answer(CONTESTS, "Running again, in every partition.")},
+            success={200: record_answer(CONTESTS, "The contest is running again.")},
         ),
         openapi_extra=needs("operations") | takes(Reopening, IDEMPOTENCY_KEY),
     )
     async def reopen_contest(request: Request, contest_key: str) -> Response:
         """Reopen a closed contest.
 
-        Voting goes on until the new end; what was late stays late, and removals that waited take effect. Then it
-        closes anew. Sent again with the same end, this answers the same. A sealed contest is unsealed first.
+        Voting continues until the new end; then the contest closes again. Late votes stay late; removals that
+        waited take effect. A repeated request with the same end gets the same answer. A sealed contest must be
+        unsealed first.
         """
         key = await auth.authenticate(request.scope)
         require(key, "operations")

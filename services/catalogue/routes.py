@@ -1,4 +1,4 @@
-"""The current API's routes, derived from the table of resources."""
+"""Routes of the current API, generated from the table of resources."""
 
 import re
 from collections.abc import Mapping
@@ -43,18 +43,18 @@ OPERATION_OF: Final = {
     "patch": "patch",
     "delete": "delete",
 }
-"""By the name of the handler."""
+"""Operation by the handler's name."""
 MOST_LISTED: Final = 100
 LISTED: Final = 20
 
 COMPLETED: Final = re.compile(r"\.[0-9a-f]+(?=\")")
-"""What an entity tag says, behind the record's version, of what was added from other views."""
+"""Part of an entity tag after the record's version: the hash of members from other views."""
 
 
 def build_router(
     record_service: RecordService, auth: Authenticator, enrichers: Mapping[str, Complete]
 ) -> APIRouter:
-    """All routes of all rows that have them; `enrichers` by resource name."""
+    """Build the routes of all resources that have operations; `enrichers` are by resource name."""
     router = APIRouter(dependencies=[Depends(openapi.BEARER)])
     for row in record_service.table.values():
         if row.operations:
@@ -63,7 +63,7 @@ def build_router(
 
 
 class _Routes:
-    """The handlers of one row: who asks, what is asked, the engine's answer."""
+    """Handlers of one resource: authenticate, parse the request, call the record service."""
 
     def __init__(
         self, row: Resource, record_service: RecordService, auth: Authenticator, complete: Complete | None
@@ -85,7 +85,9 @@ class _Routes:
             where = [parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
         key = parameter(f"{row.singular}_key", "path", f"Key of the {said}.")
         own_key = key | {"schema": {"type": "string", "pattern": OWN_KEY_PATTERN}}
-        gone: dict[int | str, dict[str, Any]] = {204: {"description": "Deleted, with all that belongs to it."}}
+        gone: dict[int | str, dict[str, Any]] = {
+            204: {"description": "Deleted, with the records that belong to it."}
+        }
 
         def add(path: str, method: str, handler: Any, summary: str, responses: Any, **extra: Any) -> None:
             if OPERATION_OF[handler.__name__] not in row.operations:
@@ -129,7 +131,7 @@ class _Routes:
                 "log_unavailable",
                 success={
                     201: openapi.created(row, "Created at this key."),
-                    200: openapi.record_answer(row, "Replaced: nothing is left of what it was but `created`."),
+                    200: openapi.record_answer(row, "Replaced as a whole; only `created` is kept."),
                 },
             ),
             parameters=[own_key, IDEMPOTENCY_KEY],
@@ -170,7 +172,7 @@ class _Routes:
                 "version_conflict",
                 "log_unavailable",
                 *row.refusals.get("PATCH", ()),
-                success={200: openapi.record_answer(row, "As it is now.")},
+                success={200: openapi.record_answer(row, "The changed record.")},
             ),
             parameters=[key, IF_MATCH],
             requestBody=openapi.patch_body(row),
@@ -271,21 +273,21 @@ class _Routes:
     async def _written(
         self, request: Request, caller: ApiKey, stored: Stored, status: int, headers: dict[str, str]
     ) -> Response:
-        """The write is done, even where what belongs beside the record cannot be read now."""
+        """Return the record after its write, without members of other views if those are unavailable."""
         shown = self._row.show(stored)
         with suppress(ViewsUnavailable):
             await self._add(request, caller, [shown])
         return _json(shown, status, headers | {"ETag": self._tag(stored, shown)})
 
     def _tag(self, stored: Stored, shown: Document) -> str:
-        """The version, and where more is shown than the record, what that came to."""
+        """Return the entity tag: the version, and a hash of the response if it has more than the record."""
         if self._complete is None:
             return etag(stored.version)
         return etag(f"{stored.version}.{blake2b(orjson.dumps(shown), digest_size=8).hexdigest()}")
 
 
 async def _asked(request: Request, caller: ApiKey) -> tuple[WriteRequest, Document]:
-    """Which request this is, by its idempotency key, and its body."""
+    """Return the request, identified by its idempotency key, and its parsed body."""
     body, document = await read_object(request)
     key = idempotency_key(request)
     if key is None:
@@ -294,7 +296,7 @@ async def _asked(request: Request, caller: ApiKey) -> tuple[WriteRequest, Docume
 
 
 def fits(request: Request) -> Fits | None:
-    """What `If-Match` demands of a record that is written: its version; None without the header."""
+    """Return the check of `If-Match` against a stored record's version; None without the header."""
     given = request.headers.get("if-match")
     if given is None:
         return None

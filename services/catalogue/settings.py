@@ -10,29 +10,27 @@ class Settings(DeploymentSettings, HttpSettings):
     public_url: str = Field(
         "",
         pattern=r"^(https?://[^/?#]+)?$",
-        description="Origin at which callers reach the API, for upload addresses; each request's own by default.",
+        description="Public origin of the API, for upload addresses; by default the origin of each request.",
     )
-    file_max_bytes: int = Field(100 << 20, ge=1, description="Largest file that is taken.")
+    file_max_bytes: int = Field(100 << 20, ge=1, description="Largest accepted file.")
     scanner: str = Field(
         "",
         pattern=r"^(clamd://([^/?#@]+:\d+|/[^?#]+))?$",
-        description="Malware scanner of files and images, clamd://host:port or clamd:///path/of/socket; what it "
-        "recognises is refused, and while it is away nothing is taken. Without one, `is_scanned` stays false. Its "
-        "StreamMaxLength has to be as large as the largest file.",
+        description="Malware scanner of files and images, clamd://host:port or clamd:///path/of/socket. Infected "
+        "files are refused, and while it is unavailable all files. Without one, `is_scanned` stays false. Its "
+        "StreamMaxLength must be as large as the largest file.",
     )
-    scan_timeout_ms: int = Field(30_000, ge=1, description="How long the scanner may take for one file or image.")
-    image_max_bytes: int = Field(10_485_760, ge=1, description="Largest picture that is taken.")
+    scan_timeout_ms: int = Field(30_000, ge=1, description="Timeout of the scanner for one file or image.")
+    image_max_bytes: int = Field(10_485_760, ge=1, description="Largest accepted picture.")
     image_max_pixels: int = Field(
         40_000_000,
         ge=1,
         le=80_000_000,
-        description="Most pixels (width times height) of a picture; each takes some 12 bytes while it is read.",
+        description="Most pixels (width times height) of a picture; decoding takes about 12 bytes for each.",
     )
-    image_cpu_ms: int = Field(
-        20_000, ge=100, description="Most time of a processor that reading or shrinking a picture may take."
-    )
-    fetch_timeout_ms: int = Field(10_000, ge=1, description="How long fetching a picture from its URL may take.")
+    image_cpu_ms: int = Field(20_000, ge=100, description="Most CPU time for decoding or resizing a picture.")
+    fetch_timeout_ms: int = Field(10_000, ge=1, description="Timeout for fetching a picture from its URL.")
     fetch_allow: str = Field(
         "",
-        description="Hosts and networks that pictures may be fetched from though not public, parted by commas.",
+        description="Private hosts and networks from which pictures may be fetched, comma-separated.",
     )

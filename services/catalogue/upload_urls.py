@@ -1,4 +1,4 @@
-"""Signed addresses at which files' bytes are handled without a key."""
+"""Signed addresses that accept files' bytes without an API key."""
 
 import hmac
 from base64 import urlsafe_b64encode
@@ -14,11 +14,11 @@ from libs.views.catalogue import CatalogueViews
 from libs.web.auth import ApiKey
 
 WRITE = "content:write"
-"""An address takes PUT and DELETE, so only who may do that with the key is given it."""
+"""The signed address accepts PUT and DELETE, so only keys with this permission receive it."""
 
 
 class UploadUrls:
-    """Signs and checks the addresses; a `Complete` of the files. With a `public_url`, that is their origin."""
+    """Signs and checks upload addresses; a `Complete` for files. `public_url` is their origin, if set."""
 
     def __init__(self, store: Store, views: CatalogueViews, public_url: str) -> None:
         self._secrets = SecretRing(store, "upload addresses")
@@ -26,7 +26,10 @@ class UploadUrls:
         self._public_url = public_url
 
     async def __call__(self, key: ApiKey, origin: str, files: list[dict[str, Any]]) -> None:
-        """Adds the addresses, for keys that may write. Raises `StorageUnavailable` and `ViewsUnavailable`."""
+        """Add upload addresses to `files` for keys that may write.
+
+        Raises `StorageUnavailable` and `ViewsUnavailable`.
+        """
         for file in files if WRITE in key.permissions else ():
             stored = await self._views.get(key.account, FILES.name, file["key"])
             if stored is not None:
@@ -35,7 +38,7 @@ class UploadUrls:
                 file["upload_url"] = f"{self._public_url or origin}{path}?signature={signature}"
 
     async def admits(self, account: str, file: Stored, signature: str) -> bool:
-        """Whether the signature is one of the account's file now. Raises `StorageUnavailable`."""
+        """Return whether the signature is currently valid for the account's file. Raises `StorageUnavailable`."""
         for again in (False, True):
             known = [_signature(secret, account, file) for secret in await self._secrets(again)]
             if any(hmac.compare_digest(each.encode(), signature.encode()) for each in known):
@@ -43,7 +46,7 @@ class UploadUrls:
         return False
 
     async def load(self) -> None:
-        """So that later calls need no object store. Raises `StorageUnavailable`."""
+        """Load the signing secrets, so that later calls need no object store. Raises `StorageUnavailable`."""
         await self._secrets.load()
 
 

@@ -1,4 +1,4 @@
-"""The addresses of external vote sources."""
+"""Routes of external vote sources."""
 
 from typing import Annotated, Any, Final
 
@@ -26,20 +26,20 @@ ONE: Final = ALL + "/{source}"
 
 
 class Registration(BaseModel):
-    """An external source as it is registered with a contest."""
+    """The registration of an external source with a contest."""
 
-    source: str = Field(description="Its name within the contest.")
+    source: str = Field(description="Name of the source, unique within the contest.")
     contest_key: str = Field(description="Key of the contest.")
-    title: str = Field(description="Shown to people.")
+    title: str = Field(description="Title for display.")
     is_in_total: bool = Field(description="Whether its votes are part of the counts.")
-    mode: Mode = Field(description="Whether reports say how many votes there are, or how many came.")
-    mapping: dict[str, str] = Field(description="Keys of participants by the source's own ids.")
-    created: str = Field(description="When it was registered.", json_schema_extra={"format": "date-time"})
-    updated: str = Field(description="When that was changed last.", json_schema_extra={"format": "date-time"})
+    mode: Mode = Field(description="Reports hold totals (`cumulative`) or additional votes (`delta`).")
+    mapping: dict[str, str] = Field(description="Participant keys by the source's ids.")
+    created: str = Field(description="Time of registration.", json_schema_extra={"format": "date-time"})
+    updated: str = Field(description="Time of the last change.", json_schema_extra={"format": "date-time"})
 
 
 class Registrations(BaseModel):
-    """All of them at once: this list has one page."""
+    """All registrations on one page."""
 
     data: list[Registration] = Field(description="In the order in which they were first registered.")
     has_more: bool = Field(description="False.")
@@ -47,7 +47,7 @@ class Registrations(BaseModel):
 
 
 def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
-    """All need the permission sources:write."""
+    """Build the routes; all need the permission sources:write."""
     router = APIRouter(tags=["vote sources"], dependencies=[Depends(BEARER)])
 
     async def account_of(request: Request) -> str:
@@ -63,16 +63,16 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
             "not_found",
             "version_conflict",
             "log_unavailable",
-            success={200: _answer("Changed."), 201: _answer("Registered, anew where it was retired.")},
+            success={200: _answer("Changed."), 201: _answer("Registered, also again after it was retired.")},
         ),
         openapi_extra=needs("sources:write") | takes(VoteSource, IF_MATCH),
     )
     async def register_vote_source(request: Request, contest_key: str, source: SourceName) -> Response:
         """Register an external source, or change its registration.
 
-        The registration becomes what the body says; members left out have their defaults. The mapping applies at
-        once to all that was ever reported: what an unmapped id reported is held until it is mapped, and a changed
-        mapping moves what was counted. While the contest is closed, what it was closed with holds on.
+        The body replaces the registration; members left out have their defaults. The mapping applies at once to
+        all reports, earlier ones included: counts of an unmapped id are held until it is mapped, and a changed
+        mapping moves its counts. While the contest is closed, its result keeps the mapping at the closing.
 
         A source's name is 1 to 64 of A-Z a-z 0-9 _ . -, not . or .., and does not begin with `c-`.
         """
@@ -108,14 +108,14 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
             "not_found",
             "version_conflict",
             "log_unavailable",
-            success={204: {"description": "Retired: it takes no reports; what it counted stays."}},
+            success={204: {"description": "Retired: reports are refused; its counts stay."}},
         ),
         openapi_extra=needs("sources:write") | {"parameters": [IF_MATCH]},
     )
     async def retire_vote_source(request: Request, contest_key: str, source: SourceName) -> Response:
         """Retire an external source.
 
-        What it counted stays, by the mapping that it has. PUT takes it into use again.
+        Its counts stay, by its current mapping. PUT registers it again.
         """
         await sources.retire(await account_of(request), contest_key, source, _fits(request))
         return Response(status_code=204)
@@ -123,7 +123,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
     @router.get(
         ALL,
         response_class=Response,
-        responses=answers("not_found", success={200: {"model": Registrations, "description": "All in use."}}),
+        responses=answers("not_found", success={200: {"model": Registrations, "description": "Sources in use."}}),
         openapi_extra=needs("sources:write"),
     )
     async def list_vote_sources(request: Request, contest_key: str) -> Response:

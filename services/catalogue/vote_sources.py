@@ -1,4 +1,4 @@
-"""External vote sources of a contest: registered, read and retired."""
+"""Registers, reads and retires external vote sources of contests."""
 
 from libs.catalogue.contests.mapper import ContestReader
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
@@ -11,7 +11,7 @@ from libs.tally.errors import NotFound
 
 
 class VoteSources:
-    """The registrations with the contests of one world. For its readers a retired source is not there."""
+    """Vote sources of one environment; reads exclude retired ones."""
 
     def __init__(self, record_service: RecordService, views: ContestReader) -> None:
         self._record_service = record_service
@@ -20,10 +20,10 @@ class VoteSources:
     async def put(
         self, account: str, contest: str, source: str, form: VoteSource, fits: Fits | None
     ) -> tuple[Stored, bool]:
-        """Register a source, or change its registration as a whole; True where it was not there, or retired.
+        """Register a source, or replace its registration; True if it is new or was retired.
 
-        Raises `NotFound`, `VersionConflict`, and `ValidationFailed` for a name that is reserved and where an id is
-        mapped to none of the contest's participants.
+        Raises `NotFound`, `VersionConflict`, and `ValidationFailed` for a reserved name or a mapping to a
+        participant that the contest does not have.
         """
         if not SOURCE_NAME.fullmatch(source):
             message = "a source's name is 1 to 64 of A-Z a-z 0-9 _ . -, not . or .., and does not begin with c-"
@@ -32,7 +32,7 @@ class VoteSources:
         known = {stored.key for stored in config.participants}
         registered = next((each for each in config.sources if source_name(each) == source), None)
         if registered is not None:
-            known.update(source_of(registered).mapping.values())  # whoever is gone since may stand there
+            known.update(source_of(registered).mapping.values())  # deleted participants may stay in the mapping
         strangers = [(mapped, key) for mapped, key in form.mapping.items() if key not in known]
         if strangers:
             raise ValidationFailed(
@@ -46,19 +46,19 @@ class VoteSources:
         return stored, before is None or source_of(before).retired
 
     async def get(self, account: str, contest: str, source: str) -> Stored:
-        """Raises `NotFound`."""
+        """Return the registration. Raises `NotFound`."""
         for stored in await self.all(account, contest):
             if source_name(stored) == source:
                 return stored
         raise NotFound(f"The contest has no vote source {source}.")
 
     async def all(self, account: str, contest: str) -> list[Stored]:
-        """In the order in which they were first registered. Raises `NotFound`."""
+        """Return the registrations in the order of their first registration. Raises `NotFound`."""
         sources = (await self._config(account, contest)).sources
         return [stored for stored in sources if not source_of(stored).retired]
 
     async def retire(self, account: str, contest: str, source: str, fits: Fits | None) -> None:
-        """It takes no reports any more; what it counted stays. Raises `NotFound`, `VersionConflict`."""
+        """Retire the source: reports are refused, its counts stay. Raises `NotFound`, `VersionConflict`."""
         stored = await self.get(account, contest, source)
         await self._record_service.patch(VOTE_SOURCES, account, stored.key, {"retired": True}, _in_use(fits))
 

@@ -1,4 +1,4 @@
-"""Articles of the legacy generation."""
+"""Routes of articles in the legacy API."""
 
 from functools import partial
 from typing import Final, get_args
@@ -19,10 +19,10 @@ QUERY: Final[dict[str, JsonSchema]] = {
     "scheduled": {
         "type": "boolean",
         "default": False,
-        "description": "Those yet to appear, and no others; `is_template` and `type` are ignored then.",
+        "description": "Only scheduled articles; `is_template` and `type` are ignored then.",
     },
-    "is_template": {"type": "boolean", "default": False, "description": "Templates, and no others."},
-    "type": {"type": "string", "enum": list(TYPES), "description": "Of this type alone."},
+    "is_template": {"type": "boolean", "default": False, "description": "Only templates."},
+    "type": {"type": "string", "enum": list(TYPES), "description": "Only articles of this type."},
     "next": NEXT,
 }
 
@@ -43,7 +43,7 @@ class _Articles:
         self._records = world.records(ARTICLES, ARTICLE)
 
     async def list_articles(self, call: Call) -> Document:
-        """Newest first, 20 a page. Scheduled articles and templates have lists of their own."""
+        """Newest first, 20 a page. Scheduled articles and templates have their own lists."""
         now, kind = self._world.now(), call.query("type")
         scheduled, is_template = call.flag("scheduled"), call.flag("is_template")
         if kind is not None and kind not in TYPES and not scheduled:
@@ -56,23 +56,25 @@ class _Articles:
         return page_of("articles", await shown_articles(self._world, call, page.records), page)
 
     async def create_article(self, call: Call) -> Document:
-        """A `publish` in the future makes it scheduled; without, it appears at once. `type` defaults to normal."""
+        """A `publish` in the future makes it scheduled; without one, it appears at once. `type` defaults to
+        normal.
+        """
         body = await call.parameters(ARTICLE.parameters)
         stored = await self._records.create(call.account, partial(article_written, body))
         return await self._answer(call, stored)
 
     async def get_article(self, call: Call) -> Document:
-        """With the images, contests, surveys and participants that it refers to; what is gone is left out."""
+        """Includes the images, contests, surveys and participants that it refers to, without deleted ones."""
         return await self._answer(call, await self._records.get(call.account, call.path("article_key")))
 
     async def update_article(self, call: Call) -> Document:
-        """The parameters of create; those left out keep their value. A draft is replaced as a whole."""
+        """Takes the parameters of create; those left out keep their value. A draft is replaced as a whole."""
         body, key = await call.parameters(ARTICLE.parameters), call.path("article_key")
         stored = await self._records.change(call.account, key, partial(article_written, body))
         return await self._answer(call, stored)
 
     async def delete_article(self, call: Call) -> None:
-        """Refused while others refer to it."""
+        """Refused while other records refer to it."""
         await self._records.delete(call.account, call.path("article_key"))
 
     async def _answer(self, call: Call, stored: Stored) -> Document:

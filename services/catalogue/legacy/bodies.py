@@ -1,4 +1,4 @@
-"""Schemas of legacy bodies, by media type: both derived from the parameters of one table."""
+"""Schemas of legacy request bodies, derived for each media type from one table of parameters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -17,7 +17,7 @@ MULTIPART: Final = "multipart/form-data"
 def request_body(
     name: str, parameters: Mapping[str, JsonSchema], required: Sequence[str], kinds: Sequence[str]
 ) -> JsonSchema:
-    """The request body of an operation that writes a `name`, in each of its media types (`kinds`)."""
+    """Return the request body of an operation that writes a `name`, in each of its media types (`kinds`)."""
     component = f"schemas/legacy.{name}"
     exact = {each: _shared(f"{component}.{each}", schema) for each, schema in parameters.items()}
     whole = f"{component}.complete" if required else component
@@ -43,8 +43,10 @@ def _object(component: str, properties: Mapping[str, JsonSchema], required: Sequ
 
 
 def _shared(component: str, schema: JsonSchema) -> JsonSchema:
-    """JSON takes null for every member that may be left out. Schemas with members become components, which forms
-    refer to."""
+    """Return the schema for JSON and forms: optional members also accept null.
+
+    Schemas with members become components, to which forms refer.
+    """
     exact: JsonSchema = _with_nulls(schema)
     return {COMPONENT: component} | exact if "properties" in orjson.dumps(exact).decode() else exact
 
@@ -69,7 +71,7 @@ def _with_nulls(schema: Any) -> Any:
 
 
 def _text(schema: JsonSchema, *, may_be_empty: bool) -> JsonSchema:
-    """The texts that a form carries for the member. An empty one is null, but of a plain text."""
+    """Return the schema of a member's text in a form. An empty text is null, except for plain texts."""
     said = about(schema)
     match plain(schema).get("type"):
         case "string":
@@ -98,7 +100,7 @@ def _string(schema: JsonSchema, *, may_be_empty: bool) -> JsonSchema:
 
 
 def _list(schema: JsonSchema, *, may_be_empty: bool) -> JsonSchema:
-    """JSON text, or a field for each item."""
+    """Return the schema of a list in a form: JSON text, or a field for each item."""
     item = plain(schema)["items"]
     if "anyOf" in schema or item.get("type") == "string":
         one: JsonSchema = {"type": "string"}

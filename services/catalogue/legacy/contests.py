@@ -1,4 +1,4 @@
-"""Contests as the legacy generation writes them; the query service reads them."""
+"""Routes that write contests in the legacy API; the query service reads them."""
 
 import asyncio
 from functools import partial
@@ -15,7 +15,7 @@ from libs.tally.errors import LogUnavailable, NotFound, TallyError, ViewsUnavail
 from services.catalogue.legacy.routing import Call, LegacyRoutes, LegacyWorld
 
 AT_ONCE: Final = 500
-"""Participants that one round of writes adds."""
+"""Participants added in one round of writes."""
 
 
 def add_contests(routes: LegacyRoutes, world: LegacyWorld) -> None:
@@ -32,33 +32,35 @@ class _Contests:
         self._records = world.records(CONTESTS, CONTEST)
 
     async def create_contest(self, call: Call) -> Document:
-        """Every parameter may be left out, and has its default then. Unknown ones are passed over."""
+        """All parameters are optional and have defaults. Unknown ones are ignored."""
         body, now = await call.parameters(CONTEST.parameters), self._world.now()
         stored = await self._records.create(call.account, partial(contest_written, body, now=now))
         return await self._answer(call, stored.key, body)
 
     async def update_contest(self, call: Call) -> Document:
-        """The parameters of create; those left out keep their value."""
+        """Takes the parameters of create; those left out keep their value."""
         body, now = await call.parameters(CONTEST.parameters), self._world.now()
         key = call.path("contest_id")
         await self._records.change(call.account, key, partial(contest_written, body, now=now))
         return await self._answer(call, key, body)
 
     async def delete_contest(self, call: Call) -> None:
-        """The contest and its participants."""
+        """Deletes the contest and its participants."""
         await self._records.delete(call.account, call.path("contest_id"))
 
     async def _answer(self, call: Call, key: str, body: Document) -> Document:
-        """The contest with its new participants, and counts where they are known; the write itself is done."""
+        """Return the contest with its new participants, and with counts if available; the contest is already
+        written.
+        """
         await self._enter(call.account, key, body.get("add_participants"))
         shape = await contest_shape(self._world, call.account, key)
         await self._world.complete(call, CONTESTS, [shape])
         return shape
 
     async def _enter(self, account: str, contest: str, items: Any) -> None:
-        """New participants, those that can be; the rest is passed over without a word.
+        """Add the valid new participants; invalid ones are skipped silently.
 
-        Raises only where nobody can tell whether they were recorded.
+        Raises `LogUnavailable` and `ViewsUnavailable`.
         """
         given = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         for start in range(0, len(given), AT_ONCE):
@@ -79,7 +81,7 @@ class _Contests:
 
 
 async def contest_shape(world: LegacyWorld, account: str, contest: str) -> Document:
-    """Without counts: they are another service's. Raises `NotFound`."""
+    """Return the contest without counts: another service adds them. Raises `NotFound`."""
     config = await world.views.contest_config(account, contest)
     loaded = contest_of(account, config)
     if loaded is None or config.contest is None:

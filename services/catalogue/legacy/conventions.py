@@ -1,4 +1,4 @@
-"""Conventions of the legacy generation."""
+"""Routes of conventions in the legacy API."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -46,17 +46,19 @@ class _Conventions:
         return await self._answer(call, stored)
 
     async def get_convention(self, call: Call) -> Document:
-        """With its days and venues; timeslots have a list of their own."""
+        """Includes its days and venues; timeslots have their own list."""
         return await self._answer(call, await self._records.get(call.account, call.path("convention_key")))
 
     async def update_convention(self, call: Call) -> Document:
-        """The parameters of create; those left out keep their value. A day or venue with timeslots has to stay."""
+        """Takes the parameters of create; those left out keep their value. A day or venue with timeslots cannot be
+        removed.
+        """
         body, key = await call.parameters(CONVENTION.parameters), call.path("convention_key")
         stored = await self._records.change(call.account, key, partial(convention_written, body))
         return await self._answer(call, stored)
 
     async def delete_convention(self, call: Call) -> None:
-        """The convention and its timeslots."""
+        """Deletes the convention and its timeslots."""
         await self._records.delete(call.account, call.path("convention_key"))
 
     async def _answer(self, call: Call, stored: Stored) -> Document:

@@ -1,4 +1,4 @@
-"""What articles embed of other records, loaded."""
+"""Loads the records that articles embed."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from services.catalogue.legacy.routing import Call, LegacyWorld
 
 
 async def shown_articles(world: LegacyWorld, call: Call, articles: Sequence[Stored]) -> list[Document]:
-    """Articles in their read shape. What they refer to and is not there, or another account's, is left out."""
+    """Return articles in their read shape, without references to deleted records or other accounts' records."""
     named: dict[str, set[str]] = {}
     for resource, key in (ref for stored in articles for ref in named_by(stored)):
         named.setdefault(resource, set()).add(key)
@@ -51,7 +51,7 @@ async def _participants(world: LegacyWorld, call: Call, keys: Iterable[str]) -> 
 
 
 async def _surveys(world: LegacyWorld, call: Call, keys: Iterable[str]) -> dict[str, Document]:
-    """As the current generation shows them: legacy has no shape of its own for surveys."""
+    """Return surveys in the current API's shape: the legacy API has none of its own."""
     return {stored.key: SURVEYS.show(stored) for stored in await _records(world, call, SURVEYS.name, keys)}
 
 

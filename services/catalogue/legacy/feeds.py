@@ -1,4 +1,4 @@
-"""Article feeds and their pages as the legacy generation writes and reads them."""
+"""Routes of article feeds and their pages in the legacy API."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -21,13 +21,13 @@ from services.catalogue.legacy.embedding import shown_articles
 from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
 
 AT_ONCE: Final = 200
-"""Articles that are looked for in one round."""
+"""Articles looked up in one round."""
 INDEX: Final[dict[str, JsonSchema]] = {
     "index": {
         "type": "integer",
         "minimum": 0,
         "maximum": MAX_LIMIT,
-        "description": "The place in the page; behind the last is the last.",
+        "description": "Index in the page; beyond the end means the last place.",
     }
 }
 
@@ -55,7 +55,7 @@ def add_feeds(routes: LegacyRoutes, world: LegacyWorld) -> None:
 
 
 class Laid(NamedTuple):
-    """A feed and its pages, without the items of articles that are gone."""
+    """A feed and its pages, without the items of deleted articles."""
 
     feed: Stored
     pages: Pages
@@ -74,31 +74,31 @@ class _Feeds:
         return page_of("articlefeeds", feeds, page)
 
     async def create_articlefeed(self, call: Call) -> Document:
-        """Every parameter may be left out. Unknown ones are passed over."""
+        """All parameters are optional. Unknown ones are ignored."""
         body = await self._body(call)
         stored = await self._feeds.create(call.account, partial(feed_written, body))
         return await self._shown(call, await self._laid(call.account, stored))
 
     async def get_articlefeed(self, call: Call) -> Document:
-        """A feed with its first page."""
+        """Returns a feed with its first page."""
         stored = await self._feeds.get(call.account, call.path("feed_key"))
         return await self._shown(call, await self._laid(call.account, stored))
 
     async def update_articlefeed(self, call: Call) -> Document:
-        """The parameters of create; those left out keep their value."""
+        """Takes the parameters of create; those left out keep their value."""
         body, key = await self._body(call), call.path("feed_key")
         stored = await self._feeds.change(call.account, key, partial(feed_written, body))
         return await self._shown(call, await self._laid(call.account, stored))
 
     async def delete_articlefeed(self, call: Call) -> None:
-        """The feed and its pages; its articles stay."""
+        """Deletes the feed and its pages; its articles stay."""
         await self._feeds.delete(call.account, call.path("feed_key"))
 
     async def add_article_to_feed(self, call: Call) -> Document:
-        """At the head of the first page, which is answered with the new item's id.
+        """Inserts the article at the top of the first page and returns that page with the new item's id.
 
-        A page holds 20 items: what is too many moves on to the head of the next. An article may be added again, as
-        another item. A feed holds 5,000.
+        A page holds 20 items: surplus items move to the top of the next page. An article may be added again, as
+        another item. A feed holds 5,000 items.
         """
         article = call.path("article_key")
         await self._feeds.get(call.account, call.path("feed_key"))
@@ -108,22 +108,26 @@ class _Feeds:
         return {"feed_item_id": key_of(laid.feed.key, number)} | await self._page(call, laid, 0)
 
     async def get_feedpage(self, call: Call) -> Document:
-        """A page of a feed, with its neighbours' keys."""
+        """Returns a page of a feed, with the keys of its neighbours."""
         feed, number = parted(call.path("page_key"), "feed page")
         laid = await self._laid(call.account, await self._feeds.get(call.account, feed))
         return await self._page(call, laid, laid.pages.index(number))
 
     async def remove_feed_item(self, call: Call) -> None:
-        """The item; its article stays. Nothing moves up from the next page; a page without items vanishes."""
+        """Removes the item; its article stays. No item moves up from the next page; a page without items is
+        removed.
+        """
         feed, number = parted(call.path("feed_item_id"), "feed item")
         await self._change(call, feed, lambda pages, at: pages.removed(number, at))
 
     async def move_feed_item(self, call: Call) -> Document:
-        """To another place of its page."""
+        """Moves the item to another index of its page."""
         return await self._moved(call, None)
 
     async def move_feed_item_to_page(self, call: Call) -> Document:
-        """To a place of the next page or of the one before, which is answered. What is too many there moves on."""
+        """Moves the item to an index of the next or previous page and returns that page. Surplus items there move
+        on.
+        """
         return await self._moved(call, call.path("to_page_key"))
 
     async def _moved(self, call: Call, to: str | None) -> Document:
@@ -141,7 +145,7 @@ class _Feeds:
         return await self._page(call, laid, laid.pages.index(source if target is None else target))
 
     async def _change(self, call: Call, feed: str, change: Callable[[Pages, int], Pages]) -> Laid:
-        """The pages as `change` leaves them, of what a reader sees of them."""
+        """Apply `change` to the pages without deleted articles, as readers see them."""
         before = await self._feeds.get(call.account, feed)
         gone = await self._gone(call.account, Pages.of(before.document, before.created).articles)
         at = self._world.now()
@@ -158,7 +162,7 @@ class _Feeds:
         return Laid(stored, pages.without(await self._gone(account, pages.articles), stored.updated))
 
     async def _gone(self, account: str, articles: set[str]) -> set[str]:
-        """Those that are deleted."""
+        """Return the deleted ones of `articles`."""
         gone, keys = set[str](), sorted(articles)
         for start in range(0, len(keys), AT_ONCE):
             some = keys[start : start + AT_ONCE]
@@ -182,7 +186,7 @@ class _Feeds:
         return page_read(laid.feed.key, laid.pages, index, await self._shapes(call, keys))
 
     async def _body(self, call: Call) -> Document:
-        """Raises where it names an article that the brand does not have."""
+        """Parse the body. Raises `ValidationFailed` if it names an article that the brand does not have."""
         body = await call.parameters(FEED.parameters)
         for name in ("header_article_key", "footer_article_key"):
             if isinstance(key := body.get(name), str) and key:

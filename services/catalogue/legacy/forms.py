@@ -1,4 +1,4 @@
-"""Parameters of legacy writes: from JSON, or from forms."""
+"""Parses the parameters of legacy writes from JSON or forms."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,14 +19,14 @@ BOOLEANS: Final = {
     for value, texts in ((True, ("true", "True", "TRUE", "1")), (False, ("false", "False", "FALSE", "0")))
     for text in texts
 }
-"""The texts of forms and queries."""
+"""Boolean texts in forms and queries."""
 INTEGER: Final = re.compile(form_schemas.INTEGER)
 
 
 async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:
-    """What the body says of `parameters`, and in JSON of others, too. An empty body says nothing.
+    """Return the body's values of `parameters`, and of unknown ones in JSON; {} for an empty body.
 
-    Raises what `libs.web.requests` raises; values are yet to be validated.
+    Raises what `libs.web.requests` raises. The values are not validated.
     """
     headers = headers_of(request.scope)
     kind = require_json(headers, *FORMS)
@@ -45,9 +45,9 @@ async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]
 
 
 def from_form(form: Iterable[tuple[str, str]], parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:
-    """Values by the types of the parameters, others are passed over.
+    """Convert form texts to the types of the parameters; unknown names are ignored.
 
-    Lists and objects come as JSON text or repeated names; of what is no text, an empty value is null.
+    Lists and objects are JSON text or repeated names; an empty value is null, except for texts.
     """
     texts: dict[str, list[str]] = {}
     for name, text in form:
@@ -57,13 +57,13 @@ def from_form(form: Iterable[tuple[str, str]], parameters: Mapping[str, JsonSche
 
 
 def plain(schema: JsonSchema) -> JsonSchema:
-    """The schema by which values are read, where others are taken as well."""
+    """Return the schema by which a value is parsed, of a schema with alternatives."""
     found: JsonSchema = schema.get("anyOf", [schema])[0]
     return found
 
 
 def _value(schema: JsonSchema, texts: list[str]) -> Any:
-    """What is no value of its type stays text, so that validation says so."""
+    """Convert the texts to the schema's type; others stay text, and validation reports them."""
     kind, text = plain(schema).get("type"), texts[-1]
     if kind == "array":
         return _list(plain(schema), texts)

@@ -1,4 +1,4 @@
-"""Images as the legacy generation makes, reads, changes and deletes them; `media_routes` shows their pictures."""
+"""Routes of images in the legacy API; `media_routes` serves their pictures."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ FORMATS: Final = ("jpg", "png")
 NOT_ON_UPDATE: Final = ("src", "is_icon")
 UPDATE: Final = {name: schema for name, schema in IMAGE.parameters.items() if name not in NOT_ON_UPDATE}
 MOST_FIELDS: Final = 100
-"""Unknown ones are passed over, so there may be more than parameters."""
+"""Form fields at most: more than there are parameters, as unknown fields are ignored."""
 
 
 def add_images(routes: LegacyRoutes, world: LegacyWorld) -> None:
@@ -44,19 +44,21 @@ class _Images:
         self._records = world.records(IMAGES, IMAGE)
 
     async def get_image(self, call: Call) -> Document:
-        """An image of the brand, or one of another's that is for public use."""
+        """Returns an image of the brand, or another brand's public image."""
         found = await find_usable(self._world.views, IMAGES, call.account, call.path("image_id"))
         if found is None:
             raise await not_there(self._world.views, IMAGES, call.path("image_id"))
         return image_record_read(*found)
 
     async def create_image(self, call: Call) -> Document:
-        """A form, not JSON, with the picture as `src` or its address as `url`: jpg or png, an icon png."""
+        """Takes a form, not JSON, with the picture as `src` or its address as `url`: jpg or png; for an icon png
+        only.
+        """
         async with self._form(call) as (body, file), self._records.in_legacy_words():
             url, request = body.get("url") or None, Request.once()
             problems = _source_problems(body)
             if (url is None) == (file is None):
-                problems.append(Problem("/src", "must be there, or else url, and not both"))
+                problems.append(Problem("/src", "is required if url is not given; both are not allowed"))
             document = IMAGE.written(body, None, problems)
             if url is not None:
                 made = await self._images.fetch(call.account, url, document, request, FORMATS)
@@ -68,7 +70,7 @@ class _Images:
         return image_record_read(call.account, made.stored)
 
     async def update_image(self, call: Call) -> Document:
-        """A form, not JSON. A `url` replaces the picture; `src` and `is_icon` are refused."""
+        """Takes a form, not JSON. A `url` replaces the picture; `src` and `is_icon` are refused."""
         key = call.path("image_id")
         await self._records.get(call.account, key)
         async with self._form(call) as (body, file), self._records.in_legacy_words(key):
@@ -82,7 +84,7 @@ class _Images:
         return image_record_read(call.account, stored)
 
     async def delete_image(self, call: Call) -> None:
-        """The image and its picture, unless a record of the brand refers to it."""
+        """Deletes the image and its picture; refused while a record of the brand refers to it."""
         key = call.path("image_id")
         async with self._records.in_legacy_words(key):
             await self._images.delete(call.account, key, None)
@@ -97,7 +99,7 @@ class _Images:
 
     @asynccontextmanager
     async def _form(self, call: Call) -> AsyncIterator[tuple[Document, IO[bytes] | None]]:
-        """What the form says of the parameters, and its file."""
+        """Parse the form: its parameters and its file."""
         async with open_form(call.request, self._world.image_max_bytes, FORMS, MOST_FIELDS) as form:
             texts = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
             file = form.get("src")
@@ -106,5 +108,5 @@ class _Images:
 
 
 def _source_problems(body: Document) -> list[Problem]:
-    """A picture that is no file."""
+    """Report a `src` that is not a file."""
     return [Problem("/src", "must be a part with a filename")] if body.get("src") else []

@@ -1,4 +1,4 @@
-"""The legacy writes and reads of one world; contests and participants with their counts are read from `query`."""
+"""Legacy routes of one environment; the query service reads contests and participants with their counts."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""How a resource's legacy handlers become routes: one call a route, in each of the two worlds."""
+"""Builds routes from legacy handlers, one call per route, for each of the two environments."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,15 +25,15 @@ from services.catalogue.images import Images
 from services.catalogue.legacy.bodies import request_body
 from services.catalogue.legacy.forms import BOOLEANS, FORMS, read_parameters
 
-NEXT: Final[JsonSchema] = {"type": "string", "description": "Where the page before said that this one begins."}
+NEXT: Final[JsonSchema] = {"type": "string", "description": "The member `next` of the previous page."}
 GONE: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "Deleted."}}
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyWorld:
-    """What the handlers of one world work on, at `base`. `now` is the clock of its writes (us).
+    """Dependencies of the legacy handlers of one environment at `base`; `now` is its writes' clock (us).
 
-    `enrichers` adds to records what other services know, by `<base>/<resource>`.
+    `enrichers` maps `<base>/<resource>` to the function that adds other services' members to records.
     """
 
     base: Literal["/legacy", "/legacy-test"]
@@ -46,7 +46,7 @@ class LegacyWorld:
     image_max_bytes: int
 
     async def complete(self, call: "Call", row: Resource, shapes: list[Document]) -> None:
-        """Add what other services know of records of `row`, as far as that can be read now."""
+        """Add other services' members to records of `row`, if the views are available."""
         complete = self.enrichers.get(f"{self.base}/{row.name}")
         if complete is not None:
             with suppress(ViewsUnavailable):
@@ -58,7 +58,7 @@ class LegacyWorld:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request of a key that may make it."""
+    """An authorized request and its API key."""
 
     key: ApiKey
     request: Request
@@ -69,36 +69,36 @@ class Call:
 
     @property
     def origin(self) -> str:
-        """Where the caller sees this service, without a slash at the end."""
+        """Return the service's address as in the request, without a slash at the end."""
         return str(self.request.base_url).rstrip("/")
 
     def path(self, name: str) -> str:
-        """A path parameter."""
+        """Return a path parameter."""
         value: str = self.request.path_params[name]
         return value
 
     def query(self, name: str) -> str | None:
-        """None where it is left out or empty."""
+        """Return a query parameter; None if it is absent or empty."""
         return self.request.query_params.get(name) or None
 
     def flag(self, name: str) -> bool:
-        """A boolean of the query; false where it is left out."""
+        """Return a boolean query parameter, false by default. Raises `ValidationFailed`."""
         value = BOOLEANS.get(self.query(name) or "false")
         if value is None:
             raise ValidationFailed([Problem("", f"{name} must be true or false")])
         return value
 
     async def parameters(self, described: Mapping[str, JsonSchema]) -> Document:
-        """The body, JSON or a form, by the types of its parameters."""
+        """Parse the body, JSON or a form, by the types of its parameters."""
         return await read_parameters(self.request, described)
 
 
 Handler = Callable[[Call], Awaitable[Document | None]]
-"""The answer's body; None answers 204. Its docstring documents the route, its name the operation."""
+"""Returns the body; None becomes 204. Its docstring documents the route, its name is the operation."""
 
 
 class LegacyRoutes:
-    """The routes of one world: each answers with and without `/dev`, and is documented once."""
+    """Routes of one environment: each answers with and without `/dev`, and is documented once."""
 
     def __init__(self, base: str, auth: Authenticator) -> None:
         self.router = APIRouter(tags=["legacy"], responses=LEGACY_ANSWERS)
@@ -118,10 +118,10 @@ class LegacyRoutes:
         query: Mapping[str, JsonSchema] | None = None,
         model: type | None = None,
     ) -> None:
-        """GET needs content:read, all else content:write.
+        """Add a route. GET needs content:read, other methods content:write.
 
-        For the documentation: which parameters are `required`, the body's media types (`kinds`) and component
-        (`body`; else it is named after the handler), and the answer's shape (`model`).
+        For the documentation: `required` names parameters, `kinds` the body's media types, `body` its component
+        (by default after the handler), and `model` is the response's type.
         """
 
         permission = "content:read" if method == "GET" else "content:write"
@@ -159,5 +159,5 @@ class LegacyRoutes:
 
 
 def page_of(name: str, shapes: list[Document], page: Page) -> Document:
-    """A page of a list; `next` is absent at the end."""
+    """Return a page of a list; the last page has no `next`."""
     return {name: shapes} | ({} if page.next is None else {"next": page.next})

@@ -1,4 +1,4 @@
-"""Timeslots of the legacy generation, one by one and several at once."""
+"""Routes of timeslots in the legacy API, single and in batches."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -59,15 +59,15 @@ class _Timeslots:
         return page_of("timeslots", await self._shown(call, page.records), page)
 
     async def create_timeslot(self, call: Call) -> Document:
-        """`start` and `end` are required; day and venue have to be the convention's."""
+        """`start` and `end` are required; day and venue must belong to the convention."""
         body, parent = await call.parameters(TIMESLOT.parameters), call.path("convention_key")
         stored = await self._records.create(call.account, partial(timeslot_written, body), parent)
         return await self._answer(call, stored)
 
     async def write_several_timeslots(self, call: Call) -> Document:
-        """All of them, or none; at most 1,000, all of this convention.
+        """Writes all timeslots or none; at most 1,000, all of this convention.
 
-        An item with `timeslot_key` updates that one, others create. Each has to name `start` and `end`.
+        An item with `timeslot_key` updates that timeslot, others create one. Each needs `start` and `end`.
         """
         items = (await call.parameters(MULTI)).get("timeslots")
         changes = list(_changes(items))
@@ -75,17 +75,17 @@ class _Timeslots:
         return {"timeslots": await self._shown(call, written)}
 
     async def get_timeslot(self, call: Call) -> Document:
-        """Of whichever convention of the brand."""
+        """The timeslot may belong to any convention of the brand."""
         return await self._answer(call, await self._records.get(call.account, call.path("timeslot_key")))
 
     async def update_timeslot(self, call: Call) -> Document:
-        """The parameters of create; those left out keep their value."""
+        """Takes the parameters of create; those left out keep their value."""
         body, key = await call.parameters(TIMESLOT.parameters), call.path("timeslot_key")
         stored = await self._records.change(call.account, key, partial(timeslot_written, body))
         return await self._answer(call, stored)
 
     async def delete_timeslot(self, call: Call) -> None:
-        """Its convention stays as it is."""
+        """Deletes the timeslot; its convention stays."""
         await self._records.delete(call.account, call.path("timeslot_key"))
 
     async def _answer(self, call: Call, stored: Stored) -> Document:
@@ -100,7 +100,7 @@ class _Timeslots:
 
 
 def _changes(items: object) -> Iterator[tuple[str, Change]]:
-    """Which timeslot each item is about ("": a new one), and what it makes of it."""
+    """Yield each item's timeslot key ("" for a new one) and its change."""
     if not isinstance(items, list) or len(items) > AT_ONCE:
         raise ValidationFailed([Problem("", f"timeslots must be a list of up to {AT_ONCE:,}")])
     for item in items:
