@@ -1,1 +1,1 @@
-"""Comparing the views with a fold of the log of their own exact positions, while both go on growing."""
+"""Compares the views with an independent fold of the log, at exact positions; both may grow meanwhile."""

@@ -1,4 +1,4 @@
-"""`tally log --audit`: who wrote to the logs, and what operators did. Votes themselves are not in it."""
+"""`tally log --audit`: lists who wrote to the logs and which commands operators ran, without the votes."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import aclosing
@@ -36,7 +36,7 @@ OF_PURCHASES: Final = (b'"PurchaseRecorded"', b'"PurchaseRefunded"')
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """By the id of a key and by account; appended in [since, until). None: all."""
+    """Filter by key id, account and append time in [since, until); None means all."""
 
     key: str | None = None
     account: str | None = None
@@ -53,14 +53,14 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Rows of the audit from entries in the order of their append times.
+    """Builds audit rows from entries in the order of their append times.
 
-    The votes log names no account: it is the one that the actor's key was issued to.
+    The votes log names no account: a row's account is the one of the actor's key.
     """
 
     wanted: AuditFilter
     accounts: dict[str, str] = field(default_factory=dict)
-    """The account of each key, by its id."""
+    """Account by key id."""
 
     def row(self, entry: Entry[Any]) -> dict[str, Any] | None:
         event = _audited(entry.event)
@@ -91,10 +91,10 @@ class Audit:
 async def read_audit(
     stack: Deployment, namespace: str, wanted: AuditFilter, *, catalogue_only: bool
 ) -> AsyncIterator[dict[str, Any]]:
-    """A row an event, in the order of their append times; what is in quarantine is left out.
+    """Yield a row per event in the order of append times; quarantined records are left out.
 
-    The catalogue is read from its beginning, for the accounts of keys. `catalogue_only`: the namespace has no
-    other log.
+    The catalogue is read from its beginning, for the accounts of keys. `catalogue_only` is for a namespace without
+    other topics.
     """
     audit = Audit(wanted)
     async with LogReader(stack.kafka_settings) as reader:
@@ -115,7 +115,9 @@ async def read_audit(
 async def _streams(
     reader: LogReader, topic: Topic, codec: Codec[E], words: Collection[bytes], since_ms: int, until_ms: int | None
 ) -> list[AsyncGenerator[Entry[E], None]]:
-    """A stream a partition of the records that contain one of the words, appended in [since, until)."""
+    """Return, for each partition, a stream of the records that contain one of the words, appended in [since,
+    until).
+    """
     partitions = range(topic.partitions)
     await reader.log_ids(topic.name, partitions)
     starts = await reader.offsets_from(topic.name, partitions, since_ms)
@@ -136,7 +138,10 @@ def as_line(row: dict[str, Any]) -> str:
 
 
 def _audited(event: CatalogueEvent | VotesEvent | PurchasesEvent | Undecodable) -> Audited | None:
-    """The event, if somebody did it. A refund's removal follows from the PurchaseRefunded that says who."""
+    """Return the event if it names who caused it, else None.
+
+    A removal by refund is left out: its PurchaseRefunded names the actor.
+    """
     match event:
         case VoteRemoved():
             return event if event.reason == "voter" else None
@@ -167,7 +172,7 @@ def _log(event: Audited) -> str:
 
 
 def _subject(event: Audited) -> dict[str, str]:
-    """What it was done to; never a record's content."""
+    """Return the ids of the object that the event changed; never a record's content."""
     match event:
         case RecordCreated() | RecordChanged() | RecordDeleted():
             return {"resource": event.resource, "key": event.key}

@@ -1,4 +1,4 @@
-"""A contest's votes as the log has them, and what its result would be without some of them."""
+"""A contest's votes from the log, and its result without some of them."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ NO_VOTES: Final = ContestTally()
 
 
 class Ballot(NamedTuple):
-    """A vote, and where it lies."""
+    """A vote and its position in the log."""
 
     partition: int
     voter: str
@@ -37,9 +37,9 @@ class Ballot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ballots:
-    """All votes of a contest up to `positions`, an offset a partition; `at` is when that was (us).
+    """All votes of a contest up to `positions` (an offset per partition), read at `at` (us).
 
-    Those of a contest that is over are as a reopening would leave them, once all that waits for it took effect.
+    For a contest that is over, they are as after a reopening, with all waiting changes applied.
     """
 
     contest: Contest
@@ -57,7 +57,7 @@ class Ballots:
 
     @property
     def voids(self) -> dict[str, VoteVoided]:
-        """The operations that ever voided a vote here, each by the first of its records."""
+        """Return the first record of each void operation on these votes, by operation id."""
         found: dict[str, VoteVoided] = {}
         for ballot in self:
             for event in ballot.vote.voids:
@@ -71,14 +71,14 @@ class Ballots:
                     yield Ballot(fold.partition, voter, vote)
 
     def record(self) -> dict[str, Any]:
-        """The vote count record."""
+        """Return the vote count record."""
         assert self.config.contest is not None
         counts = counts_of([self._tally(fold) for fold in self.folds], {})
         results = results_of(self.contest, sources_of(self.config), counts)
         return vote_count(self.contest, self.config.contest.created, counts, results, sources=False)
 
     def fold(self, partition: int, event: VoidEvent) -> None:
-        """Have `event` take effect here, as it would in the log."""
+        """Apply `event` to the fold of `partition`, as if it were appended to the log."""
         self.folds[partition].tally.contests[self.contest.key].void(event)
 
     def _tally(self, fold: LogFold) -> ContestTally:
@@ -86,25 +86,30 @@ class Ballots:
 
 
 async def read_ballots(stack: Deployment, key: str, progress: Progress) -> Ballots:
-    """Raises `NotFound`, `ContestFinal` while it is sealed or being closed, and what reading the log raises."""
+    """Read all votes of a contest.
+
+    Raises `NotFound`, `ContestFinal` while it is sealed or closing, and the errors of reading the log.
+    """
     account, config = await read_contest(stack, key)
     contest = contest_of(account, config)
     if contest is None or config.contest is None:
         raise NotFound(f"There is no contest {key}.")
     if is_sealed(config.contest.document):
-        raise ContestFinal("The contest is sealed: its result cannot change. `tally unseal` comes first.")
+        raise ContestFinal("The contest is sealed: its result cannot change. Run `tally unseal` first.")
     now = time.time_ns() // 1000
     async with LogReader(stack.kafka_settings) as reader:
         folds, _, _ = await fold_until(stack, reader, key, EVER, progress)
     tallies = [fold.tally.contests.get(key, NO_VOTES) for fold in folds]
     if is_being_closed(contest, tallies, now):
-        raise ContestFinal("The contest has ended, and is being closed: run this again in a few seconds.")
+        raise ContestFinal("The contest has ended and is closing: run this command again in a few seconds.")
     for tally in tallies:
         tally.reopen(ContestReopened(key, abs(tally.closed)))
     return Ballots(contest, config, folds, now)
 
 
 def is_being_closed(contest: Contest, tallies: Sequence[ContestTally], now: int) -> bool:
-    """Whether it cannot be told if what is appended now comes before or behind the mark of the closing."""
+    """Return whether the contest is closing, so that a record appended now may land before or after a close
+    marker.
+    """
     over = contest.phase(now) is Phase.FINISHED
     return over and not (contest.closed and all(tally.closed == contest.closed for tally in tallies))

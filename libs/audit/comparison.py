@@ -1,4 +1,4 @@
-"""Every partition's view against the fold of its log, one partition after the other."""
+"""Compares each partition's view with the fold of its log, one partition after the other."""
 
 import asyncio
 import time
@@ -23,11 +23,11 @@ from libs.views.ledger_scan import LedgerScan
 from libs.views.votes import VoteViews
 
 ATTEMPTS = 5
-"""How often a partition is begun anew because its view went back: a Valkey that lost its last writes."""
+"""Attempts per partition; one is repeated if its view went back because Valkey lost its last writes."""
 
 
 class WentBack(Exception):
-    """The view stands before where it stood a moment ago."""
+    """The view's position is lower than it was before."""
 
 
 async def compare(
@@ -39,12 +39,11 @@ async def compare(
     generation: int | None = None,
     partitions: Collection[int] | None = None,
 ) -> Report:
-    """Compare the views of one contest, or of all, with an independent fold straight from the log.
+    """Compare the views of one contest, or of all, with an independent fold of the log.
 
-    The live views, or those of another `generation`; all `partitions`, or some. Every piece of a view is compared
-    at the very position that it carries, so votes may come in meanwhile.
-    `inspect` sees each partition's fold before it is forgotten. Raises `LogUnavailable`, `LogChanged` and
-    `ViewsUnavailable`.
+    Compares the live views or another `generation`, in all `partitions` or some. Each piece of a view is compared
+    at the position that it carries, so votes may arrive meanwhile. `inspect` receives each partition's fold before
+    it is dropped. Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
     """
     valkey = open_valkey(stack.valkey)
     try:
@@ -98,7 +97,7 @@ class _Comparison:
         return report
 
     async def _external(self, contest: str, totals: ContestTotals) -> dict[tuple[str, str], SourceRow]:
-        """By what the catalogue says now of the sources and whom their ids stand for."""
+        """Return the rows of external sources, by the sources and mappings in the current catalogue."""
         account = await self._catalogue.find_owner("contests", contest)
         config = await self._catalogue.contest_config(account or "", contest)
         registered, participants = sources_of(config), {stored.key for stored in config.participants}
@@ -122,7 +121,7 @@ class _Comparison:
         raise ViewsUnavailable(f"The view of partition {partition} keeps going back.", retry_after_s=1)
 
     async def _fold(self, fold: LogFold, found: list[Difference], log_id: str, wanted: set[str]) -> Position:
-        """Compare the contests that the view holds, then those that only the log knows."""
+        """Compare the contests in the view, then those that only the log has."""
         compared: set[str] = set()
         while True:
             pieces = await read_pieces(
@@ -143,7 +142,7 @@ class _Comparison:
                 return position
 
     async def _can_fold(self, fold: LogFold, found: list[Difference], log_id: str, pieces: list[Piece]) -> bool:
-        """Whether the log holds all that the view says it was folded from."""
+        """Return whether the log holds all records that the view was folded from."""
         offsets = [fold.offset, *(piece.position.offset for piece in pieces)]
         if offsets != sorted(offsets) or len({piece.position.log_id for piece in pieces} - {""}) > 1:
             raise WentBack

@@ -1,4 +1,4 @@
-"""A contest's hashes beside its counts and voters: what the fold says that each field holds."""
+"""Compares a contest's Valkey hashes, beside its counts and voters, with the values that the fold expects."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,12 +16,15 @@ from libs.views.timeline import Moment, field_of, moment_of, past_of
 from libs.views.votes import source_figures, source_row
 
 VOID_MARK: Final = b"V"
-"""Ends the field of a vote whose voidings and restorings wait."""
+"""Ends the name of a field that holds a vote's waiting void or restore."""
 
 
 class Hash(NamedTuple):
-    """`fields` are all that the fold says are there, `look` tells what it says of one (None: nothing), and `read`
-    makes what is stored comparable with that."""
+    """A hash of the views and its comparison with the fold.
+
+    `fields` yields all fields that the fold expects, `look` returns a function from a field to its expected value
+    (None: absent), `read` decodes a stored value for the comparison, and `what` names a field in the report.
+    """
 
     name: str
     fields: Callable[[LogFold, str], Iterator[bytes]]
@@ -35,7 +38,7 @@ def tally_of(fold: LogFold, contest: str) -> ContestTally:
 
 
 def index_of(fold: LogFold, contest: str, vote: FoldedVote) -> int:
-    """The index that the vote's own record carries."""
+    """Return the participant index stored in the vote's record."""
     choices = vote.cast.choices
     return fold.indexes[contest][choices[0][0]] if choices else 0
 
@@ -51,7 +54,7 @@ def hash_differences(fold: LogFold, contest: str, kept: Hash, page: HashPage) ->
 def missing_fields(
     fold: LogFold, contest: str, kept: Hash, expected: set[bytes], seen: set[bytes]
 ) -> Iterator[Difference]:
-    """What was there at the first page, and on none, though it still is at the last."""
+    """Yield fields that the fold expects at the first and at the last page, and that no page has."""
     look = kept.look(fold, contest)
     for field in sorted(expected - seen):
         log = look(field)
@@ -70,7 +73,10 @@ def _name(fold: LogFold, contest: str, field: bytes) -> str | None:
 
 
 def _vote_fields(of: Callable[[int, int, FoldedVote], bool]) -> Callable[[LogFold, str], Iterator[bytes]]:
-    """Fields by voter and vote id, of those for which `of` (place among the voter's votes, their number, vote)."""
+    """Return a function that yields the fields (voter and vote id) of the votes for which `of` is true.
+
+    `of` takes the vote's index among the voter's votes, their number, and the vote.
+    """
 
     def fields(fold: LogFold, contest: str) -> Iterator[bytes]:
         for voter, standing in tally_of(fold, contest).voters.items():

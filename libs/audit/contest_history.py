@@ -1,4 +1,4 @@
-"""A contest's events one by one: what became of each, and the counts before and after it."""
+"""A contest's events one by one: the outcome of each, and the counts before and after it."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -32,13 +32,16 @@ Outcome = Literal[
     "counted", "overruled", "late", "removed", "used up", "voided", "restored", "waits", "taken over", "held",
     "closed", "reopened", "fenced", "duplicate", "quarantined",
 ]  # fmt: skip
-"""`used up`: an id that never came; `waits`: for a reopening; `held`: some of a report's ids are."""
+"""`used up`: removed before it was cast; `waits`: for a reopening; `held`: decreases of a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Votes before and after: `total` of the contest, and by participant; of a report both of its source alone,
-    and by the source's own ids. Participants of any status are in it, and internal sources alone."""
+    """Votes before and after: `total` of the contest, and `parts` by participant, of any status, from internal
+    sources only.
+
+    For a report, `total` is the source's and `parts` are by the source's own ids.
+    """
 
     total: tuple[int, int]
     parts: Mapping[str, tuple[int, int]]
@@ -46,9 +49,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event as it was folded. `replaced` is the vote id whose place it took, `held` are ids of the source.
+    """One folded event. `replaced` is the replaced vote's id, `held` are ids of the external source.
 
-    `partition` is how the counts changed in the event's partition, `contest` in all partitions that are folded.
+    `partition` is the change of the counts in the event's partition, `contest` in all folded partitions.
     """
 
     entry: Entry[Event]
@@ -61,7 +64,7 @@ class Step:
 
 
 class History:
-    """Folds the partitions of one contest, whose events are given in the order in which they are to be told."""
+    """Folds the partitions of one contest; events are given in display order."""
 
     def __init__(self, contest: str, partitions: Collection[int]) -> None:
         self._contest = contest
@@ -69,7 +72,7 @@ class History:
         self._sums: Counter[str] = Counter()
 
     def take(self, entry: Entry[Event]) -> Step | None:
-        """None for what is not of this contest."""
+        """Fold an entry; None if it is not of this contest."""
         event, tally = entry.event, self._tallies[entry.partition]
         if isinstance(event, Undecodable) or getattr(event, "contest", self._contest) != self._contest:
             return None
@@ -116,7 +119,7 @@ def _fold(tally: PartitionTally, event: ContestEvent, entry: Entry[Event]) -> Ou
 
 
 def _outcome(contest: ContestTally, event: ContestEvent) -> Outcome:
-    """What became of an event that changed something."""
+    """Return the outcome of an event that changed something."""
     match event:
         case VoteCast():
             return _CAST[contest.voters[event.voter].votes[event.vote_id].status]
@@ -146,7 +149,7 @@ _CAST: Mapping[VoteStatus, Outcome] = {
 
 
 def _former(contest: ContestTally, event: ContestEvent) -> FoldedVote | None:
-    """The vote that the event would replace, remove, void or restore."""
+    """Return the vote that the event would replace, remove, void or restore."""
     if not isinstance(event, VoteEvent):
         return None
     standing = contest.voters.get(event.voter, VoterLedger())
@@ -154,14 +157,14 @@ def _former(contest: ContestTally, event: ContestEvent) -> FoldedVote | None:
 
 
 def _names(contest: ContestTally, event: ContestEvent, former: FoldedVote | None) -> list[str]:
-    """Whose counts it may change; "" is the contest, or the source."""
+    """Return the names whose counts the event may change; "" is the contest or the source."""
     names = {participant for participant, _ in former.cast.choices} if former is not None else set()
     match event:
         case VoteCast():
             names |= {participant for participant, _ in event.choices}
         case SourceReported():
             source = contest.sources.get(event.source, SourceTally())
-            # a permission to go down is for all that are held
+            # `allow_decrease` applies to all held ids
             names = {mapped_id for mapped_id, *_ in event.counts} | (
                 source.held.keys() if event.allow_decrease else set()
             )

@@ -1,11 +1,11 @@
-"""One figure on which log and view disagree."""
+"""A value on which log and view differ."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One figure on which log and view disagree; "" where it is not about a contest, participant or source."""
+    """A value on which log and view differ; `contest`, `participant` and `source` may be ""."""
 
     partition: int
     what: str

@@ -1,4 +1,4 @@
-"""What a view and a fold can disagree about, one row each."""
+"""Compares a view's state, counts and voters with a fold; yields a row per difference."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from libs.views.serialization import SOURCES, digest
 
 
 def state_differences(fold: LogFold, state: PartitionState, figures_of_all: bool) -> Iterator[Difference]:
-    """The fence and, of a view of all contests, the records that changed nothing."""
+    """Compare the fence and, in a view of all contests, the number of records without effect."""
     tally = fold.tally
     told = [
         ("fenced", tally.fenced, state.fenced),
@@ -29,7 +29,7 @@ def state_differences(fold: LogFold, state: PartitionState, figures_of_all: bool
 
 
 def counts_differences(fold: LogFold, contest: str, counts: ContestCounts) -> Iterator[Difference]:
-    """Counts, distinct voters and anonymous ones per participant and source, and the contest's own row."""
+    """Compare counts, distinct and anonymous voters by participant and source, and the contest's own row."""
     tally = fold.tally.contests.get(contest, ContestTally())
     for participant in sorted({key[0] for key in (*tally.figures, *counts.figures)}):
         for source in (*SOURCES, ""):
@@ -81,7 +81,7 @@ def name_of(status: VoteStatus) -> str:
 
 
 def voters_differences(fold: LogFold, contest: str, page: VotersPage) -> Iterator[Difference]:
-    """Every vote id of these voters, and what they have used."""
+    """Compare every vote id of these voters, and the allowance that they used."""
     tally = fold.tally.contests.get(contest, ContestTally())
     indexes = fold.indexes.get(contest, {})
     for row in page.rows:
@@ -102,7 +102,7 @@ def voters_of(fold: LogFold, contest: str) -> set[str]:
 
 
 def _figures(tally: ContestTally, participant: str, source: str) -> VoteSums:
-    """As a view shows them: the count over both sources is their sum, which the tally does not keep."""
+    """Return the sums as a view holds them; the tally does not store the sum over both sources."""
     figures = tally.figures.get((participant, source), VoteSums())
     if source:
         return figures

@@ -1,12 +1,12 @@
-"""The ledger's equations: what came in, by the log itself, is what the fold has somewhere.
+"""Balances: each vote id and report in the log is accounted for in the fold.
 
-Of votes: distinct vote ids of unfenced casts = counted + removed + voided + replaced + overruled + late, at each
-participant and source. The left side is counted here, record by record, with no regard to the fold; the right side
-are the statuses in the folded ledger. A ballot's id stands at each participant that the ballot names. An id that a
-removal used up before it was cast names nobody, and has a row without a participant.
+Votes: distinct vote ids of unfenced casts = counted + removed + voided + replaced + overruled + late, for each
+participant and source. The left side is counted here from the records, independent of the fold; the right side are
+the statuses in the folded ledger. A ballot's id counts for each participant on the ballot. An id that a removal
+used up before its cast names no participant and has a row without one.
 
-Of an external source: what it reported last = counted + held, by the participants that its ids are mapped to; a
-row without a participant is of ids that are mapped to nobody.
+External sources: latest reported = counted + held, by the participants to whom the ids are mapped; unmapped ids
+have a row without a participant.
 """
 
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ from libs.tally.voter_ledger import VoterLedger, VoteStatus
 
 NOBODY: Final = ""
 UNKNOWN: Final = SourceConfig("", is_in_total=False, mode="cumulative", mapping={}, retired=False, registered=0)
-"""A source that reported, and that the catalogue does not know (any more)."""
+"""Stands for a source that reported, but is no longer in the catalogue."""
 
 VoteName = tuple[str, str]
 """(voter, vote id)"""
@@ -29,8 +29,8 @@ VoteName = tuple[str, str]
 
 @dataclass(slots=True)
 class VoteIds:
-    """The vote ids of one partition's log, by contest: the first unfenced cast of each, and the first unfenced
-    removal, with its offset, of those that were not cast by then.
+    """The vote ids of one partition's log, by contest: the first unfenced cast of each id, or the first unfenced
+    removal (with its offset) if no cast came before it.
     """
 
     casts: defaultdict[str, dict[VoteName, VoteCast]] = field(default_factory=lambda: defaultdict(dict))
@@ -50,10 +50,9 @@ class VoteIds:
                     self.removals[event.contest].setdefault((event.voter, event.vote_id), (event, offset))
 
     def of(self, contest: str, tally: ContestTally) -> Iterator[tuple[VoteCast | VoteRemoved, tuple[str, ...]]]:
-        """What first used each id, and the participants that it names.
+        """Yield the first use of each id, with the participants that it names.
 
-        The fold is asked for one thing only: whether a removal that came before the cast used the id up, or waits
-        for a reopening.
+        Uses the fold only to find out whether a removal before its cast used up the id, or waits for a reopening.
         """
         casts, removals = self.casts[contest], self.removals[contest]
         for name, cast in casts.items():
@@ -67,7 +66,7 @@ class VoteIds:
 
 @dataclass(slots=True)
 class VotesRow:
-    """One participant and source: distinct `ids` by the log, and what became of them by the ledger."""
+    """One participant and source: distinct vote `ids` in the log, and their outcomes in the ledger."""
 
     ids: int = 0
     outcomes: Counter[VoteStatus] = field(default_factory=Counter)
@@ -83,9 +82,9 @@ class VotesRow:
 
 @dataclass(slots=True)
 class SourceRow:
-    """One participant and external source: votes `reported` last, and what of them is counted, or held and why.
+    """One participant and external source: latest `reported` votes, counted ones, and held ones by reason.
 
-    An id that went down holds less than nothing: what it reported less what counts instead.
+    A decreased id holds a negative number: its reported votes minus the votes counted in their place.
     """
 
     reported: int = 0
@@ -102,11 +101,11 @@ class SourceRow:
 
 
 Rows = defaultdict[tuple[str, str], VotesRow]
-"""By (participant or NOBODY, source)."""
+"""Rows by (participant or NOBODY, source)."""
 
 
 def add_votes(rows: Rows, ids: VoteIds, contest: str, tally: ContestTally) -> int:
-    """Add a contest's votes of one partition to `rows`; returns its distinct vote ids."""
+    """Add a contest's votes of one partition to `rows`; return the number of distinct vote ids."""
     distinct = 0
     for used, participants in ids.of(contest, tally):
         distinct += 1
@@ -122,7 +121,7 @@ def add_votes(rows: Rows, ids: VoteIds, contest: str, tally: ContestTally) -> in
 def source_rows(
     config: SourceConfig, latest: Mapping[str, int], reported: Reported, participants: Collection[str]
 ) -> dict[str, SourceRow]:
-    """By participant or NOBODY: `latest` by the log and by the source's ids, against what the fold `reported`."""
+    """Return rows by participant or NOBODY that compare the log's `latest` counts with the fold's `reported`."""
     rows: defaultdict[str, SourceRow] = defaultdict(SourceRow)
     mapping, found = mapped(config, participants), split(config, reported, participants)
     for mapped_id, votes in latest.items():
@@ -135,7 +134,7 @@ def source_rows(
 
 
 def _is_used_up(tally: ContestTally, name: VoteName) -> bool:
-    """Whether the ledger holds the id as one that was removed before it was cast."""
+    """Return whether the ledger holds the id as removed before it was cast."""
     voter, vote_id = name
     vote = tally.voters.get(voter, VoterLedger()).votes.get(vote_id)
     return vote is not None and not vote.cast.choices

@@ -1,4 +1,4 @@
-"""The counts of a contest as a generation holds them: one that a replay made beside the live one."""
+"""Counts of a contest in one generation, such as a replay's beside the live one."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ from libs.views.votes import VoteViews
 
 
 async def scope_of(stack: Deployment, generation: int) -> str:
-    """The contest that alone is folded into a generation of the votes, "" for all. Raises `NotFound`."""
+    """Return the contest of a generation of a single contest, or "" for all contests. Raises `NotFound`."""
     valkey = open_valkey(stack.valkey)
     try:
         topic = votes_topic(stack.namespace, stack.partitions)
@@ -29,12 +29,12 @@ async def scope_of(stack: Deployment, generation: int) -> str:
     finally:
         await valkey.close()
     if scope is None:
-        raise NotFound(f"There is no generation {generation} of the votes: `tally replay run` names its own.")
+        raise NotFound(f"There is no generation {generation} of the votes; `tally replay run` prints its own.")
     return "" if scope == TIMELINE else scope
 
 
 async def count_in(stack: Deployment, contest: str, generation: int, *, sources: bool) -> Counted:
-    """What `generation` holds of the contest. Raises `NotFound` and `ViewsUnavailable`."""
+    """Return the contest's counts in `generation`. Raises `NotFound` and `ViewsUnavailable`."""
     if await scope_of(stack, generation) not in ("", contest):
         raise NotFound(f"Generation {generation} is not of contest {contest}.")
     account, config = await read_contest(stack, contest)
@@ -61,7 +61,7 @@ async def count_in(stack: Deployment, contest: str, generation: int, *, sources:
 
 
 def _sum(parts: Sequence[ContestCounts]) -> Counts:
-    """A voter lives in one partition, so it is exact."""
+    """Add up the partitions. The sums of voters are exact, as a voter's votes are in one partition."""
     figures: defaultdict[tuple[str, str], VoteSums] = defaultdict(VoteSums)
     ratings: defaultdict[str, RatingSums] = defaultdict(RatingSums)
     for part in parts:

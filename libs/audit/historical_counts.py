@@ -1,4 +1,4 @@
-"""The counts of a contest as they were at an instant, folded from the log."""
+"""Counts of a contest at an instant, folded from the log."""
 
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ EVER: Final = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The vote count `record` of what was appended up to `at` (us), by the records in `config`.
+    """The vote count `record` of all that was appended up to `at` (us), by the records in `config`.
 
-    `positions` is where that is in each partition, `last` when the last event in it was appended (us).
+    `positions` are the partitions' offsets at that time, `last` is when the last event was appended (us).
     """
 
     record: dict[str, Any]
@@ -52,7 +52,7 @@ class Counted:
 async def count_at(
     stack: Deployment, contest: str, at: int, now: int, *, sources: bool, progress: Progress | None = None
 ) -> Counted:
-    """Count all that was appended up to `at` (us), or, where that is not before `now`, all that the log holds.
+    """Count all that was appended up to `at` (us), or the whole log if `at` is not before `now`.
 
     Raises `NotFound`, `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
     """
@@ -76,7 +76,7 @@ async def count_at(
 
 
 async def read_contest(stack: Deployment, contest: str) -> tuple[str, ContestConfig]:
-    """The account that owns a contest, and the contest's records. Raises `NotFound`."""
+    """Return the account that owns a contest, and the contest's records. Raises `NotFound`."""
     valkey = open_valkey(stack.valkey)
     try:
         views = CatalogueViews(valkey, stack.namespace)
@@ -91,11 +91,10 @@ async def read_contest(stack: Deployment, contest: str) -> tuple[str, ContestCon
 async def fold_until(
     stack: Deployment, reader: LogReader, contest: str | None, until_ms: int, progress: Progress
 ) -> tuple[list[LogFold], dict[int, str], int]:
-    """Each partition up to the first record appended after `until_ms`, of one contest or of all, and when the last
-    one before was.
+    """Fold each partition up to the first record appended after `until_ms`, of one contest or of all.
 
-
-    Kafka says where that is, and the records have the last word: it looks times up in an index.
+    Returns also the log ids, and the append time (ms) of the last folded record. Kafka's time index is only a
+    first estimate of the offset; the records' own times decide.
     """
     topic = votes_topic(stack.namespace, stack.partitions)
     partitions = range(topic.partitions)

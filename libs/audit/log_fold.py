@@ -1,4 +1,4 @@
-"""An independent fold of one partition of the votes log, stopping at exact offsets."""
+"""Independent fold of one partition of the votes log, which stops at exact offsets."""
 
 import gc
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -17,15 +17,15 @@ from libs.tally.voter_ledger import FoldedVote
 from libs.views.serialization import POISON, digest, fold_item
 
 SLICE = 2_000
-"""Records folded at once: some 30 ms, after which others on the event loop have a turn."""
+"""Records folded in one go (about 30 ms), before other tasks of the event loop run."""
 
 
 class LogFold:
-    """The fold up to `offset`, of one contest or of all, beside what the ledger numbers by itself.
+    """The fold up to `offset`, of one contest or of all, with the numbers that the views assign.
 
-    `indexes[contest]` numbers participants from 1 in the order in which their first vote was folded; `names` lists
-    them in it. `reported[contest, source]` gives what an external source reported last, by its own ids. `minutes`
-    keeps what was.
+    `indexes[contest]` numbers participants from 1 in the order of their first folded vote; `names` lists them in
+    this order. `reported[contest, source]` is an external source's latest report, by its own ids. `minutes` holds
+    the timelines.
     """
 
     def __init__(self, partition: int, contest: str | None = None) -> None:
@@ -42,7 +42,7 @@ class LogFold:
         self._votes: dict[tuple[str, str], dict[bytes, tuple[int, FoldedVote]]] = {}
 
     def take(self, records: Sequence[LogRecord]) -> None:
-        """Fold the records that follow, in one batch decode."""
+        """Fold the next records, decoded in one batch."""
         events = vote_codec.decode_many([record.value for record in records])
         for record, event in zip(records, events, strict=True):
             if isinstance(event, Undecodable) or not is_foldable(event):
@@ -61,7 +61,7 @@ class LogFold:
         self.offset = records[-1].offset + 1
 
     def vote(self, contest: str, voter: str, name: bytes) -> tuple[int, FoldedVote] | None:
-        """The vote with this digest of its id, and its place among the voter's votes, in the order of the log."""
+        """Return the vote with this digest of its id, and its index among the voter's votes, in log order."""
         tally = self.tally.contests.get(contest)
         standing = tally.voters.get(voter) if tally is not None else None
         if standing is None:
@@ -92,7 +92,9 @@ class LogFold:
 
 @contextmanager
 def without_gc() -> Iterator[None]:
-    """A fold makes millions of objects and no cycles: looking for them takes a third of the time."""
+    """Pause the cyclic garbage collector: a fold makes millions of objects without cycles; searching them takes a
+    third of the time.
+    """
     gc.disable()
     try:
         yield
@@ -101,14 +103,14 @@ def without_gc() -> Iterator[None]:
 
 
 def is_foldable(event: Event) -> bool:
-    """Whether the projector folds this event; what is well-formed but not foldable is quarantined."""
+    """Return whether the projector folds this event; well-formed events that it cannot fold are quarantined."""
     return bool(fold_item(event, 0, 0)[0] != POISON)
 
 
 async def slices(
     reader: LogReader, topic: Topic, partition: int, start: int, end: int
 ) -> AsyncGenerator[list[LogRecord], None]:
-    """The records from `start` up to but not including `end`, a slice at a time."""
+    """Yield the records from `start` up to but excluding `end`, a slice at a time."""
     ranges = {partition: Extent(start, end)}
     async with aclosing(reader.records(topic.name, ranges)) as batches:
         async for _, records in batches:
@@ -117,13 +119,13 @@ async def slices(
 
 
 Stop = tuple[int, Callable[[LogFold], None]]
-"""An offset, and what to do when the fold has come to exactly there."""
+"""An offset, and the function to call when the fold has reached it exactly."""
 
 
 async def fold_past(
     fold: LogFold, stops: Sequence[Stop], reader: LogReader, topic: Topic, advance: Callable[[int], None]
 ) -> None:
-    """Fold up to the last of `stops` (ascending, none before the fold), and act at each on the way."""
+    """Fold up to the last of `stops` (ascending, none before the fold's offset), and call each at its offset."""
     left = list(reversed(stops))
     _act(fold, left)
     if not left:

@@ -1,4 +1,4 @@
-"""The records of several partitions and topics as one sequence, by their append times."""
+"""Merges the records of several partitions and topics into one sequence by append time."""
 
 import asyncio
 import heapq
@@ -12,14 +12,16 @@ from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Event
 
 FETCH_BYTES: Final = 256 << 10
-"""Each partition is fetched by itself, so that none runs ahead and has to be kept."""
+"""Fetch size in bytes. Partitions are fetched separately, so that none has to be buffered for another."""
 EVERYTHING: Final = (b"",)
 
 E = TypeVar("E")
 
 
 class Entry(NamedTuple, Generic[E]):
-    """One record. `time_ms` is the partition's latest append time up to it: it never goes back, as clocks may."""
+    """One record. `time_ms` is the latest append time in the partition so far: it never decreases, as broker
+    clocks may.
+    """
 
     time_ms: int
     partition: int
@@ -30,19 +32,19 @@ class Entry(NamedTuple, Generic[E]):
 def merged(
     reader: LogReader, topic: str, ranges: Mapping[int, Extent], codec: Codec[E]
 ) -> AsyncGenerator[Entry[E], None]:
-    """All records of the ranges, by (time, partition, offset)."""
+    """Yield all records of the ranges by (time, partition, offset)."""
     return in_order([_stream(reader, topic, partition, ranges[partition], codec) for partition in sorted(ranges)])
 
 
 def extracts(
     reader: LogReader, topic: str, ranges: Mapping[int, Extent], codec: Codec[E], words: Collection[bytes]
 ) -> list[AsyncGenerator[Entry[E], None]]:
-    """A stream for each range, of the records that contain one of the words: only these are decoded."""
+    """Return a stream for each range, of the records that contain one of the words; others are not decoded."""
     return [_stream(reader, topic, partition, extent, codec, words) for partition, extent in ranges.items()]
 
 
 async def in_order(streams: Sequence[AsyncGenerator[Entry[E], None]]) -> AsyncGenerator[Entry[E], None]:
-    """All entries of the streams by their times; of the same time those of the first stream come first."""
+    """Yield the entries of all streams by time; at the same time the earlier stream in `streams` comes first."""
     async with AsyncExitStack() as stack:
         for stream in streams:
             await stack.enter_async_context(aclosing(stream))
@@ -60,7 +62,7 @@ async def in_order(streams: Sequence[AsyncGenerator[Entry[E], None]]) -> AsyncGe
 
 
 async def followed(reader: LogReader, topic: str, starts: Mapping[int, int]) -> AsyncGenerator[Entry[Event], None]:
-    """All records from `starts` on as they come, for ever."""
+    """Yield all records from `starts` on as they arrive, without end."""
     async with aclosing(reader.follow(topic, starts)) as batches:
         async for partition, records in batches:
             for entry in _entries(partition, records, 0, vote_codec):

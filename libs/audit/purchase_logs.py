@@ -1,4 +1,4 @@
-"""Purchases and the paid votes that count, each straight from its log."""
+"""Reads purchases, and the paid votes that count, directly from their logs."""
 
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class VoteName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VoteOrphan:
-    """Paid votes that no purchase stands for."""
+    """Paid votes without a purchase."""
 
     contest: str
     voter: str
@@ -34,8 +34,8 @@ class VoteOrphan:
 
 @dataclass(slots=True)
 class PaidVotes:
-    """What the votes log says of paid votes: those that count, those that an operator voided, and the removals
-    that wait for a reopening.
+    """Paid votes in the votes log: counted ones, those voided by an operator, and removals that wait for a
+    reopening.
     """
 
     counted: dict[VoteName, VoteOrphan] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class PaidVotes:
 
 
 async def read_paid_votes(reader: LogReader, topic: Topic, progress: Progress) -> PaidVotes:
-    """One partition after the other, each forgotten but for its paid votes."""
+    """Read the partitions one after the other, keeping only paid votes."""
     ends = await reader.end_offsets(topic.name, range(topic.partitions))
     progress.begin(sum(ends.values()))
     paid = PaidVotes()
@@ -86,7 +86,7 @@ class PurchasesLog:
         return {name: purchase for fold in self._folds.values() for name, purchase in fold.purchases.items()}
 
     async def read_on(self) -> set[tuple[str, str]]:
-        """Fold what has come since the last time, up to the end; whose purchases it was about."""
+        """Fold the records appended since the last call, and return the purchases that they change."""
         ends = await self._reader.end_offsets(self._topic.name, self._folds)
         ranges = {partition: Extent(self._read[partition], end) for partition, end in ends.items()}
         named: set[tuple[str, str]] = set()

@@ -1,4 +1,4 @@
-"""Purchases and paid votes against one another, both straight from the log."""
+"""Reconciles purchases with paid votes, both read directly from their logs."""
 
 import time
 from dataclasses import asdict, dataclass, field
@@ -25,7 +25,7 @@ from libs.telemetry.progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class PurchaseOrphan:
-    """A purchase whose votes are not as they should be."""
+    """A purchase whose votes are not in the expected state."""
 
     account: str
     key: str
@@ -37,12 +37,12 @@ class PurchaseOrphan:
 
 @dataclass(slots=True)
 class Reconciliation:
-    """`uncast` were bought and are not counted, `unpaid` are counted and were not bought, `not_taken_back` count
-    although their purchase was refunded or refused.
+    """Result of the reconciliation: `uncast` were bought but not counted, `unpaid` are counted but were not
+    bought, `not_taken_back` are counted although their purchase was refunded or refused.
 
-    `waiting` purchases came so lately that they may still be on their way; the removals of `held` ones wait,
-    behind the contest's close, for a reopening; the votes of `voided` ones were taken out by an operator. None of
-    them is an orphan. Whose votes `erased` purchases are cannot be told any more: their contests' secrets were
+    The others are no orphans: `waiting` purchases are so recent that their votes may still be on their way; the
+    removals of `held` ones wait for a reopening of their closed contest; the votes of `voided` ones were voided by
+    an operator. The votes of `erased` purchases cannot be identified any more, as their contests' secrets were
     destroyed.
     """
 
@@ -66,9 +66,9 @@ class Reconciliation:
 
 
 async def reconcile_logs(stack: Deployment, waiting_s: float, progress: Progress) -> Reconciliation:
-    """Raises `LogUnavailable`, `LogChanged`, `StorageUnavailable`, and `SecretLost`.
+    """Reconcile the logs; purchases that change while the votes are read count as waiting.
 
-    Purchases go on meanwhile: what is said of one while the votes are read makes it a waiting one.
+    Raises `LogUnavailable`, `LogChanged`, `StorageUnavailable`, and `SecretLost`.
     """
     result = Reconciliation()
     async with LogReader(stack.kafka_settings) as reader:
@@ -107,7 +107,7 @@ async def reconcile_logs(stack: Deployment, waiting_s: float, progress: Progress
 
 
 class _Names:
-    """The names of purchases' votes in the log, as far as their contests have any paid votes there."""
+    """Derives the names of purchases' votes in the log, if their contest has any paid votes there."""
 
     def __init__(self, store: Store, contests: set[str]) -> None:
         self._store = store
@@ -117,7 +117,7 @@ class _Names:
         self.erased: set[str] = set()
 
     async def of(self, account: str, recorded: PurchaseRecorded, votes: PurchasedVotes) -> VoteName | None:
-        """Raises `SecretErased`, and notes the contest in `erased`."""
+        """Return the vote's name. Raises `SecretErased`, and adds the contest to `erased`."""
         contest = votes.contest_key
         if contest not in self._contests:
             return None

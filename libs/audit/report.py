@@ -1,4 +1,4 @@
-"""What a comparison of views and log found."""
+"""Result of a comparison of views and log."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,24 +14,24 @@ from libs.tally.sources import SourceTally
 from libs.tally.voter_ledger import VoteStatus
 
 MOST_KEPT = 1_000
-"""Differences kept in full; further ones are only counted."""
+"""Differences stored in full; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTotals:
-    """One external source: what it reported last, by its own ids, and what of it was taken over or is held."""
+    """One external source: its latest reports, by its own ids, and the fold's counted and held ones."""
 
     latest: dict[str, int]
     tally: SourceTally
 
     @property
     def balanced(self) -> bool:
-        """Latest reported = taken over + held, where what is held stands for what was taken over before."""
+        """True if latest reported = taken over + held; held ones replace an id's earlier taken-over votes."""
         kept = self.tally.figures | self.tally.held
         return self.latest == {mapped: figures.count for mapped, figures in kept.items()}
 
     def as_json(self) -> dict[str, Any]:
-        """Readers count what is mapped of what was taken over."""
+        """Return the JSON report; of the taken-over votes, readers count only the mapped ones."""
         return {
             "latest": sum(self.latest.values()),
             "taken_over": {mapped: figures.count for mapped, figures in sorted(self.tally.figures.items())},
@@ -43,8 +43,8 @@ class SourceTotals:
 
 @dataclass(slots=True)
 class ContestTotals:
-    """One contest by the fold of the log: `votes` by participant and source, its distinct voters, and what its
-    external `sources` reported.
+    """One contest by the fold of the log: `votes` by participant and source, its distinct voters, and the reports
+    of its external `sources`.
 
     `ids` are the distinct vote ids; `internal` and `external` the equations by participant (or NOBODY) and source.
     """
@@ -59,7 +59,7 @@ class ContestTotals:
 
     @property
     def rows(self) -> list[tuple[str, str, VotesRow | SourceRow]]:
-        """Participant, source and equation of each row."""
+        """Return participant, source and equation of each row."""
         votes = [(*name, row) for name, row in sorted(self.internal.items())]
         return [*votes, *((*name, row) for name, row in sorted(self.external.items()))]
 
@@ -100,10 +100,10 @@ class ContestTotals:
 
 @dataclass(slots=True)
 class Report:
-    """`positions` are those at which the views were last compared, one a partition.
+    """Differences and balances. `positions` are the offsets of the last comparison, one per partition.
 
-    The ledger's equation: `ids`, the distinct vote ids of unfenced casts by the log itself, are the sum of
-    `outcomes` by the ledger; and so it is at each participant and source of each contest.
+    The ledger's equation: `ids`, the distinct vote ids of unfenced casts in the log, are the sum of `outcomes` in
+    the ledger; the same holds for each participant and source of each contest.
     """
 
     positions: dict[int, Position] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Report:
 
     @property
     def equal(self) -> bool:
-        """Whether the views are exactly the fold of the log, and its equations hold."""
+        """Return whether the views are exactly the fold of the log, and its equations hold."""
         return self.difference_count == 0 and self.balanced
 
     @property
@@ -141,7 +141,7 @@ class Report:
             self.differences.append(difference)
 
     def add(self, fold: LogFold, contest: str | None) -> None:
-        """Take in a partition's fold, of one contest or of all."""
+        """Add a partition's fold, of one contest or of all."""
         self.fenced += fold.tally.fenced
         self.duplicates += fold.tally.duplicates
         self.quarantined += fold.quarantined
@@ -172,7 +172,7 @@ class Report:
 
 
 def counted_casts(fold: LogFold, contest: str) -> list[VoteCast]:
-    """The votes of a contest that a partition's fold counts."""
+    """Return the votes of a contest that a partition's fold counts."""
     tally = fold.tally.contests.get(contest, ContestTally())
     return [
         vote.cast

@@ -1,4 +1,4 @@
-"""What contests were at the ends of minutes, by the fold: what their timelines are compared with."""
+"""Folds contests' states at the ends of minutes, to compare with their timelines."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ Past = PastRow | SourceRow | SourceFigures
 
 
 class TimelineFold:
-    """Told of every event before and after `tally` evolves by it. `indexes` number each contest's participants."""
+    """Receives every event before and after `tally` applies it. `indexes` number each contest's participants."""
 
     def __init__(self, tally: PartitionTally, indexes: Mapping[str, Mapping[str, int]]) -> None:
         self._tally = tally
         self._indexes = indexes
         self._past: dict[str, dict[Subject, dict[int, Past]]] = {}
         self.releases: defaultdict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        """By contest and external source, the minutes in which all that was held was taken over."""
+        """Minutes in which all held votes were taken over, by contest and external source."""
         self._releases = False
 
     def before(self, event: Event, time_ms: int) -> None:
@@ -35,7 +35,7 @@ class TimelineFold:
         self._releases = isinstance(event, SourceReported) and event.allow_decrease and _holds(contest, event)
 
     def after(self, event: Event, offset: int) -> None:
-        """External sources and their ids are noted with each event; of participants the tally says who changed."""
+        """Note the change: of external sources and ids by the event, of participants by the tally."""
         match event:
             case SourceReported() | ContestClosed(source=str()):
                 contest = self._tally.contests[event.contest]
@@ -58,7 +58,9 @@ class TimelineFold:
         past.setdefault(event.source, {})[minute] = SourceRow(source.closed, source.updated_ms, minute, *sizes)
 
     def of(self, name: str) -> Mapping[Subject, Mapping[int, Past]]:
-        """By minute, of each row and source: what it was at the end, where it changed in it. The last goes on."""
+        """Return each row's and source's states by minute: at the end of each minute with a change. The last one
+        is open.
+        """
         contest = self._tally.contests.get(name)
         if contest is not None and contest.last_offset >= 0:
             self._note(name, contest)
@@ -85,6 +87,6 @@ def _row(contest: ContestTally, participant: str, *further: int) -> PastRow:
 
 
 def _marks(contest: ContestTally) -> list[int]:
-    """What the contest's own row has besides."""
+    """Return the additional values of the contest's own row."""
     ids = (contest.ids[status] for status in VoteStatus)
     return [contest.last_offset, contest.last_time_ms, *ids, contest.closed, contest.reopened]

@@ -1,4 +1,4 @@
-"""A view in pieces, each read in one atomic call and carrying the position at which it is exactly so."""
+"""Reads a view in pieces, each in one atomic call and with its exact position."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,9 +30,9 @@ class Piece(NamedTuple):
 async def read_pieces(
     views: VoteViews, pages: LedgerScan, partition: int, contests: Sequence[str], *, figures_of_all: bool = True
 ) -> list[Piece]:
-    """The partition's state, and all that its view holds about `contests`, in the order of reading.
+    """Return the partition's state and all that its view holds about `contests`, in the order of reading.
 
-    Without `figures_of_all` the state says nothing of other contests: a generation of one contest alone.
+    `figures_of_all` is false for a generation of one contest, whose state has no numbers of other contests.
     """
     state, counts = await asyncio.gather(
         views.state(partition), asyncio.gather(*(views.counts(partition, contest) for contest in contests))
@@ -40,9 +40,9 @@ async def read_pieces(
     pieces = [Piece(state.position, partial(state_differences, state=state, figures_of_all=figures_of_all))]
     of_contests: list[Piece] = []
     for contest, count in zip(contests, counts, strict=True):
-        assert count is not None, "counts were asked for unconditionally"
+        assert count is not None, "counts were read unconditionally"
         of_contests.append(Piece(count.position, partial(counts_differences, contest=contest, counts=count)))
-    # read at the same time, those of large external sources in several calls
+    # read in one call, except for large external sources
     pieces += sorted(of_contests, key=lambda piece: piece.position.offset)
     for contest in contests:
         pieces += _voters(contest, await pages.voters(partition, contest))
@@ -52,7 +52,7 @@ async def read_pieces(
 
 
 def _voters(contest: str, pages: list[VotersPage]) -> Iterator[Piece]:
-    """Who had voted at the first page must have been on one of them."""
+    """Check the voters: each one who had voted at the first page must be on one of the pages."""
     expected: set[str] = set()
     seen = {row.voter for page in pages for row in page.rows}
 
@@ -67,7 +67,7 @@ def _voters(contest: str, pages: list[VotersPage]) -> Iterator[Piece]:
 
 
 def _fields(contest: str, kept: Hash, pages: list[HashPage]) -> Iterator[Piece]:
-    """As with voters, of a hash by its fields."""
+    """Check the fields of a hash in the same way."""
     expected: set[bytes] = set()
     seen = {field for page in pages for field, _ in page.rows}
 

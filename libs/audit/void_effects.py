@@ -1,4 +1,4 @@
-"""What voiding or restoring votes does to a contest's ranking."""
+"""Effects of voiding or restoring votes on a contest's ranking."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Participants, the most affected first, and the contest. `votes` and `voters` are those that it is about."""
+    """Participants, the most affected first, and the contest; `votes` and `voters` are those of the events."""
 
     votes: int
     voters: int
@@ -40,7 +40,7 @@ class Effect:
 def effect(
     ballots: Ballots, before: dict[str, Any], after: dict[str, Any], events: Sequence[tuple[int, VoidEvent]]
 ) -> Effect:
-    """What `events`, by partition, change of what counts: from one vote count record to another."""
+    """Return the effect of `events`, by partition, on the counts: from one vote count record to another."""
     titles = {stored.key: stored.document.get("title") or "" for stored in ballots.config.participants}
     then, now = before["participants"], after["participants"]
     ranks = [places(entry["count"] for entry in record.values()) for record in (then, now)]

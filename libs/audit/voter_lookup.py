@@ -1,4 +1,4 @@
-"""From a voter's own id to where the log speaks of that voter."""
+"""Finds a voter in the log by the voter's own id."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from libs.storage.store import open_store
 
 
 class Voter(NamedTuple):
-    """How one contest's log names a voter, and the only partition that it does so in."""
+    """A voter's pseudonym in one contest's log, and the partition with the voter's votes."""
 
     pseudonym: str
     partition: int
@@ -19,7 +19,7 @@ class Voter(NamedTuple):
 async def find_voter(
     stack: Deployment, contest: str, voter_id: str | None, anonymous_id: str | None
 ) -> Voter | None:
-    """Exactly one id is given. None where the contest has no secret. Raises `StorageUnavailable`."""
+    """Return the voter, given exactly one id; None if the contest has no secret. Raises `StorageUnavailable`."""
     secret = await find_contest_secret(open_store(stack.storage_url), contest)
     if secret is None:
         return None

@@ -1,4 +1,4 @@
-"""A certificate from the log alone: who was approved, what was voted up to the marks, what that adds up to."""
+"""Computes a certificate from the log alone: approved participants, votes up to the close markers, result."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -29,19 +29,19 @@ Batches = AsyncGenerator[Sequence[LogRecord], None]
 
 
 class Log(Protocol):
-    """All that was recorded, from offset 0 on: on the servers, or as it was exported."""
+    """All records from offset 0 on, read from the servers or from an export."""
 
     @property
     def partitions(self) -> int:
-        """Of the votes."""
+        """Return the number of partitions of the votes."""
         ...
 
     async def size(self) -> int:
-        """Records of the votes, at most."""
+        """Return the number of records of the votes, at most."""
         ...
 
     def catalogue(self, account: str) -> Batches:
-        """The partition of the catalogue that holds the account's records."""
+        """Return the records in the catalogue's partition of the account."""
         ...
 
     def votes(self, partition: int) -> Batches: ...
@@ -58,12 +58,15 @@ class Sealing:
 
     @classmethod
     async def open(cls, log: Log, account: str, contest: str, seq: int) -> "Sealing":
-        """Raises `NotClosed` where the log holds no such closing."""
+        """Find the closing in the log. Raises `NotClosed` if the log does not hold it."""
         async with aclosing(log.catalogue(account)) as records:
             return cls(log, contest, seq, await find_decision(records, account, contest, seq))
 
     async def certify(self, advance: Callable[[int], None] = lambda _: None) -> Certificate:
-        """`advance` hears how many records of the votes were read. Raises `NotClosed` where a mark is missing."""
+        """Compute the certificate; `advance` receives the number of votes' records read.
+
+        Raises `NotClosed` if a close marker is missing.
+        """
         tallies, partitions = [], []
         for partition in range(self._log.partitions):
             fold = await self._fold(partition, advance)
@@ -85,12 +88,12 @@ class Sealing:
         )
 
     async def leaves(self, partition: int) -> list[Leaf]:
-        """Raises `NotClosed` where a mark is missing."""
+        """Return the leaves of a partition. Raises `NotClosed` if a close marker is missing."""
         fold = await self._fold(partition, lambda _: None)
         return list(fold.leaves(self._decided.closing.approved))
 
     def _sources_in(self, partition: int) -> list[str]:
-        """The external sources that report in a partition."""
+        """Return the external sources that report in a partition."""
         topic = votes_topic("", self._log.partitions)
         names = sorted(self._decided.closing.sources)
         return [name for name in names if topic.partition_of(source_log_key(self._contest, name)) == partition]
@@ -109,7 +112,7 @@ class Sealing:
         )
 
     def _result(self, counts: Counts) -> Result:
-        """Of those who were approved, by the sources as they were registered."""
+        """Return the result of the approved participants, by the sources' registrations at the closing."""
         decided, seq = self._decided, self._seq
         approved: dict[str, ParticipantStatus] = dict.fromkeys(decided.closing.approved, "approved")
         contest = Contest(self._contest, decided.at.account, decided.at.offset, participants=approved, closed=seq)

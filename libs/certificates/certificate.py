@@ -1,24 +1,25 @@
-"""The certificate of a sealed contest: its result, and what of the log it was computed from.
+"""The certificate of a sealed contest: its result, and the hashes of the log that it was computed from.
 
-It is JSON in one canonical form (RFC 8785: no white space, the names of members sorted; all numbers are whole). So
-the same closing gives the same bytes, whoever computes it, whenever. `sha256` is the SHA-256 of this form of all
-other members. To check a certificate without this program:
+It is JSON in one canonical form (RFC 8785: no white space, sorted member names; all numbers are integers), so each
+computation for the same closing gives the same bytes. `sha256` is the SHA-256 of this form of all other members.
+To check a certificate without this program:
 
-1. Take `sha256` out, write the rest in canonical form, and hash it.
-2. In the catalogue's log, in the partition of `decision`, the record at its offset is the ContestClosing that says
-   who was approved, and how the external sources were registered.
-3. In each partition of the votes' log, take the records of the contest before `mark`, and those of an external
-   source that is listed there before the source's own mark instead; what cannot be folded (the quarantine) is left
-   out. Each is a leaf: SHA-256(0x00, text) with the text
+1. Remove `sha256`, write the rest in canonical form, and hash it.
+2. In the catalogue's log, in the partition of `decision`, the record at its offset is the ContestClosing with the
+   approved participants and the registered external sources.
+3. In each partition of the votes log, take the contest's records before `mark`, and the records of an external
+   source listed there before the source's own marker instead; leave out records that cannot be folded (the
+   quarantine). Each is a leaf: SHA-256(0x00, text) with the text
 
        <offset> <became> <receipt> <SHA-256 of the record, in hex>
 
-   parted by single spaces. `became` and `receipt` are "-" but for a vote that the fold took: then what the vote
-   became by the marks (`counted`, `unapproved`, `removed`, `replaced`, `voided`, `overruled`, `late`), and the
-   receipt that its voter has. `root` is the root of the Merkle tree over the leaves (`libs.certificates.merkle`).
-4. `result` is what the fold of those records (`libs.tally.fold`) adds up to (`libs.results`).
+   separated by single spaces. `became` and `receipt` are "-" except for a vote that the fold accepted: then
+   the vote's outcome at the markers (`counted`, `unapproved`, `removed`, `replaced`, `voided`, `overruled`,
+   `late`) and the voter's receipt. `root` is the root of the Merkle tree over the leaves
+   (`libs.certificates.merkle`).
+4. `result` is the result (`libs.results`) of the fold of those records (`libs.tally.fold`).
 
-Nobody is named in it, and the leaf of a vote tells nobody for whom it was.
+It names no voter, and a vote's leaf does not reveal the vote's participant.
 """
 
 from hashlib import sha256
@@ -31,7 +32,7 @@ FORMAT: Final = 1
 
 
 class CertificatePart(BaseModel):
-    """Times are microseconds since 1970 UTC, hashes are in hex."""
+    """Base of the parts: times are microseconds since 1970 UTC, hashes are in hex."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -49,7 +50,7 @@ class SubRating(CertificatePart):
 
 
 class Ratings(CertificatePart):
-    """How many ratings count, and the sum of their values in millionths."""
+    """Number of counted ratings, and the sum of their values in millionths."""
 
     count: int
     total: int
@@ -57,7 +58,7 @@ class Ratings(CertificatePart):
 
 
 class SourceVotes(Votes):
-    """What a source gave a participant; an external one by each of its own ids."""
+    """Votes of one source for a participant; of an external source for each of its own ids."""
 
     source: str
     mapped_id: str | None
@@ -69,7 +70,9 @@ class SourceTotal(Votes):
 
 
 class ParticipantResult(Votes):
-    """`rank` goes by `count`; equal ones share it. `sources` are in the order of their names and ids."""
+    """One participant's result. `rank` follows `count`; equal counts share it. `sources` are in the order of their
+    names and ids.
+    """
 
     participant_key: str
     rank: int
@@ -78,7 +81,7 @@ class ParticipantResult(Votes):
 
 
 class Result(Votes):
-    """As `libs.results.results.Results`: of the approved participants, in the order of their keys."""
+    """Result like `libs.results.results.Results`: the approved participants, in the order of their keys."""
 
     contest_type: str
     sources: list[SourceTotal]
@@ -87,7 +90,7 @@ class Result(Votes):
 
 
 class RegisteredSource(CertificatePart):
-    """An external source as the closing found it. `mapping` pairs its ids with keys of participants, by id."""
+    """An external source as registered at the closing. `mapping` pairs its ids with participant keys, by id."""
 
     source: str
     title: str
@@ -99,7 +102,7 @@ class RegisteredSource(CertificatePart):
 
 
 class Decision(CertificatePart):
-    """Where in the catalogue's log the contest was closed."""
+    """Position of the closing in the catalogue's log."""
 
     account: str
     log_id: str
@@ -112,7 +115,9 @@ class SourceMark(CertificatePart):
 
 
 class SealedPartition(CertificatePart):
-    """One partition of the votes' log: `mark` is the offset of the contest's mark, `sources` those of sources."""
+    """One partition of the votes log: `mark` is the offset of the contest's close marker, `sources` those of the
+    sources.
+    """
 
     partition: int
     log_id: str
@@ -123,7 +128,7 @@ class SealedPartition(CertificatePart):
 
 
 class Certificate(CertificatePart):
-    """The closing number `seq` of a contest that ended at `end`."""
+    """Certificate of closing number `seq` of a contest that ended at `end`."""
 
     format: Literal[1]
     contest_key: str
@@ -137,16 +142,16 @@ class Certificate(CertificatePart):
 
     @property
     def is_whole(self) -> bool:
-        """Whether `sha256` is that of the rest."""
+        """Return whether `sha256` matches the other members."""
         return self.sha256 == digest(self)
 
     def canonical(self) -> bytes:
-        """The certificate as it is kept."""
+        """Return the certificate as stored."""
         return _canonical(self.model_dump())
 
 
 def stamped(certificate: Certificate) -> Certificate:
-    """The certificate with its `sha256`."""
+    """Return the certificate with its `sha256`."""
     return certificate.model_copy(update={"sha256": digest(certificate)})
 
 
@@ -155,7 +160,7 @@ def digest(certificate: Certificate) -> str:
 
 
 def differences(given: Certificate, computed: Certificate) -> list[str]:
-    """What does not fit, one line a member, by its JSON pointer."""
+    """Return the differing members, one line for each, by JSON pointer."""
     return list(_differences("", given.model_dump(), computed.model_dump()))
 
 

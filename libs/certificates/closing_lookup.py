@@ -1,4 +1,4 @@
-"""Finding in the catalogue's log where a contest was closed, and what by."""
+"""Finds the closing of a contest in the catalogue's log."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from libs.tally.events import LogCreated
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A closing, and where it stands."""
+    """A closing and its position in the log."""
 
     closing: Closing
     contest_type: str
@@ -26,10 +26,10 @@ class Decided:
 async def find_decision(
     records: AsyncIterator[Sequence[LogRecord]], account: str, contest: str, seq: int
 ) -> Decided:
-    """The closing number `seq` in the `records` of the account's partition.
+    """Return closing number `seq` from the `records` of the account's partition.
 
-    Judged as the catalogue's fold does: a ContestClosing made from another configuration than the contest's last
-    one was refused. Raises `NotClosed`.
+    Applies the rule of the catalogue's fold: a ContestClosing made from another than the contest's latest
+    configuration was rejected. Raises `NotClosed`.
     """
     log_id, version = "", -1
     async for batch in records:

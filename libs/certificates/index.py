@@ -1,4 +1,4 @@
-"""Which contests are sealed."""
+"""Lists the sealed contests."""
 
 import asyncio
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Sealed(NamedTuple):
 
 
 async def sealed_contests(store: Store, views: CatalogueViews) -> list[Sealed]:
-    """The contests of a world that are sealed now, by key: of those that a certificate was ever kept of.
+    """Return an environment's currently sealed contests by key, out of those that have a stored certificate.
 
     Raises `StorageUnavailable` and `ViewsUnavailable`.
     """

@@ -1,7 +1,7 @@
-"""Merkle trees as in RFC 6962, over leaf hashes: SHA-256, 0x00 before a leaf, 0x01 before two nodes.
+"""Merkle trees of RFC 6962 over leaf hashes: SHA-256, with 0x00 before a leaf and 0x01 before two nodes.
 
-The tree of no leaves has the hash of nothing. A node without a sibling moves up as it is. Written out here, since
-the one library for it on PyPI that is kept up (pymerkle) is under the GPL, and mostly about storing trees.
+A tree without leaves has the hash of the empty string. A node without a sibling moves up unchanged. Implemented
+here, since the one maintained library on PyPI (pymerkle) is under the GPL, and mostly about storing trees.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def root_of(leaves: Sequence[bytes]) -> bytes:
 
 
 def path_to(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The siblings on the way from the leaf at `index` to the root, from below."""
+    """Return the siblings on the path from the leaf at `index` to the root, from the bottom."""
     path, level = [], leaves
     while len(level) > 1:
         if index ^ 1 < len(level):
@@ -33,7 +33,7 @@ def path_to(leaves: Sequence[bytes], index: int) -> list[bytes]:
 
 
 def root_by(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
-    """The root to which `path` leads from a leaf among `size`; None where it is no path of such a tree."""
+    """Return the root that `path` gives for a leaf among `size`; None if the path does not fit such a tree."""
     if not 0 <= index < size:
         return None
     node, left = leaf, list(reversed(path))

@@ -1,4 +1,4 @@
-"""A contest's records in one partition of the votes' log, up to the marks of one closing, as leaves of a tree."""
+"""A contest's records in one partition of the votes log, up to the close markers, as leaves of a Merkle tree."""
 
 from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
@@ -16,7 +16,7 @@ NO_VOTE: Final = "-"
 
 
 class Leaf(NamedTuple):
-    """What a leaf commits to. `became` and `receipt` are "-" of what is no vote that the fold took."""
+    """Content of a leaf. `became` and `receipt` are "-" unless it is a vote that the fold accepted."""
 
     offset: int
     became: str
@@ -29,10 +29,11 @@ class Leaf(NamedTuple):
 
 
 class LeafFold:
-    """Folds until the contest's mark and those of `sources`, which report here, have come: then it `is_complete`.
+    """Folds a partition until the close markers of the contest and of `sources`, which report here: then it
+    `is_complete`.
 
-    What comes behind a mark changes nothing and is no leaf: of the sources their own counts, of all else the
-    contest's.
+    Records after a marker change nothing and are no leaves: a source's marker ends its reports, the contest's
+    marker all other records.
     """
 
     def __init__(self, contest: str, seq: int, sources: Collection[str]) -> None:
@@ -51,13 +52,15 @@ class LeafFold:
 
     @property
     def sums(self) -> ContestTally:
-        """What the contest adds up to here, without its voters; of external sources those that report here."""
+        """Return the contest's sums in this partition, without voters; of external sources only those that report
+        here.
+        """
         full = self._full
         sources = {name: its for name, its in full.sources.items() if name in self._sources}
         return ContestTally(figures=full.figures, ratings=full.ratings, sources=sources, closed=full.closed)
 
     def take(self, records: Sequence[LogRecord]) -> None:
-        """Fold the records that follow, up to the last of the marks."""
+        """Fold the next records, up to the last close marker."""
         events = vote_codec.decode_many([record.value for record in records])
         for record, event in zip(records, events, strict=True):
             if not isinstance(event, Undecodable) and fold_item(event, 0, 0)[0] != POISON:
@@ -66,7 +69,7 @@ class LeafFold:
                 return
 
     def leaves(self, approved: Collection[str]) -> Iterator[Leaf]:
-        """In the order of the log. `approved` are the participants that take part."""
+        """Yield the leaves in log order; `approved` are the participants in the result."""
         for offset, value_hash, vote in self._records:
             became, receipt = (NO_VOTE, NO_VOTE) if vote is None else (_became(vote, approved), vote.cast.receipt)
             yield Leaf(offset, became, receipt, value_hash.hex())
@@ -88,7 +91,7 @@ class LeafFold:
             self._records.append((record.offset, sha256(record.value).digest(), vote))
 
     def _note_marks(self, offset: int) -> None:
-        """Whatever is closed by now was so by the record at `offset`; a mark that came voided closes nothing."""
+        """Note new close markers at `offset`; a marker that was already void closes nothing."""
         contest = self._full
         if self.mark is None and contest.closed == self._seq:
             self.mark = offset
@@ -97,19 +100,19 @@ class LeafFold:
                 self.source_marks.setdefault(name, offset)
 
     def _is_behind(self, event: Event) -> bool:
-        """A mark is so itself."""
+        """Return whether the event is after its close marker; the marker itself is."""
         source = getattr(event, "source", None)
         return source in self.source_marks if source in self._sources else self.mark is not None
 
     def _folded(self, cast: VoteCast, offset: int) -> FoldedVote | None:
-        """The vote as the fold keeps it, where it took this very record."""
+        """Return the folded vote, if the fold accepted it from this record."""
         voter = self._full.voters.get(cast.voter)
         vote = None if voter is None else voter.votes.get(cast.vote_id)
         return vote if vote is not None and vote.offset == offset else None
 
 
 def _became(vote: FoldedVote, approved: Collection[str]) -> str:
-    """A vote that counts in the fold is in the result where anybody whom it is for takes part."""
+    """Return the vote's outcome; a counted vote is in the result if one of its participants is approved."""
     if vote.status is VoteStatus.COUNTED and not any(key in approved for key, _ in vote.cast.choices):
         return "unapproved"
     return vote.status.name.lower()

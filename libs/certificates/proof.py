@@ -1,9 +1,9 @@
-"""Proof that the vote of a receipt is in the sealed set, and what became of it there.
+"""Proof that the vote of a receipt is in the sealed set, with its outcome there.
 
-It shows the leaf of the vote (see `libs.certificates.certificate`) and the hashes beside its way to the root that
-the certificate names. Of the vote it holds the receipt, which its voter has, and a hash of the record, in which
-are pseudonyms that nobody can guess; of other votes, hashes of such leaves. So it names no voter and no
-participant, and shows nobody's receipt but the one.
+It holds the vote's leaf (see `libs.certificates.certificate`) and the sibling hashes on the path to the root in
+the certificate. Of the vote it shows the receipt, which its voter has, and a hash of the record, whose pseudonyms
+cannot be guessed; of other votes only hashes of such leaves. It names no voter and no participant, and shows no
+other receipt.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,9 @@ from libs.certificates.partition_leaves import NO_VOTE, Leaf
 
 
 class Proof(CertificatePart):
-    """The leaf at `index` of a partition's tree; `path` is from below. `certificate` is the other's `sha256`."""
+    """The leaf at `index` of a partition's tree; `path` starts at the bottom, `certificate` is the certificate's
+    `sha256`.
+    """
 
     format: Literal[1]
     contest_key: str
@@ -31,7 +33,7 @@ class Proof(CertificatePart):
 
 
 def proof_of(certificate: Certificate, partition: int, leaves: Sequence[Leaf], receipt: str) -> Proof | None:
-    """None where no vote of these `leaves`, the partition's, has this receipt."""
+    """Return the proof from the partition's `leaves`; None if no vote has this receipt."""
     votes = (index for index, leaf in enumerate(leaves) if leaf.became != NO_VOTE and leaf.receipt == receipt)
     index = next(votes, None)
     if index is None:
@@ -49,7 +51,7 @@ def proof_of(certificate: Certificate, partition: int, leaves: Sequence[Leaf], r
 
 
 def problems(proof: Proof, certificate: Certificate) -> list[str]:
-    """Why the proof does not hold; empty where it does."""
+    """Return the reasons why the proof is invalid; empty if it is valid."""
     found = []
     if not certificate.is_whole:
         found.append("the certificate was changed: its sha256 is not that of its contents")
@@ -58,7 +60,7 @@ def problems(proof: Proof, certificate: Certificate) -> list[str]:
     elif proof.certificate != certificate.sha256:
         found.append("the proof is of another certificate")
     if proof.became == NO_VOTE:
-        found.append("the record is no vote that was taken")
+        found.append("the record is not an accepted vote")
     if not _leads_to_root(proof, certificate):
         found.append(f"the path does not lead to the root of partition {proof.partition}")
     return found

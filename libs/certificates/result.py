@@ -1,4 +1,4 @@
-"""What a closed contest's votes add up to, as its certificate says it."""
+"""Converts a closed contest's results to their form in a certificate."""
 
 from operator import attrgetter
 
@@ -9,7 +9,7 @@ from libs.tally.counts import RatingSums, VoteSums
 
 
 def certified(contest_type: str, counts: Counts, results: Results) -> Result:
-    """`results` are those of `counts`."""
+    """Return the certified result; `results` were computed from `counts`."""
     totals, keys = results.totals, sorted(results.participants)
     ranks = places(totals[key].count for key in keys)
     rated = contest_type == "rating"

@@ -1,4 +1,4 @@
-"""Sealing a closed contest: its external sources end, every mark is waited for, the record says so."""
+"""Seals a closed contest: ends its external sources, waits for every close marker, and changes the record."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,13 +16,14 @@ from libs.views.replies import ClosingState
 from libs.views.votes import VoteViews
 
 DEADLINE_S: Final = 30.0
-"""For a projector to decide a closing, and to put its marks into the log."""
+"""Timeout for a projector to decide a closing and append its close markers."""
 POLL_S: Final = 0.1
 
 
 class SealingService:
-    """Seals contests of one account, whose votes lie in `partitions` partitions. Raises `NotFound` where there is
-    none."""
+    """Seals contests of one account, whose votes lie in `partitions` partitions. Raises `NotFound` for an unknown
+    contest.
+    """
 
     def __init__(self, record_service: RecordService, votes: VoteViews, partitions: int, account: str) -> None:
         self._record_service = record_service
@@ -31,9 +32,9 @@ class SealingService:
         self._account = account
 
     async def closing(self, contest: str) -> Closing:
-        """The closing in force, with the contest's marks in all partitions; waited for where the end has come.
+        """Return the closing in force, with its markers in all partitions; after the contest's end, wait for them.
 
-        Raises `NotClosed`, and `ViewsUnavailable` where it takes longer than `DEADLINE_S`.
+        Raises `NotClosed`, and `ViewsUnavailable` after `DEADLINE_S`.
         """
         deadline = asyncio.get_running_loop().time() + DEADLINE_S
         while True:
@@ -47,32 +48,32 @@ class SealingService:
             await _pause(deadline)
 
     async def reporting(self, contest: str, closing: Closing) -> list[str]:
-        """The external sources that have not come to their end yet; retired ones come to it at once."""
+        """Return the external sources without an end marker yet; retired ones end at once."""
         states = await self._states(contest)
         ended = {name for state in states for name, seq in state.sources.items() if seq >= closing.seq}
         return sorted(closing.sources.keys() - ended)
 
     async def end_grace(self, contest: str, closing: Closing) -> None:
-        """External sources report no more. Raises `NotClosed` where the contest was reopened meanwhile."""
+        """End the reports of external sources. Raises `NotClosed` if the contest was reopened meanwhile."""
         now = max(state.now for state in await self._states(contest))
         await self._record_service.amend(
             CONTESTS, self._account, contest, lambda document: without_grace(document, closing.seq, now)
         )
 
     async def final(self, contest: str, closing: Closing) -> None:
-        """Returns when every external source has come to its end. Raises `ViewsUnavailable` as `closing` does."""
+        """Wait until every external source has ended. Raises `ViewsUnavailable` as `closing` does."""
         deadline = asyncio.get_running_loop().time() + DEADLINE_S
         while await self.reporting(contest, closing):
             await _pause(deadline)
 
     async def seal(self, contest: str, seal: Seal) -> Stored:
-        """The contest's record, sealed; again, the same. Raises `NotClosed` where it was reopened meanwhile."""
+        """Seal the contest's record; repeatable. Raises `NotClosed` if the contest was reopened meanwhile."""
         return await self._record_service.amend(
             CONTESTS, self._account, contest, lambda document: sealed(document, seal)
         )
 
     async def unseal(self, contest: str) -> Stored:
-        """Raises `NotSealed`."""
+        """Unseal the contest's record. Raises `NotSealed`."""
         return await self._record_service.amend(CONTESTS, self._account, contest, unsealed)
 
     async def _states(self, contest: str) -> Sequence[ClosingState]:

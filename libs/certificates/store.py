@@ -1,4 +1,4 @@
-"""Certificates in the object store: written once each, never changed, kept whatever becomes of their contest."""
+"""Certificates in the object store: each is written once and never changed, and outlives its contest."""
 
 from pydantic import ValidationError
 
@@ -10,23 +10,25 @@ FOLDER = "certificates"
 
 
 class CertificateConflict(TallyError):
-    """What is kept is not what was sealed, or not what the log gives."""
+    """The stored certificate was changed, or differs from the log."""
 
 
 async def keep(store: Store, certificate: Certificate) -> None:
-    """The same again is fine. Raises `CertificateConflict`, and `StorageUnavailable`."""
+    """Store a certificate; repeatable. Raises `CertificateConflict`, and `StorageUnavailable`."""
     name, value = _name(certificate.contest_key, certificate.seq), certificate.canonical()
     if await store.put_if_absent(name, value):
         return
     if await store.get(name) != value:
         raise CertificateConflict(
-            f"{name} in the object store is another certificate than the log gives. One of the two was changed: "
-            "compare them with `tally certificate verify` before you go on."
+            f"{name} in the object store differs from the certificate that the log gives. One was changed: "
+            "compare them with `tally certificate verify` before you continue."
         )
 
 
 async def kept(store: Store, contest: str, seq: int) -> Certificate | None:
-    """Raises `CertificateConflict` where it was changed, and `StorageUnavailable`."""
+    """Return the stored certificate, or None. Raises `CertificateConflict` if it was changed, and
+    `StorageUnavailable`.
+    """
     name = _name(contest, seq)
     value = await store.get(name)
     if value is None:
