@@ -1,4 +1,4 @@
-"""What every HTTP process puts around its app: plain ASGI, a few microseconds a request."""
+"""ASGI middleware around every app, at a few microseconds per request."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,24 +19,24 @@ Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 Refusal = Callable[[], TallyError | None]
-"""Why nothing may be served now, for a client; None while it may."""
+"""Returns the error with which every request is refused now; None if requests are served."""
 ALWAYS_SERVED: Final = ("/livez", "/readyz", "/metrics", "/operations", "/dashboard", "/docs", "/openapi.json")
-"""Paths that say what is wrong, or begin the paths that do."""
+"""Prefixes of the paths that stay available for diagnosis."""
 FOR_OPERATORS: Final = ("/metrics", "/operations")
 FOR_PLATFORMS: Final = "/operations/purchases"
-"""Payment platforms report from outside."""
+"""Payment platforms send their reports here from outside."""
 NOT_SHARED: Final = (b"cache-control", b"private, no-cache")
 
 
 class Front:
-    """Answers every path with and without a trailing slash, directly, and HEAD wherever there is a GET; a bug is a
-    500 problem, never a stack trace; every answer names its request. What says nothing of caches is kept by no
-    shared one: those hold back what was asked for with a key, but not what was asked for with a session's cookie.
+    """Serves every path with and without a trailing slash, without redirects, and HEAD for every GET. A bug is a
+    500 problem, never a stack trace; every response has a request id. GET responses without `Cache-Control` get
+    `private`: by default, shared caches skip responses to requests with `Authorization`, but not with a cookie.
 
-    Routes are declared without the trailing slash, on apps made with `redirect_slashes=False`. Hot routes are
-    answered here, without the layers that the app puts around its own. While one of `refusals` gives a reason,
-    only `ALWAYS_SERVED` is served. With `limits`, requests without a key are counted here, those with one where
-    that is looked up. Without `shows_operations`, what is for operators is not there.
+    Routes are declared without the trailing slash, on apps with `redirect_slashes=False`. Hot routes are served
+    here, without the app's middleware. While one of `refusals` returns an error, only `ALWAYS_SERVED` is served.
+    With `limits`, requests without a key are counted here, those with one during authentication. Without
+    `shows_operations`, routes for operators are 404.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Front:
         name, started = request_id(scope), False
         if scope["method"] == "HEAD":
             scope, send = {**scope, "method": "GET"}, _without_body(send)
-        REQUEST_ID.set(name)  # a server runs each request in a task of its own
+        REQUEST_ID.set(name)  # each request runs in its own task
         began, limits = time.perf_counter(), self.limits
         scope["state"]["rate_limits"] = limits
         scope["state"]["shows_operations"] = self.shows_operations
 
-        async def watched(message: Any) -> None:
+        async def send_with_headers(message: Any) -> None:
             nonlocal started
             if not started:
                 started = True
@@ -84,9 +84,9 @@ class Front:
         try:
             if limits is not None:
                 await limits.charge_keyless(scope)
-            await self._app_for(scope)(scope, receive, watched)
+            await self._app_for(scope)(scope, receive, send_with_headers)
         except ClientDisconnect:
-            return  # nobody is there to be answered
+            return  # the client has disconnected
         except Exception as error:
             if is_for_the_caller(error):
                 response = problem_response(error, scope)
@@ -94,7 +94,7 @@ class Front:
                 log_bug(error, scope)
                 response = bug_response(scope)
             if not started:
-                await response(scope, receive, watched)
+                await response(scope, receive, send_with_headers)
 
     def _app_for(self, scope: Scope) -> App:
         if not self.shows_operations and is_for_operators(scope["path"]):
@@ -111,8 +111,8 @@ class Front:
         return self.app
 
 
-def nothing() -> TallyError | None:
-    """The refusal of what may always be served."""
+def never_refuse() -> TallyError | None:
+    """Refuse no request."""
     return None
 
 
@@ -123,7 +123,7 @@ def is_for_operators(path: str) -> bool:
 
 
 def _without_body(send: Send) -> Send:
-    """Ends the answer behind its headers; an app that streams is told that nobody listens any more."""
+    """Drop the body of a response: it is complete after its headers."""
 
     async def headers_only(message: Any) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""Who calls, and what their key allows, for both API generations."""
+"""Authentication and permissions of callers, for the current and the legacy API."""
 
 import time
 from collections.abc import Collection, Iterable
@@ -13,12 +13,12 @@ from libs.web.rate_limits import limits_of
 from libs.web.sessions import COOKIE, Sessions
 
 Headers = Iterable[tuple[bytes, bytes]]
-"""As in an ASGI scope: lower-case names."""
+"""Headers of an ASGI scope: lower-case names."""
 SAFE_METHODS: Final = ("GET", "HEAD")
 
 
 class ApiKey(Protocol):
-    """What a known key says of its holder."""
+    """An API key's account, permissions and rules."""
 
     @property
     def key_id(self) -> str: ...
@@ -34,38 +34,38 @@ class ApiKey(Protocol):
 
     @property
     def networks(self) -> Collection[Network]:
-        """Outside of which it may not be used; none: it may be used everywhere."""
+        """Networks that the key may be used from; empty: everywhere."""
 
 
 Key = TypeVar("Key", bound=ApiKey)
 
 
 class KeyFinder(Protocol):
-    """The keys of one world."""
+    """Finds the keys of one environment."""
 
     def get(self, token: str) -> ApiKey | None:
-        """The key that `token` is, as far as this process knows it now: memory only."""
+        """Return the key of `token` if this process has cached it: memory only."""
 
     async def find(self, token: str) -> ApiKey | None:
-        """The same, after looking whether the key is a new one. Raises `ViewsUnavailable` when nobody can tell."""
+        """Return the key of `token`, also a new one. Raises `ViewsUnavailable` if the views cannot be read."""
 
     async def find_id(self, key_id: str) -> ApiKey | None:
-        """The key of this id, looked for as by `find`."""
+        """Return the key of this id. Raises as `find`."""
 
     def mark_used(self, key_id: str) -> None:
-        """A request of this key was let in: memory only."""
+        """Record that a request with this key was accepted: memory only."""
 
 
 class AddressRefused(TallyError):
-    """The key is not for use from the caller's address."""
+    """The key must not be used from the caller's address."""
 
     code = "forbidden"
 
 
 class Authenticator:
-    """Bearer keys of the current API and brand and key of the legacy one, over the keys of one world.
+    """Authenticates Bearer keys (current API) and brand and key (legacy API) of one environment.
 
-    With `sessions`, a browser's session is as good as its key: for reads, and for all else from its own origin.
+    With `sessions`, a browser's session replaces its key: for reads, and for all else from its own origin.
     """
 
     def __init__(self, keys: KeyFinder, proxies: Proxies, sessions: Sessions | None = None) -> None:
@@ -74,10 +74,10 @@ class Authenticator:
         self._sessions = sessions
 
     def known(self, scope: Scope) -> ApiKey | None:
-        """The caller's Bearer key if this process holds it: a plain call of a few microseconds, for hot paths.
+        """Return the caller's Bearer key if it is cached: a few microseconds, for hot paths.
 
-        None also where its rate limit is near, or its rules refuse it, and `authenticate` has to say so. Raises
-        `RateLimited`.
+        Returns None also if the key is near its rate limit or its rules refuse it: call `authenticate` then.
+        Raises `RateLimited`.
         """
         token = bearer_token(scope["headers"])
         key = None if token is None else self._keys.get(token)
@@ -88,7 +88,7 @@ class Authenticator:
         return key if limits is None or limits.take_for_key(scope, key) else None
 
     async def authenticate(self, scope: Scope) -> ApiKey:
-        """The caller by `Authorization: Bearer`, or else by its session.
+        """Return the caller's key by `Authorization: Bearer`, or by its session.
 
         Raises `Unauthorized`, `AddressRefused` and `RateLimited`.
         """
@@ -101,7 +101,7 @@ class Authenticator:
         return key
 
     async def by_token(self, scope: Scope, token: str) -> ApiKey:
-        """The key that a caller shows. Raises as `admit`, and `RateLimited` after too many wrong ones."""
+        """Return the key of `token`. Raises as `admit`, and `RateLimited` after too many wrong tokens."""
         key = self._keys.get(token)
         if key is not None:
             return await self.admit(scope, key)
@@ -111,11 +111,11 @@ class Authenticator:
         key = await self._keys.find(token)
         if key is None:
             await _charge_failure(scope)
-            raise Unauthorized("This API key is not known here.")
+            raise Unauthorized("This API key is unknown.")
         return await self.admit(scope, key)
 
     async def admit(self, scope: Scope, key: Key) -> Key:
-        """The key, if its rules let this caller use it. Raises `Unauthorized` and `AddressRefused`."""
+        """Return `key` if its rules admit this caller. Raises `Unauthorized` and `AddressRefused`."""
         refusal = self._refusal(scope, key)
         if refusal is not None:
             await _charge_failure(scope)
@@ -125,7 +125,7 @@ class Authenticator:
         return key
 
     def note_actor(self, scope: Scope, kind: str, name: str) -> None:
-        """Makes the caller the actor of the events that the current task records from now on."""
+        """Make the caller the actor of the events that the current task records from now on."""
         CURRENT.set(Actor(kind, name, self._proxies.origin(scope)))
 
     def _refusal(self, scope: Scope, key: ApiKey) -> TallyError | None:
@@ -153,7 +153,7 @@ class Authenticator:
             raise Unauthorized("The session has ended. Log in again.")
         if scope["method"] not in SAFE_METHODS and not from_own_origin(headers):
             raise Unauthorized(
-                "A session does this for pages of this origin only: the header Origin has to name it."
+                "A session allows this request only from pages of this origin, named by the header Origin."
             )
         key = await self._keys.find_id(key_id)
         if key is None:
@@ -161,7 +161,7 @@ class Authenticator:
         return await self.admit(scope, key)
 
     async def authenticate_legacy(self, scope: Scope) -> ApiKey:
-        """The caller by `service-brand` (the account) and `service-key`. Raises as `authenticate`."""
+        """Return the key by `service-brand` (the account) and `service-key`. Raises as `authenticate`."""
         headers = headers_of(scope)
         brand = header(headers, b"service-brand")
         token = header(headers, b"service-key")
@@ -187,13 +187,13 @@ async def _charge(scope: Scope, key: ApiKey) -> None:
 
 
 def require(key: ApiKey, permission: str) -> None:
-    """Raises `Forbidden`, naming the permission, where `key` lacks it."""
+    """Raises `Forbidden`, naming the permission, if `key` lacks it."""
     if permission not in key.permissions:
         raise Forbidden(permission)
 
 
 def from_own_origin(headers: Headers) -> bool:
-    """Whether `Origin` names the host that was asked; its scheme is the business of whoever ends TLS."""
+    """Return whether `Origin` names the requested host; the scheme is not compared, as a proxy may end TLS."""
     origin, host = header(headers, b"origin"), header(headers, b"host")
     return origin is not None and host is not None and origin.partition("://")[2].lower() == host.lower()
 
@@ -206,7 +206,7 @@ def bearer_token(headers: Headers) -> str | None:
 
 
 def header(headers: Headers, name: bytes) -> str | None:
-    """The first value of a header; `name` in lower case."""
+    """Return the first value of a header; `name` in lower case."""
     for key, value in headers:
         if key == name:
             return value.decode("latin-1")

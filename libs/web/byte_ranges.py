@@ -1,4 +1,4 @@
-"""Bytes of a caller's own, sent back: part of them (RFC 9110), under their name (RFC 6266)."""
+"""Responses with uploaded bytes: byte ranges (RFC 9110) and file names (RFC 6266)."""
 
 import re
 from typing import Final, NamedTuple
@@ -15,18 +15,18 @@ SAFE: Final = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "Referrer-Policy": "no-referrer",
 }
-"""No browser runs what is sent with these as a page of ours, or tells others its address."""
+"""Headers that keep browsers from running uploaded content in our origin, and from sending its URL as referrer."""
 
 
 class Span(NamedTuple):
-    """From `start` up to but not including `end`."""
+    """The bytes from `start` to before `end`."""
 
     start: int
     end: int
 
 
-def asked_range(header: str | None, size: int) -> Span | None:
-    """The one range that is asked for; None for several, or what is no range of bytes: then all is sent.
+def requested_range(header: str | None, size: int) -> Span | None:
+    """Return the requested range; None for several ranges or a malformed header: then send all.
 
     Raises `RangeNotSatisfiable`.
     """
@@ -46,6 +46,6 @@ def asked_range(header: str | None, size: int) -> Span | None:
 
 
 def attachment(filename: str) -> str:
-    """The `Content-Disposition` that saves under this name, for old clients under one like it."""
+    """Return the `Content-Disposition` with this file name, and an ASCII one for old clients."""
     plain = _UNSAFE.sub("_", filename)
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(filename, safe='')}"

@@ -1,4 +1,4 @@
-"""A value that many ask for, and that costs something to find out."""
+"""Short-lived cache of one expensive value."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ KEPT_S: Final = 1.0
 
 
 class OncePerSecond(Generic[T]):
-    """Calls `find` for the first who asks; others get the same for `KEPT_S`, also while it is being found."""
+    """Calls `find` for the first caller; others share its result for `KEPT_S`, also while it is pending."""
 
     def __init__(self, find: Callable[[], Awaitable[T]], clock: Callable[[], float] = time.monotonic) -> None:
         self._find = find
@@ -20,7 +20,7 @@ class OncePerSecond(Generic[T]):
         self._at = 0.0
 
     async def get(self) -> T:
-        """Raises what `find` raises."""
+        """Return the value. Raises the errors of `find`."""
         now = self._clock()
         if self._found is None or (self._found.done() and now >= self._at + KEPT_S):
             self._at = now

@@ -1,4 +1,4 @@
-"""The end user's address: the peer's, or the one that trusted proxies vouch for."""
+"""The end user's IP address: the peer's, or the one forwarded by trusted proxies."""
 
 import logging
 import time
@@ -19,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 
 def parse_networks(text: str) -> list[Network]:
-    """Networks or single addresses, comma-separated. Raises ValueError."""
+    """Parse comma-separated networks or addresses. Raises `ValueError`."""
     return [ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()]
 
 
 class Proxies:
     """The trusted proxies, and the one header that they set.
 
-    The other header is ignored: a proxy that knows nothing of it passes on what the caller wrote.
+    The other header is ignored: a proxy that does not support it passes on the caller's value.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Proxies:
         self._logged_at = -LOGGED_APART_S
 
     def trusts(self, peer: Any) -> bool:
-        """Whether a connection's peer, as in an ASGI scope, is a trusted proxy."""
+        """Return whether a connection's peer (as in an ASGI scope) is a trusted proxy."""
         return bool(self._networks) and peer is not None and self._within(parse_hop(peer[0]))
 
     def end_user(self, scope: Scope) -> str | None:
-        """The last address before the trusted proxies; None where none of them names it."""
+        """Return the last address before the trusted proxies; None if they forward none."""
         if not self.trusts(scope.get("client")):
             return None
         lines = [value.decode("latin-1") for name, value in scope["headers"] if name == self._header]
@@ -62,14 +62,14 @@ class Proxies:
         return None
 
     def address(self, scope: Scope) -> IPv4Address | IPv6Address | None:
-        """The caller's: the end user's, or the peer's own where no trusted proxy names one."""
+        """Return the caller's address: the end user's, or the peer's if no trusted proxy forwards one."""
         peer, end_user = scope.get("client"), self.end_user(scope)
         if end_user is not None:
             return ip_address(end_user)
         return None if peer is None else parse_hop(peer[0])
 
     def origin(self, scope: Scope) -> str:
-        """The caller's address as the audit keeps it: whole, its /24 (IPv6: /48), or nothing."""
+        """Return the caller's address for the audit: in full, its /24 (IPv6: /48), or empty."""
         address = None if self._audit_addresses == "none" else self.address(scope)
         if address is None:
             return ""
@@ -78,7 +78,7 @@ class Proxies:
         return str(ip_network((address, KEPT_BITS[address.version]), strict=False))
 
     def network(self, scope: Scope) -> str:
-        """The name that limits count a caller by: an IPv4 address, or the /64 of an IPv6 one."""
+        """Return the caller's network for limits: an IPv4 address, or the /64 of an IPv6 address."""
         address = self.end_user(scope)
         return peer_network(scope.get("client")) if address is None else network_of(address)
 
@@ -86,23 +86,23 @@ class Proxies:
         return address is not None and any(address in network for network in self._networks)
 
     def _log(self, hop: str) -> None:
-        """Once a minute at most."""
+        """Log an invalid forwarded address, at most once a minute."""
         if time.monotonic() - self._logged_at >= LOGGED_APART_S:
             self._logged_at = time.monotonic()
             header = self._header.decode()
-            logger.warning("a trusted proxy sent %s with %r, which is no address", header, hop.strip()[:100])
+            logger.warning("a trusted proxy sent %s with %r, which is not an address", header, hop.strip()[:100])
 
 
 def peer_network(peer: Any) -> str:
-    """As `Proxies.network`, of a connection's peer itself."""
+    """Return the peer's own network, as `Proxies.network`."""
     address = None if peer is None else parse_hop(peer[0])
     return "" if address is None else network_of(str(address))
 
 
 def parse_hop(text: str) -> IPv4Address | IPv6Address | None:
-    """`192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:443`; None for all else.
+    """Parse `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:443`; else None.
 
-    An IPv4 address that is mapped into IPv6 is the IPv4 one; a zone is left out.
+    An IPv4-mapped IPv6 address becomes IPv4; a zone is dropped.
     """
     host, after = text.strip(), ""
     if host.startswith("["):
@@ -120,10 +120,10 @@ def parse_hop(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _for_of(element: str) -> str:
-    """The `for` of an element of `Forwarded` (RFC 7239), without quotes.
+    """Return the `for` of an element of `Forwarded` (RFC 7239), without quotes.
 
-    Elements are split at every comma: quoted strings that hold one are no addresses, and a quote that a caller
-    left open would hide what the proxy wrote after it.
+    Elements are split at every comma: quoted strings with a comma are not addresses, and a caller's unclosed quote
+    would hide the proxy's own element.
     """
     for pair in element.split(";"):
         name, _, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""The bounds on connections that a server of one port keeps, and their deadlines."""
+"""Limits on the connections of one port, and their deadlines."""
 
 import resource
 import time
@@ -10,26 +10,26 @@ from libs.web.client_address import Proxies, peer_network
 from libs.web.settings import HostSettings
 
 SPARE_FILES: Final = 256
-"""Open files that are left to all but callers' connections."""
+"""Open files reserved for uses other than callers' connections."""
 MAX_REFUSED: Final = 256
-"""Refused connections that stay open until their clients have read why; one more is cut off."""
+"""Refused connections that stay open until their clients have read the response; one more is aborted."""
 SWEEPS_APART_S: Final = 0.2
 
 
 class Connection(Protocol):
-    """`deadline` is a time of `ConnectionLimits.clock`, None where the client is not waited for."""
+    """`deadline` is a time of `ConnectionLimits.clock`, None while not waiting for the client."""
 
     deadline: float | None
 
     def expire(self) -> None:
-        """The deadline has passed."""
+        """Handle the passed deadline."""
 
     def evict(self) -> None:
-        """Close it at once: others need its place."""
+        """Close the connection at once to make room for another."""
 
 
 class ConnectionLimits:
-    """Counts connections, and ends those that are late."""
+    """Counts connections, and ends those past their deadline."""
 
     def __init__(
         self, settings: HostSettings, proxies: Proxies, clock: Callable[[], float] = time.monotonic
@@ -50,7 +50,7 @@ class ConnectionLimits:
         return len(self._connections)
 
     def admit(self, connection: Connection, peer: tuple[str, int] | None) -> bool:
-        """Count a new connection, unless there are too many. The one waited for longest makes room for it."""
+        """Count a new connection, unless there are too many. If full, evicts the longest waiting one."""
         address = "" if peer is None or self._proxies.trusts(peer) else peer_network(peer)
         if address and self._by_address[address] >= self.settings.http_max_connections_per_address:
             return False
@@ -65,7 +65,7 @@ class ConnectionLimits:
         return True
 
     def refuse(self, connection: Connection) -> bool:
-        """Whether a connection that was not admitted may stay until its client has read why."""
+        """Return whether a refused connection may stay open until its client has read the response."""
         if len(self._refused) >= MAX_REFUSED:
             return False
         self._refused.add(connection)
@@ -81,17 +81,17 @@ class ConnectionLimits:
                 del self._by_address[address]
 
     def waits(self, connection: Connection) -> None:
-        """From now on its client is waited for."""
+        """Mark the connection as waiting for its client."""
         self._waiting.pop(connection, None)
         if connection in self._connections:
             self._waiting[connection] = None
 
     def works(self, connection: Connection) -> None:
-        """Its client has sent what it has to send, or cannot send more for now."""
+        """Mark the connection as not waiting: its client has sent all, or reading is paused."""
         self._waiting.pop(connection, None)
 
     def sweep(self) -> None:
-        """End what is late; at most every `SWEEPS_APART_S`."""
+        """End connections past their deadline; at most every `SWEEPS_APART_S`."""
         now = self.clock()
         if now < self._swept_at + SWEEPS_APART_S:
             return

@@ -1,4 +1,4 @@
-"""`/docs` and `/redoc`: the description as pages, every part of which comes from here: no internet is needed."""
+"""`/docs` and `/redoc`: API reference pages that load nothing from other hosts, so they work offline."""
 
 from html import escape
 from importlib.resources import files
@@ -42,18 +42,18 @@ REDOC: Final = (
 )
 LOGO_ELSEWHERE: Final = b"https://cdn.redoc.ly/redoc/logo-mini.svg"
 LOGO: Final = f"{ASSETS}/favicon.png".encode()
-"""In place of the only picture that ReDoc asks another origin for."""
+"""Replaces the only image that ReDoc loads from another origin."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'self' data:; "
     "style-src 'self' 'unsafe-inline'; worker-src blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing but this origin, and no script in the pages. Both write styles into the page, and ReDoc searches in a
-worker that it makes itself."""
+"""Content Security Policy: this origin only, and no inline scripts. Both pages use inline styles, and ReDoc
+searches in a worker from a blob."""
 
 
 def page_routes(title: str) -> list[BaseRoute]:
-    """The pages for an app of this title."""
+    """Return the routes of the pages for an app of this title."""
 
     def page(kind: tuple[str, str]) -> Response:
         head, body = kind

@@ -1,4 +1,4 @@
-"""The one place where errors become HTTP: problems (RFC 9457), and `{"error": ...}` in the legacy generation."""
+"""Maps errors to HTTP: problem details (RFC 9457), and `{"error": ...}` in the legacy API."""
 
 import logging
 from collections.abc import Iterable, MutableMapping
@@ -25,54 +25,54 @@ PROBLEM_JSON: Final = "application/problem+json"
 
 
 class Row(NamedTuple):
-    """How one code is answered. The title is the same for every occurrence."""
+    """Status and title of one error code."""
 
     status: int
     title: str
 
 
 TABLE: Final[dict[str, Row]] = {
-    "bad_request": Row(400, "The request is not HTTP"),
-    "malformed_json": Row(400, "The body is not JSON"),
+    "bad_request": Row(400, "The request is not valid HTTP"),
+    "malformed_json": Row(400, "The body is not valid JSON"),
     "unauthorized": Row(401, "The API key is missing or unknown"),
     "forbidden": Row(403, "The API key does not allow this"),
-    "anonymous_voting_disabled": Row(403, "The contest takes no anonymous votes"),
-    "mobile_only": Row(403, "The contest takes free votes from mobile apps only"),
+    "anonymous_voting_disabled": Row(403, "The contest accepts no anonymous votes"),
+    "mobile_only": Row(403, "The contest accepts free votes from mobile apps only"),
     "vote_removal_not_allowed": Row(403, "The vote cannot be removed"),
     "results_hidden": Row(403, "The results are hidden"),
-    "not_found": Row(404, "There is no such thing"),
-    "method_not_allowed": Row(405, "The address does not take this method"),
+    "not_found": Row(404, "Not found"),
+    "method_not_allowed": Row(405, "This path does not support this method"),
     "in_use": Row(409, "Other records refer to it"),
     "contest_not_running": Row(409, "The contest is not running"),
-    "participant_not_votable": Row(409, "The participant takes no votes"),
+    "participant_not_votable": Row(409, "The participant accepts no votes"),
     "participant_limit_reached": Row(409, "The limit for this participant is reached"),
     "contest_limit_reached": Row(409, "The limit for this contest is reached"),
-    "ip_limit_reached": Row(409, "The limit for this address is reached"),
+    "ip_limit_reached": Row(409, "The limit for this IP address is reached"),
     "contest_final": Row(409, "The contest is closed"),
-    "status_transition": Row(409, "The status cannot change so"),
-    "request_timeout": Row(408, "The request came too slowly"),
+    "status_transition": Row(409, "This change of status is not allowed"),
+    "request_timeout": Row(408, "The request was not received in time"),
     "gone": Row(410, "The contest's secret was destroyed"),
     "version_conflict": Row(412, "The record has changed"),
     "payload_too_large": Row(413, "The body is too large"),
-    "unsupported_media_type": Row(415, "The body's media type is not taken here"),
-    "range_not_satisfiable": Row(416, "The range holds nothing"),
-    "validation_failed": Row(422, "The body or a parameter is not acceptable"),
-    "malware_found": Row(422, "The malware scanner recognised the bytes"),
-    "idempotency_key_reused": Row(422, "The idempotency key was used for something else"),
+    "unsupported_media_type": Row(415, "The body's media type is not supported"),
+    "range_not_satisfiable": Row(416, "The range is not satisfiable"),
+    "validation_failed": Row(422, "The body or a parameter is invalid"),
+    "malware_found": Row(422, "The malware scanner detected malware"),
+    "idempotency_key_reused": Row(422, "The idempotency key was used for another request"),
     "headers_too_large": Row(431, "The headers are too large"),
     "rate_limited": Row(429, "Too many requests"),
     "purchase_unreadable": Row(500, "The purchase is recorded, but cannot be read"),
-    "internal_error": Row(500, "Something went wrong"),
+    "internal_error": Row(500, "Internal error"),
     "log_unavailable": Row(503, "The log cannot be reached"),
     "views_unavailable": Row(503, "Records and counts cannot be read at the moment"),
     "ledger_catching_up": Row(503, "Temporarily unavailable while the service recovers"),
     "scanner_unavailable": Row(503, "The malware scanner cannot be reached"),
-    "overloaded": Row(503, "Too much is waiting"),
+    "overloaded": Row(503, "The service is overloaded"),
 }
-"""Every code with its status. A code that is not here is a bug, and answered as `internal_error`."""
+"""Status and title by code. An unlisted code is a bug and becomes `internal_error`."""
 
 LEGACY_OWN: Final = frozenset({401, 405, 408, 429, 431, 500, 503})
-"""Statuses that the legacy generation keeps; every other error of its callers is a 400."""
+"""Statuses that the legacy API uses; every other error there is a 400."""
 
 METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
@@ -86,11 +86,11 @@ BY_STATUS: Final = {
     415: "unsupported_media_type",
     422: "validation_failed",
 }
-"""What the framework's own errors are called."""
+"""Codes of the framework's own errors."""
 
 
 class Unauthorized(TallyError):
-    """No key, or none that this world knows."""
+    """The key is missing, or unknown in this environment."""
 
     code = "unauthorized"
 
@@ -105,7 +105,7 @@ class Forbidden(TallyError):
 
 
 class BadRequest(TallyError):
-    """What came in is not HTTP."""
+    """The request is not valid HTTP."""
 
     code = "bad_request"
 
@@ -121,7 +121,7 @@ class HeadersTooLarge(TallyError):
 
 
 class RateLimited(TallyError):
-    """More requests than the caller's limit; `retry_after_s` is when the next may be made."""
+    """The caller exceeded its limit; the next request is allowed after `retry_after_s`."""
 
     code = "rate_limited"
 
@@ -139,28 +139,28 @@ class UnsupportedMediaType(TallyError):
 
 
 def allow(methods: Iterable[str]) -> str:
-    """The header `Allow`; where there is a GET, there is a HEAD (`Front` answers it)."""
+    """Return the value of the header `Allow`; GET implies HEAD (`Front` serves it)."""
     taken = set(methods)
     return ", ".join(sorted(taken | {"HEAD"} if "GET" in taken else taken))
 
 
 class MethodNotAllowed(TallyError):
-    """`allow`: the methods that the address takes, as the header writes them."""
+    """`allow` is the value of the header `Allow`."""
 
     code = "method_not_allowed"
 
     def __init__(self, allow: str = "") -> None:
-        super().__init__("This address does not take this method.")
+        super().__init__("This path does not support this method.")
         self.allow = allow
 
 
 class RangeNotSatisfiable(TallyError):
-    """Nothing of what there is was asked for; `size` is how many bytes that are."""
+    """The range starts after the end; `size` is the length of the content in bytes."""
 
     code = "range_not_satisfiable"
 
     def __init__(self, size: int) -> None:
-        super().__init__(f"There are {size} bytes, and the range holds none of them.")
+        super().__init__(f"The range selects none of the {size} bytes.")
         self.size = size
 
 
@@ -169,12 +169,12 @@ def is_legacy(scope: Scope) -> bool:
 
 
 def status_of(error: TallyError) -> int:
-    """The HTTP status of an error in the current API: also for the items of a batch."""
+    """Return the HTTP status of an error in the current API, also for the items of a batch."""
     return TABLE.get(error.code, TABLE["internal_error"]).status
 
 
 def problem_response(error: TallyError, scope: Scope, **data: Any) -> Response:
-    """The answer to a request that ended in `error`, in the generation of its path; `data` goes beside its own."""
+    """Build the response for `error` in the format of the path's API; `data` adds to the error's members."""
     log_cause(error)
     code = error.code if error.code in TABLE else "internal_error"
     status, title = TABLE[code]
@@ -205,29 +205,29 @@ def problem_response(error: TallyError, scope: Scope, **data: Any) -> Response:
 
 
 def log_cause(error: TallyError) -> None:
-    """Logs what callers are not told of an error; the line carries the request's id."""
+    """Log the cause of an error, which callers do not receive; the line has the request's id."""
     if error.cause is not None:
         logger.warning("%s: %s", error.code, error)
 
 
 def log_bug(error: Exception, scope: Scope) -> None:
-    """A bug goes into the process's own log in full, under the request's id."""
+    """Log a bug with its traceback and the request's id."""
     logger.error("request %s to %s failed", request_id(scope), scope["path"], exc_info=error)
 
 
 def bug_response(scope: Scope) -> Response:
-    """The caller of a bug hears nothing of it but the request's id."""
-    hidden = TallyError("Something went wrong on our side. The request id finds it in our log.")
+    """Build the response to a bug: it reveals nothing but the request's id."""
+    hidden = TallyError("An internal error occurred. It is logged under the request id.")
     return problem_response(hidden, scope)
 
 
 def is_for_the_caller(error: Exception) -> TypeGuard[TallyError]:
-    """Whether the error says something to a caller; everything else is a bug."""
+    """Return whether the error is meant for the caller; every other one is a bug."""
     return isinstance(error, TallyError) and error.code in TABLE and error.code != TallyError.code
 
 
 def handle_errors(app: Starlette) -> None:
-    """Make `app` answer every error of ours, the framework's own, and bugs (which `Front` logs) as above."""
+    """Register handlers on `app` for our errors, the framework's, and bugs (which `Front` logs)."""
 
     async def ours(request: Request, error: Exception) -> Response:
         if is_for_the_caller(error):
@@ -261,7 +261,7 @@ def _translated(error: Exception) -> TallyError:
 
 
 def _methods(request: Request) -> str:
-    """Every method that the address takes, of whichever route."""
+    """Return the header `Allow` for all routes of the path."""
     allowed = (
         method
         for method in METHODS

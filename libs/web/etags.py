@@ -4,18 +4,18 @@ import re
 from typing import Final
 
 MAX_TAGS: Final = 100
-"""Entity tags of one header that are compared; those after them match nothing."""
+"""Entity tags compared per header; later ones match nothing."""
 _TAG: Final = re.compile(r'[ \t,]*(W/)?("[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?:,|$)')
-"""Applied at the end of the previous match only: searching for it would be quadratic in runs of spaces."""
+"""Matched only at the end of the previous match: searching would be quadratic in runs of spaces."""
 
 
 def etag(version: int | str) -> str:
-    """The strong entity tag of a version."""
+    """Return the strong entity tag of a version."""
     return f'"{version}"'
 
 
 def matches(condition: str | None, tag: str, *, weak: bool = False) -> bool:
-    """Whether a list of entity tags, or `*`, names `tag`; `weak` comparison is for If-None-Match.
+    """Return whether a list of entity tags, or `*`, matches `tag`; `weak` comparison is for If-None-Match.
 
     The list ends where it is malformed.
     """
@@ -35,10 +35,10 @@ def matches(condition: str | None, tag: str, *, weak: bool = False) -> bool:
 
 
 def not_modified(if_none_match: str | None, tag: str) -> bool:
-    """Whether a read is answered 304."""
+    """Return whether a read responds 304."""
     return matches(if_none_match, tag, weak=True)
 
 
 def precondition_fails(if_match: str | None, tag: str) -> bool:
-    """Whether a write is answered 412; without the header it never is."""
+    """Return whether a write responds 412; never without the header."""
     return if_match is not None and not matches(if_match, tag)

@@ -1,4 +1,4 @@
-"""Liveness and readiness of a process, dependency by dependency; the reasons are for operators and the log."""
+"""Liveness and readiness of a process, by dependency; failure reasons go to operators and the log only."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from libs.telemetry.redaction import redacted
 from libs.web.cached_value import OncePerSecond
 
 Check = Callable[[], Awaitable[None]]
-"""Returns when the dependency answers; raises, with a message for the operator, when it does not."""
+"""Returns if the dependency is available; otherwise raises, with a message for the operator."""
 
 CHECK_TIMEOUT_S = 2.0
 READY = "ready"
@@ -30,11 +30,10 @@ class Liveness(BaseModel):
 
 
 class Readiness(BaseModel):
-    ready: bool = Field(description="Whether it has what it needs.")
+    ready: bool = Field(description="Whether all required dependencies are available.")
     dependencies: dict[str, str] = Field(
-        description="`ready` or `unavailable`, by dependency; most requests can do without some of them. "
-        "Named only at a port that serves operators. The "
-        "process's log, and `tally doctor`, say why."
+        description="`ready` or `unavailable`, by dependency; some are optional. Listed on the operators' port "
+        "only. The process's log and `tally doctor` give the reasons."
     )
 
 
@@ -44,25 +43,25 @@ class _Endpoints(NamedTuple):
 
 
 def health_routes(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> list[Route]:
-    """`/livez`, and `/readyz`: 200 when every check passes, else 503 naming what is away; the log says why.
+    """Return `/livez` and `/readyz`: 200 if every check passes, else 503 with the unavailable dependencies.
 
-    What fails among `optional_checks` is named, too, and keeps nobody from being ready.
+    Failures of `optional_checks` are listed too, but do not affect the status. Reasons are logged.
     """
     livez, readyz = _endpoints(checks, optional_checks)
     return [Route("/livez", livez), Route("/readyz", readyz)]
 
 
 def health_router(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> APIRouter:
-    """`health_routes`, described."""
+    """Return `health_routes` with their OpenAPI descriptions."""
     livez, readyz = _endpoints(checks, optional_checks)
     router = APIRouter(tags=["operations"])
-    router.add_api_route("/livez", livez, responses={200: {"description": "It does.", "model": Liveness}})
-    away = "Something that it needs is away."
+    router.add_api_route("/livez", livez, responses={200: {"description": "Alive.", "model": Liveness}})
+    away = "A required dependency is unavailable."
     router.add_api_route(
         "/readyz",
         readyz,
         responses={
-            200: {"description": "It can.", "model": Readiness},
+            200: {"description": "Ready.", "model": Readiness},
             503: {"description": away, "model": Readiness},
         },
     )
@@ -70,7 +69,7 @@ def health_router(checks: Mapping[str, Check], optional_checks: Mapping[str, Che
 
 
 async def reasons_of(checks: Mapping[str, Check]) -> dict[str, str]:
-    """Why each dependency is away, for operators, "" of those that are there; within `CHECK_TIMEOUT_S`."""
+    """Return for operators why each dependency is unavailable, "" if available; within `CHECK_TIMEOUT_S`."""
     return dict(zip(checks, await asyncio.gather(*map(_reason, checks.values())), strict=True))
 
 
@@ -78,24 +77,24 @@ def _endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]
     logged: dict[str, str] = {}
 
     async def check_liveness(_: Request) -> Response:
-        """Tell whether the process works.
+        """Report whether the process is alive.
 
-        It is answered by the loop that does all the work: where that is stuck, no answer comes.
+        The process's event loop responds: if it is blocked, there is no response.
         """
         return _json({"status": "alive"}, 200)
 
-    async def look() -> dict[str, str]:
+    async def run_checks() -> dict[str, str]:
         reasons = await reasons_of({**optional_checks, **checks})
         _log_changes(logged, reasons)
         return reasons
 
-    latest = OncePerSecond(look)
+    latest = OncePerSecond(run_checks)
 
     async def check_readiness(request: Request) -> Response:
-        """Tell whether the process can serve.
+        """Report whether the process can serve requests.
 
-        Each dependency is `ready` or `unavailable`; they are named only where operators are served. It is looked
-        at once a second at most.
+        Each dependency is `ready` or `unavailable`; they are listed only on the operators' port. Dependencies are
+        checked at most once a second.
         """
         reasons = await latest.get()
         ready = not any(reasons[name] for name in checks)
@@ -108,7 +107,7 @@ def _endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]
 
 
 async def _reason(check: Check) -> str:
-    """Why the dependency is away, "" when it is there."""
+    """Return why the dependency is unavailable, "" if it is available."""
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             await check()
@@ -120,7 +119,7 @@ async def _reason(check: Check) -> str:
 
 
 def _log_changes(logged: dict[str, str], reasons: Mapping[str, str]) -> None:
-    """One line for each new reason: probes ask every few seconds."""
+    """Log each new reason once: probes run every few seconds."""
     for name, reason in reasons.items():
         if reason and reason != logged.get(name):
             logger.warning("not ready: %s: %s", name, reason)

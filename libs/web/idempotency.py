@@ -1,4 +1,4 @@
-"""`Idempotency-Key` of requests whose effect is idempotent by itself: the key must not come with other content."""
+"""`Idempotency-Key` of requests that are idempotent by themselves: refuses a key with different content."""
 
 from hashlib import sha256
 from typing import Protocol
@@ -10,15 +10,15 @@ from libs.web.requests import idempotency_key
 
 
 class RequestKeys(Protocol):
-    """What is needed of the views."""
+    """Stores the content hash of idempotency keys."""
 
     async def claim(self, name: str, content: str) -> str | None: ...
 
 
-async def came_before(keys: RequestKeys, account: str, request: Request, body: bytes = b"") -> bool:
-    """Whether this very request came before, by the caller's key; False without one.
+async def is_repetition(keys: RequestKeys, account: str, request: Request, body: bytes = b"") -> bool:
+    """Return whether this request is a repetition by its `Idempotency-Key`; False without one.
 
-    Raises `IdempotencyKeyReused` where the key came with another body. Its scope is account, method and path.
+    Raises `IdempotencyKeyReused` if the body differs. A key's scope is account, method and path.
     """
     key = idempotency_key(request)
     if key is None:

@@ -1,4 +1,4 @@
-"""`/metrics` in Prometheus's text format or as OpenMetrics, and how long requests take."""
+"""`/metrics` in Prometheus's text format or OpenMetrics, and request durations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -16,22 +16,22 @@ from libs.web.cached_value import OncePerSecond
 from libs.web.errors import METHODS, Scope
 
 MetricRefresher = Callable[[], Awaitable[None]]
-"""Brings up to date what is not counted as it happens. It raises nothing, and takes two seconds at most."""
+"""Updates metrics that are measured on demand. It raises nothing, and takes at most two seconds."""
 
 
 def metrics_route(metric_refreshers: Iterable[MetricRefresher] = ()) -> Route:
-    """Without a key, as Prometheus asks: sums over all contests, for whoever may reach the address.
+    """Return the route `/metrics`. It needs no key, as Prometheus sends none, and has only sums over all contests.
 
-    They are measured once a second at most.
+    Metrics are refreshed at most once a second.
     """
-    looking = list(metric_refreshers)
+    refreshers = list(metric_refreshers)
     latest: dict[str, OncePerSecond[bytes]] = {}
 
     async def metrics(request: Request) -> Response:
         encode, media_type = choose_encoder(",".join(request.headers.getlist("accept")))
 
         async def measure() -> bytes:
-            await asyncio.gather(*(look() for look in looking))
+            await asyncio.gather(*(refresh() for refresh in refreshers))
             return await asyncio.to_thread(encode, REGISTRY)
 
         body = await latest.setdefault(media_type, OncePerSecond(measure)).get()
@@ -41,22 +41,22 @@ def metrics_route(metric_refreshers: Iterable[MetricRefresher] = ()) -> Route:
 
 
 def metrics_router(metric_refreshers: Iterable[MetricRefresher] = ()) -> APIRouter:
-    """`metrics_route`, described."""
+    """Return `metrics_route` with its OpenAPI description."""
     router, text = APIRouter(tags=["operations"]), {"schema": {"type": "string"}}
-    told = {"text/plain": text, "application/openmetrics-text": text}
+    content = {"text/plain": text, "application/openmetrics-text": text}
     router.add_api_route(
         "/metrics",
         metrics_route(metric_refreshers).endpoint,
         name="read_metrics",
-        description="What was measured since the process began, in Prometheus's text format or as OpenMetrics.",
+        description="Metrics since the process started, in Prometheus's text format or OpenMetrics.",
         response_class=Response,
-        responses={200: {"description": "All metrics.", "content": told}},
+        responses={200: {"description": "All metrics.", "content": content}},
     )
     return router
 
 
 class RequestTimes:
-    """Counts a request when its answer begins: how long a stream goes on says nothing."""
+    """Observes a request's duration until its response starts, so that streams do not distort it."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, int], Histogram] = {}
@@ -64,14 +64,14 @@ class RequestTimes:
     def observe(self, scope: Scope, status: int, seconds: float) -> None:
         method: str = scope["method"]
         key = method, _template(scope.get("route")), status
-        its = self._known.get(key)
-        if its is None:
+        histogram = self._known.get(key)
+        if histogram is None:
             known = method if method in METHODS else "other"
-            its = self._known[key] = HTTP_REQUEST_SECONDS.labels(known, key[1], status)
-        its.observe(seconds)
+            histogram = self._known[key] = HTTP_REQUEST_SECONDS.labels(known, key[1], status)
+        histogram.observe(seconds)
 
 
 def _template(route: Any) -> str:
-    """Never the path itself: callers choose that, and it names contests."""
+    """Return the route's template; never the path, which callers choose and which names contests."""
     found: str = getattr(route, "path_format", "none")
     return found

@@ -1,4 +1,4 @@
-"""Pieces of the API's description that every router needs; `document.py` puts it together."""
+"""Building blocks of the OpenAPI document for all routers; `openapi_document.py` assembles it."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,32 +12,32 @@ from libs.web.errors import PROBLEM_JSON, TABLE
 Schema = dict[str, Any]
 
 COMPONENT: Final = "x-component"
-"""Marks what becomes a component, such as `schemas/Shop`, and is referred to wherever it stands."""
+"""Marks a component, such as `schemas/Shop`, which a `$ref` replaces wherever it is used."""
 PERMISSION: Final = "x-permission"
-"""What the caller's key must allow."""
+"""The permission that the caller's key needs."""
 
 PROBLEM: Final[Schema] = {
     COMPONENT: "schemas/Problem",
-    "description": "What went wrong (RFC 9457). Members beside these are facts of the code, as far as it has any.",
+    "description": "Problem details (RFC 9457). Further members depend on the code.",
     "type": "object",
     "required": ["type", "title", "status", "detail", "instance", "code", "request_id"],
     "properties": {
-        "type": {"type": "string", "description": "A URN of the code."},
+        "type": {"type": "string", "description": "URN of the code."},
         "title": {"type": "string", "description": "The same for every occurrence of the code."},
-        "status": {"type": "integer", "description": "As in the answer's first line."},
-        "detail": {"type": "string", "description": "For a person."},
-        "instance": {"type": "string", "description": "The path that was asked."},
-        "code": {"type": "string", "enum": sorted(TABLE), "description": "What went wrong; it never changes."},
-        "request_id": {"type": "string", "description": "Finds the request in the service's own log."},
+        "status": {"type": "integer", "description": "The HTTP status."},
+        "detail": {"type": "string", "description": "Human-readable text."},
+        "instance": {"type": "string", "description": "The requested path."},
+        "code": {"type": "string", "enum": sorted(TABLE), "description": "Machine-readable code; stable."},
+        "request_id": {"type": "string", "description": "Identifies the request in the service's log."},
         "errors": {
             "type": "array",
-            "description": "What is wrong with the body or a parameter.",
+            "description": "Invalid fields of the body, or parameters.",
             "items": {
                 "type": "object",
                 "required": ["pointer", "message"],
                 "properties": {
-                    "pointer": {"type": "string", "description": "Where in the body (RFC 6901)."},
-                    "message": {"type": "string", "description": "For a person."},
+                    "pointer": {"type": "string", "description": "JSON Pointer into the body (RFC 6901)."},
+                    "message": {"type": "string", "description": "Human-readable text."},
                 },
             },
         },
@@ -55,7 +55,7 @@ LEGACY_ERROR: Final[Schema] = {
             "required": ["code", "message"],
             "properties": {
                 "code": {"type": "string", "enum": sorted(TABLE)},
-                "message": {"type": "string", "description": "For a person."},
+                "message": {"type": "string", "description": "Human-readable text."},
             },
         }
     },
@@ -63,19 +63,19 @@ LEGACY_ERROR: Final[Schema] = {
 
 
 def needs(permission: str) -> Schema:
-    """Of an operation: the permission of its key, which the document names. Without one, no key is needed."""
+    """Return an operation's required permission for the document. Without it, no key is needed."""
     return {PERMISSION: permission}
 
 
 def answers(*codes: str, success: Mapping[int | str, Schema]) -> dict[int | str, Schema]:
-    """The answers of an operation with a key: the good ones, and a problem for each of `codes`."""
+    """Return the responses of an operation that needs a key: `success`, and a problem for each of `codes`."""
     return dict(success) | problems("unauthorized", "forbidden", *codes, "views_unavailable")
 
 
 def problems(*codes: str) -> dict[int | str, Schema]:
-    """Answers by status, for all `codes`."""
+    """Return the responses for `codes`, by status."""
     if "views_unavailable" in codes:
-        codes = (*codes, "overloaded")  # of too many connections, too
+        codes = (*codes, "overloaded")  # also the answer to too many connections
     by_status: dict[int | str, list[str]] = {}
     for code in dict.fromkeys(codes):
         by_status.setdefault(TABLE[code].status, []).append(code)
@@ -91,11 +91,11 @@ def _legacy(name: str, description: str) -> Schema:
 
 
 LEGACY_ANSWERS: Final[dict[int | str, Schema]] = {
-    400: _legacy("refused", "Not found, no permission, or a bad value."),
-    401: _legacy("unauthorized", "Brand and key are missing or unknown, or do not belong together."),
+    400: _legacy("refused", "Not found, forbidden, or invalid."),
+    401: _legacy("unauthorized", "Brand or key is missing or unknown, or they do not match."),
     503: _legacy("unavailable", TABLE["views_unavailable"].title + "."),
 }
-"""How every operation of the legacy generation fails."""
+"""Error responses of every operation of the legacy API."""
 
 
 def _problem(codes: list[str]) -> Schema:
@@ -118,12 +118,12 @@ def parameter(name: str, where: str, description: str, schema: Schema | None = N
 
 
 def shared(name: str, where: str, description: str, schema: Schema | None = None) -> Schema:
-    """A parameter that many operations have alike."""
+    """Return a parameter that many operations share, as a component."""
     return {COMPONENT: f"parameters/{name}"} | parameter(name, where, description, schema)
 
 
 def response_header(name: str, description: str, schema: Schema | None = None) -> Schema:
-    """A header that many answers have alike, under its name."""
+    """Return a header that many responses share, by its name."""
     return {
         name: {COMPONENT: f"headers/{name}", "description": description, "schema": schema or {"type": "string"}}
     }
@@ -133,21 +133,21 @@ LIMIT_HEADERS: Final[Schema] = {
     **response_header(
         "RateLimit",
         "A list (RFC 9651) of one item, as in draft-ietf-httpapi-ratelimit-headers-10: the name of the policy "
-        "that counted the request, with the requests left (`r`) and the seconds until the quota is whole again "
-        '(`t`): `"key";r=49;t=7`. Every answer to a request that was counted has it.',
+        "that counted the request, with the requests left (`r`) and the seconds until the quota resets "
+        '(`t`): `"key";r=49;t=7`. Sent with every response to a counted request.',
     ),
     **response_header(
         "RateLimit-Policy",
         "A list (RFC 9651) of one item, as in the same draft: the policy's name (`key`, `address` or `failures`), "
         'with its quota of requests (`q`) in a window of seconds (`w`): `"key";q=50;w=10`.',
     ),
-    **response_header("Retry-After", "When to try again, in seconds."),
+    **response_header("Retry-After", "Seconds to wait before the next attempt."),
 }
-_TOO_MANY: Final = "Too many requests (`rate_limited`): of the API key, or without one of the address."
+_TOO_MANY: Final = "Too many requests (`rate_limited`) of the API key, or of the IP address without a key."
 
 
 def limit_answers(*, legacy: bool, has_body: bool) -> dict[str, Schema]:
-    """How every operation may fail before it begins: the request is too large, too slow, or one too many."""
+    """Return the errors of every operation before it starts: request too large, too slow, or rate-limited."""
     codes = {"429": "rate_limited", "431": "headers_too_large"} | ({"408": "request_timeout"} if has_body else {})
     if legacy:
         found = {status: _legacy(code, f"{TABLE[code].title}.") for status, code in codes.items()}
@@ -158,42 +158,48 @@ def limit_answers(*, legacy: bool, has_body: bool) -> dict[str, Schema]:
 
 
 PAGE: Final = (
-    shared("limit", "query", "Records a page.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}),
-    shared("next", "query", "The `next` of the page before."),
+    shared(
+        "limit", "query", "Records per page.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
+    ),
+    shared("next", "query", "`next` of the previous page."),
 )
-IF_MATCH: Final = shared("If-Match", "header", "Write only where the record has this ETag.")
-IF_NONE_MATCH: Final = shared("If-None-Match", "header", "Answer 304 at this ETag.")
+IF_MATCH: Final = shared("If-Match", "header", "Write only if the record has this ETag.")
+IF_NONE_MATCH: Final = shared("If-None-Match", "header", "Respond 304 if the record has this ETag.")
 IDEMPOTENCY_KEY: Final = shared(
     "Idempotency-Key",
     "header",
-    "Sent again with it, a request takes effect once, for 24 hours; with other content it is refused.",
+    "A repeated request takes effect once, for 24 hours; with different content it is refused.",
     {"type": "string", "pattern": "^[!-~]{1,255}$"},
 )
 ETAG: Final = response_header("ETag", "The record's version: strong, for `If-Match` and `If-None-Match`.")
-LOCATION: Final = response_header("Location", "Where to read it.")
+LOCATION: Final = response_header("Location", "URL of the record.")
 REPLAYED: Final = response_header(
-    "Idempotent-Replayed", "There where an earlier request did it.", {"type": "string", "enum": ["true"]}
+    "Idempotent-Replayed",
+    "Present if an earlier request already took effect.",
+    {"type": "string", "enum": ["true"]},
 )
-UNCHANGED: Final[dict[int | str, Schema]] = {304: {"description": "It still has the ETag of `If-None-Match`."}}
+UNCHANGED: Final[dict[int | str, Schema]] = {
+    304: {"description": "Not modified: the ETag of `If-None-Match` is current."}
+}
 
 
 def takes(model: type[BaseModel], *parameters: Schema) -> Schema:
-    """Of an operation: its body, and parameters beside those of the path."""
+    """Return an operation's body, and its parameters other than those of the path."""
     return {"requestBody": body(model), "parameters": list(parameters)}
 
 
 def body(model: type[BaseModel]) -> Schema:
-    """A JSON body that the handler itself reads and checks by `model`."""
+    """Return a JSON body that the handler itself reads and validates with `model`."""
     return {"required": True, "content": {"application/json": {"schema": written(model)}}}
 
 
 def written(model: type[BaseModel]) -> Schema:
-    """The component of what is sent."""
+    """Return the component of a model's schema."""
     return named(model.__name__, json_schema(model))
 
 
 def json_schema(model: type[BaseModel], mode: JsonSchemaMode = "validation") -> Schema:
-    """A model's JSON schema. Generated once a process: each resource's operations mention it several times."""
+    """Return a model's JSON schema, generated once per process: each resource uses it several times."""
     return dict(_generated(model, mode))
 
 
@@ -203,7 +209,7 @@ def _generated(model: type[BaseModel], mode: JsonSchemaMode) -> Schema:
 
 
 def named(name: str, schema: Schema, suffix: str = "") -> Schema:
-    """A self-contained schema as a component; its definitions are components too, with `suffix` at their names."""
+    """Make a component of a self-contained schema, and of each definition, with `suffix` added to its name."""
     definitions = schema.pop("$defs", {})
 
     def walk(value: Any) -> Any:

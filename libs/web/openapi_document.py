@@ -1,4 +1,4 @@
-"""The OpenAPI document of an app: what its routers say, with every component once, and who may call what."""
+"""OpenAPI document of an app: the routers' descriptions, deduplicated components and required permissions."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ KEY_SCHEMES: Final[Schema] = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "tk_...",
-        "description": "An API key of the account; its permissions are chosen when it is made.",
+        "description": "An API key of the account; its permissions are set when it is created.",
     },
     "ServiceBrand": {
         "type": "apiKey",
@@ -30,12 +30,12 @@ KEY_SCHEMES: Final[Schema] = {
     },
 }
 FRAMEWORKS_OWN: Final = "Validation Error"
-"""An answer that FastAPI describes where nobody else does; handlers here read and check for themselves."""
+"""Description of FastAPI's default 422 response; handlers here validate requests themselves."""
 EXAMPLES: Final = ("example", "examples")
 
 
 class DocumentedApp(FastAPI):
-    """An app whose document is put together once, in the order of its `openapi_tags`."""
+    """Builds the app's document once, in the order of `openapi_tags`."""
 
     def openapi(self) -> Schema:
         if self.openapi_schema is None:
@@ -44,31 +44,33 @@ class DocumentedApp(FastAPI):
 
 
 def described(document: Schema) -> Schema:
-    """The document as FastAPI makes it, with its marks (`x-component`, `x-permission`) carried out."""
+    """Return FastAPI's document with its marks (`x-component`, `x-permission`) resolved."""
     order = [tag["name"] for tag in document.get("tags", ())]
     for name, path in document["paths"].items():
         for operation in path.values():
-            _say_who_may_call(operation)
-            _name_what_is_in_the_path(operation)
+            _describe_permission(operation)
+            _describe_path_parameters(operation)
             if name not in NEVER_LIMITED:
-                _say_what_is_limited(operation)
+                _describe_limits(operation)
             if operation["responses"].get("422", {}).get("description") == FRAMEWORKS_OWN:
                 del operation["responses"]["422"]
     document["paths"] = dict(sorted(document["paths"].items(), key=lambda entry: _rank(entry[1], order)))
     components = document.pop("components", {}) | {"securitySchemes": KEY_SCHEMES}
     for name in ("HTTPValidationError", "ValidationError"):
         components.get("schemas", {}).pop(name, None)
-    gathered: Schema = _gathered(document, components)
-    return gathered | {"components": {kind: dict(sorted(components[kind].items())) for kind in sorted(components)}}
+    document_: Schema = _with_references(document, components)
+    return document_ | {
+        "components": {kind: dict(sorted(components[kind].items())) for kind in sorted(components)}
+    }
 
 
 def _rank(path: Schema, order: Sequence[str]) -> int:
-    """Where a path stands among the tags."""
+    """Return the position of a path's first tag in `order`."""
     tags = [tag for operation in path.values() for tag in operation.get("tags", ())]
     return min((order.index(tag) for tag in tags if tag in order), default=len(order))
 
 
-def _say_who_may_call(operation: Schema) -> None:
+def _describe_permission(operation: Schema) -> None:
     permission = operation.get(PERMISSION)
     if permission is None:
         operation["security"] = []
@@ -79,14 +81,14 @@ def _say_who_may_call(operation: Schema) -> None:
     operation["security"] = [{"ServiceBrand": [], "ServiceKey": []}] if legacy else [{"ApiKey": []}]
 
 
-def _say_what_is_limited(operation: Schema) -> None:
+def _describe_limits(operation: Schema) -> None:
     legacy = LEGACY_TAG in operation.get("tags", ())
     for status, answer in limit_answers(legacy=legacy, has_body="requestBody" in operation).items():
         operation["responses"].setdefault(status, answer)
 
 
-def _name_what_is_in_the_path(operation: Schema) -> None:
-    """By the parameters' names, which say it all: `contest_key`, `vote_id`, `source`."""
+def _describe_path_parameters(operation: Schema) -> None:
+    """Describe path parameters by their names: `contest_key`, `vote_id`, `source`."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path" and "description" not in parameter:
             noun, _, kind = parameter["name"].rpartition("_")
@@ -94,35 +96,35 @@ def _name_what_is_in_the_path(operation: Schema) -> None:
             parameter["description"] = said
 
 
-def _gathered(value: Any, components: Schema) -> Any:
-    """`value` with references in place of what is marked; that goes to the components, each name once.
+def _with_references(value: Any, components: Schema) -> Any:
+    """Return `value` with references instead of marked schemas, and add those to `components` by name.
 
-    Raises ValueError where one name stands for two things.
+    Raises `ValueError` if two different components have the same name.
     """
     if isinstance(value, list):
-        return [_gathered(item, components) for item in value]
+        return [_with_references(item, components) for item in value]
     if not isinstance(value, dict):
         return value
     place = value.get(COMPONENT)
     found = {
-        key: item if key in EXAMPLES else _gathered(item, components)
+        key: item if key in EXAMPLES else _with_references(item, components)
         for key, item in value.items()
         if key != COMPONENT
     }
     for schema in (*found.get("properties", {}).values(), found.get("schema")):
         if isinstance(schema, dict):
-            schema.pop("title", None)  # pydantic's own, which says the name again
+            schema.pop("title", None)  # pydantic's default repeats the name
     found = _nullable(found)
     if place is None:
         return found
     kind, name = place.split("/", 1)
     if components.setdefault(kind, {}).setdefault(name, found) != found:
-        raise ValueError(f"two different components are called {place}")
+        raise ValueError(f"two different components have the name {place}")
     return {"$ref": f"#/components/{place}"}
 
 
 def _nullable(schema: Schema) -> Schema:
-    """The same in fewer words where the schema is one plain type, or null."""
+    """Return the schema in short form if it is a plain type or null."""
     choices = schema.get("anyOf", [])
     if len(choices) != 2 or choices[1] != {"type": "null"} or "enum" in choices[0]:
         return schema

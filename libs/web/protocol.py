@@ -1,4 +1,4 @@
-"""HTTP/1.1 over one connection, as uvicorn speaks it, within bounds of size and time."""
+"""HTTP/1.1 protocol for uvicorn that limits the size and the duration of requests."""
 
 import asyncio
 from enum import Enum
@@ -17,8 +17,8 @@ from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem
 
 LINGER_S: Final = 10.0
 LINGER_BYTES: Final = 16 << 20
-"""Bounds of what is still read, and dropped, of a request that has its answer: a client that is still sending
-would find the connection reset instead of the answer."""
+"""Limits on reading and dropping the rest of a request that is already answered. Closing at once would reset the
+connection of a client that is still sending, and it would miss the response."""
 CONTINUE: Final = b"HTTP/1.1 100 "
 REFUSED: Final = {
     Overloaded: HTTP_REFUSALS.labels("connections"),
@@ -29,20 +29,20 @@ EVICTED: Final = HTTP_REFUSALS.labels("evicted")
 
 
 class Phase(Enum):
-    """What comes next on a connection."""
+    """The next expected step on a connection."""
 
     REQUEST = "the first byte of a request"
     HEADERS = "the rest of its headers"
     BODY = "its body"
-    ANSWER = "its answer"
-    REST = "the rest of a body whose request was answered"
-    END = "the client's end: what comes in is dropped"
+    ANSWER = "its response"
+    REST = "the rest of the body of an answered request"
+    END = "the client's end of stream; input is dropped"
 
 
 class BoundedConfig(uvicorn.Config):
-    """The settings of a server with a `ConnectionLimits`."""
+    """uvicorn configuration with a `ConnectionLimits`."""
 
-    def __init__(self, app: Any, door: ConnectionLimits, **options: Any) -> None:
+    def __init__(self, app: Any, limits: ConnectionLimits, **options: Any) -> None:
         super().__init__(
             app,
             http=BoundedProtocol,
@@ -53,14 +53,14 @@ class BoundedConfig(uvicorn.Config):
             log_config=None,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=max(1, round(door.settings.http_idle_timeout_s)),
+            timeout_keep_alive=max(1, round(limits.settings.http_idle_timeout_s)),
             **options,
         )
-        self.door = door
+        self.limits = limits
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Refuses what is too large or too slow, and lets clients read why before it closes."""
+    """Refuses requests that are too large or too slow; clients can read the response before it closes."""
 
     def __init__(
         self,
@@ -70,52 +70,52 @@ class BoundedProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.door = config.door
+        self.limits = config.limits
         self.deadline: float | None = None
         self.url = b""
         self._phase = Phase.REQUEST
-        self._held: float | None = None
-        """Time that is left to the client once reading goes on."""
-        self._unbodied = 0
-        """Bytes that came in since the last of a body: headers, trailers, and what stands between chunks."""
-        self._left = 0
-        """Bytes that are still dropped."""
-        self._outer: LingeringTransport
+        self._paused_with: float | None = None
+        """Seconds that the client has left when reading resumes; None while not paused."""
+        self._since_body = 0
+        """Bytes received since the last body byte: headers, trailers and chunk framing."""
+        self._droppable = 0
+        """Bytes that may still be dropped."""
+        self._lingering: LingeringTransport
 
-    # what the transport says
+    # callbacks of the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._outer = LingeringTransport(self, transport)
-        super().connection_made(self._outer)
-        if self.door.admit(self, self.client):
-            self._wait(self.door.settings.http_header_timeout_s)
-        elif self.door.refuse(self):
+        self._lingering = LingeringTransport(self, transport)
+        super().connection_made(self._lingering)
+        if self.limits.admit(self, self.client):
+            self._wait(self.limits.settings.http_header_timeout_s)
+        elif self.limits.refuse(self):
             self._refuse(Overloaded("There are too many connections.", retry_after_s=1))
         else:
             REFUSED[Overloaded].inc()
-            self._outer.abort()
+            self._lingering.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.door.leave(self)
+        self.limits.leave(self)
         self._phase, self.deadline = Phase.END, None
         super().connection_lost(exc)
-        self._outer.release()
+        self._lingering.release()
 
     def data_received(self, data: bytes) -> None:
-        most = self.door.settings.http_max_header_bytes
+        most = self.limits.settings.http_max_header_bytes
         while data and self._phase is not Phase.END:
-            piece = data if self._phase in (Phase.BODY, Phase.REST) else data[: most - self._unbodied]
+            piece = data if self._phase in (Phase.BODY, Phase.REST) else data[: most - self._since_body]
             data = data[len(piece) :]
-            self._unbodied += len(piece)
+            self._since_body += len(piece)
             if self._phase is Phase.REST:
                 self._drop(len(piece))
             super().data_received(piece)
-            if self._unbodied >= most:
+            if self._since_body >= most:
                 self._refuse(HeadersTooLarge("The headers are too large."))
         if data:
             self._drop(len(data))
 
-    # what the parser says
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -123,106 +123,106 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._phase = Phase.HEADERS
         if self.cycle is not None:
-            self.deadline = self.door.clock() + self.door.settings.http_header_timeout_s
+            self.deadline = self.limits.clock() + self.limits.settings.http_header_timeout_s
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._phase is not Phase.HEADERS:
-            return  # a trailer: nothing here has a use for one
+            return  # trailers are ignored
         super().on_header(name, value)
-        if len(self.headers) > self.door.settings.http_max_headers:
+        if len(self.headers) > self.limits.settings.http_max_headers:
             self._refuse(HeadersTooLarge("There are too many headers."))
 
     def on_headers_complete(self) -> None:
         if self._phase is Phase.END:
             return
-        self._phase, self._unbodied = Phase.BODY, 0
-        self.door.waits(self)
-        self.deadline = self.door.clock() + self.door.settings.http_body_timeout_s
+        self._phase, self._since_body = Phase.BODY, 0
+        self.limits.waits(self)
+        self.deadline = self.limits.clock() + self.limits.settings.http_body_timeout_s
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         if self._phase is Phase.END:
             return
-        self._unbodied = 0
+        self._since_body = 0
         if self._phase is Phase.BODY and self.deadline is not None:
-            settings = self.door.settings
-            latest = self.door.clock() + settings.http_body_timeout_s
+            settings = self.limits.settings
+            latest = self.limits.clock() + settings.http_body_timeout_s
             self.deadline = min(latest, self.deadline + len(body) / settings.http_body_min_rate)
-            self.door.waits(self)
+            self.limits.waits(self)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         if self._phase is Phase.END:
             return
         super().on_message_complete()
-        self._unbodied = 0
+        self._since_body = 0
         if self._phase is Phase.REST:
-            self._wait(self.door.settings.http_idle_timeout_s)
+            self._wait(self.limits.settings.http_idle_timeout_s)
         else:
             self._phase, self.deadline = Phase.ANSWER, None
-            self.door.works(self)
+            self.limits.works(self)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._outer.has_written = False
+        self._lingering.has_written = False
         if self.transport.is_closing() or not self.cycle.response_complete:
             return
         if self._phase is Phase.ANSWER:
-            self._wait(self.door.settings.http_idle_timeout_s)
+            self._wait(self.limits.settings.http_idle_timeout_s)
         elif self._phase is Phase.BODY:
             self._linger(Phase.REST)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(BadRequest(msg))
 
-    # what the door and the transport ask for
+    # called by `ConnectionLimits` and `LingeringTransport`
 
     def expire(self) -> None:
         if self._phase is Phase.HEADERS:
-            self._refuse(RequestTimeout("The headers did not come in in time."))
+            self._refuse(RequestTimeout("The headers did not arrive in time."))
         elif self._phase is Phase.BODY:
-            self._refuse(RequestTimeout("The body did not come in in time."))
+            self._refuse(RequestTimeout("The body did not arrive in time."))
         else:
-            self._outer.abort()
+            self._lingering.abort()
 
     def evict(self) -> None:
         EVICTED.inc()
-        self._outer.abort()
+        self._lingering.abort()
 
-    def hold(self) -> None:
-        """Nothing is read for now: that is no delay of the client's."""
+    def pause(self) -> None:
+        """Stop the deadline while the server itself pauses reading."""
         if self.deadline is not None:
-            self._held, self.deadline = self.deadline - self.door.clock(), None
-            self.door.works(self)
+            self._paused_with, self.deadline = self.deadline - self.limits.clock(), None
+            self.limits.works(self)
 
-    def go_on(self) -> None:
-        if self._held is not None:
-            self.deadline, self._held = self.door.clock() + self._held, None
-            self.door.waits(self)
+    def resume(self) -> None:
+        if self._paused_with is not None:
+            self.deadline, self._paused_with = self.limits.clock() + self._paused_with, None
+            self.limits.waits(self)
 
     def may_close(self) -> bool:
-        """Whether nothing more comes in; else it is closed when that has come, or is late."""
+        """Return whether the request is read completely; otherwise close once it is, or after a timeout."""
         if self._phase not in (Phase.BODY, Phase.REST):
             return True
         self._linger(Phase.END)
         return False
 
     def _wait(self, timeout_s: float) -> None:
-        self._phase, self._held = Phase.REQUEST, None
-        self.deadline = self.door.clock() + timeout_s
-        self.door.waits(self)
+        self._phase, self._paused_with = Phase.REQUEST, None
+        self.deadline = self.limits.clock() + timeout_s
+        self.limits.waits(self)
 
     def _refuse(self, error: TallyError) -> None:
-        """Answer in place of the app, unless that has begun to, or still has an earlier request to answer."""
+        """Respond instead of the app, unless it has started to, or an earlier request is unanswered."""
         if self._phase is Phase.END:
             return
         if (refused := REFUSED.get(type(error))) is not None:
             refused.inc()
         cycle = self.cycle
-        is_own = self._phase is Phase.BODY and not self._outer.has_written and not self.pipeline
+        is_own = self._phase is Phase.BODY and not self._lingering.has_written and not self.pipeline
         if cycle is not None and not cycle.response_complete:
             if not is_own:
-                self._outer.abort()
+                self._lingering.abort()
                 return
             cycle.disconnected = True
             cycle.message_event.set()
@@ -230,25 +230,25 @@ class BoundedProtocol(HttpToolsProtocol):
         self._linger(Phase.END)
 
     def _linger(self, phase: Phase) -> None:
-        self._phase, self._left, self._held = phase, LINGER_BYTES, None
-        self.deadline = self.door.clock() + LINGER_S
-        self.door.waits(self)
+        self._phase, self._droppable, self._paused_with = phase, LINGER_BYTES, None
+        self.deadline = self.limits.clock() + LINGER_S
+        self.limits.waits(self)
         if phase is Phase.END:
-            self._outer.end()
+            self._lingering.end()
 
     def _drop(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
-            self._outer.abort()
+        self._droppable -= size
+        if self._droppable < 0:
+            self._lingering.abort()
 
 
 class LingeringTransport(asyncio.Transport):
-    """A connection that closes in two steps: first what is sent ends, then, when the client is done, the rest."""
+    """Closes a connection in two steps: first the sending side, then, when the client has finished, the rest."""
 
     def __init__(self, protocol: BoundedProtocol, inner: asyncio.Transport) -> None:
         super().__init__()
         self.has_written = False
-        """Of an answer."""
+        """True once a byte of a response was written, other than an interim one."""
         self._protocol: BoundedProtocol | None = protocol
         self._inner = inner
         self._is_ending = False
@@ -259,7 +259,7 @@ class LingeringTransport(asyncio.Transport):
             self._inner.write(data)
 
     def end(self) -> None:
-        """Nothing more is sent."""
+        """Close the sending side; received data is still read."""
         self._is_ending = True
         self._inner.resume_reading()
         self._inner.write_eof()
@@ -269,7 +269,7 @@ class LingeringTransport(asyncio.Transport):
             self._inner.close()
 
     def release(self) -> None:
-        """The connection is lost. No cycle of references stays: the collector seldom runs."""
+        """Break the reference cycle of a lost connection: the garbage collector seldom runs."""
         self._protocol = None
 
     def abort(self) -> None:
@@ -281,12 +281,12 @@ class LingeringTransport(asyncio.Transport):
 
     def pause_reading(self) -> None:
         if self._protocol is not None:
-            self._protocol.hold()
+            self._protocol.pause()
         self._inner.pause_reading()
 
     def resume_reading(self) -> None:
         if self._protocol is not None:
-            self._protocol.go_on()
+            self._protocol.resume()
         self._inner.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -294,7 +294,7 @@ class LingeringTransport(asyncio.Transport):
 
 
 def _path(url: bytes) -> str:
-    """As far as it has come in."""
+    """Return the path received so far, at most 1024 characters."""
     return url.partition(b"?")[0].decode("latin-1")[:1024] or "/"
 
 

@@ -1,9 +1,9 @@
-"""Rate limits: requests of each key, requests without a key of each address, and failed attempts of each address.
+"""Rate limits: requests per key, requests without a key per address, and failed attempts per address.
 
-Requests are counted in windows of `WINDOW_S`. A process counts in memory and adds what it counted to counters that
-all processes share, a tenth of a quota at a time, beside the request; only a request near its limit waits for the
-shared count. So a caller far below its limit costs no round trip, and gets at most a tenth of its quota more for
-each process. While the shared counters are away each process goes by its own.
+Requests are counted in windows of `WINDOW_S`. A process counts in memory and adds its count to counters shared by
+all processes in the background, a tenth of a quota at a time; only a request near its limit waits for the shared
+count. A caller far below its limit costs no round trip, and exceeds its quota by at most a tenth per process.
+While the shared counters are unavailable, each process uses its own.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from libs.web.settings import HostSettings
 
 WINDOW_S: Final = 10
 NEAR: Final = 0.8
-"""Share of a quota from which on each request asks for the shared count."""
+"""Fraction of a quota above which each request reads the shared count."""
 STEP: Final = 0.1
-"""Share of a quota that a process keeps to itself."""
+"""Fraction of a quota that a process counts before it adds to the shared count."""
 PATIENCE_S: Final = 0.25
 AWAY_S: Final = 5.0
-"""How long the shared counters are left alone after they did not answer."""
+"""Seconds without requests to the shared counters after a failure or timeout."""
 LOGGED_APART_S: Final = 60.0
 NEVER_LIMITED: Final = ("/livez", "/readyz", "/metrics")
 KEYLESS: Final = ("/public", "/media", "/dashboard", "/docs", "/redoc")
-"""Begin the paths that need no key: what their callers show for one is not looked at."""
+"""Prefixes of paths that need no key: credentials are ignored there."""
 
 REFUSED: Final = HTTP_REFUSALS.labels("rate")
 
@@ -38,13 +38,13 @@ logger = logging.getLogger(__name__)
 
 
 class SharedCounts(Protocol):
-    """Needed of the views."""
+    """Counters shared by all processes."""
 
     async def add(self, name: str, window: int, count: int, kept_s: int) -> int: ...
 
 
 class LimitedKey(Protocol):
-    """Needed of an API key; a `rate` of None is the setting's, 0 no limit."""
+    """An API key's limit: `rate` in requests per second, None for the setting's, 0 for no limit."""
 
     @property
     def key_id(self) -> str: ...
@@ -54,24 +54,24 @@ class LimitedKey(Protocol):
 
 @dataclass(slots=True)
 class Usage:
-    """Of one budget in one window."""
+    """Requests counted against one quota in one window."""
 
     kind: str
     name: str
     window: int
     quota: int
     own: int = 0
-    """Not yet added to the shared count."""
+    """Requests not yet added to the shared count."""
     under_way: int = 0
     shared: int = 0
-    """All that is known of the shared count."""
+    """The last known shared count."""
 
     @property
     def total(self) -> int:
         return self.shared + self.under_way + self.own
 
     def headers(self, now: float) -> list[tuple[bytes, bytes]]:
-        """`RateLimit` and `RateLimit-Policy` as draft-ietf-httpapi-ratelimit-headers-10 has them."""
+        """Return `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-10)."""
         left, reset = max(0, self.quota - self.total), self.reset_s(now)
         return [
             (b"ratelimit-policy", b'"%s";q=%d;w=%d' % (self.kind.encode(), self.quota, WINDOW_S)),
@@ -83,7 +83,7 @@ class Usage:
 
 
 class RateLimits:
-    """The budgets of one process."""
+    """Counts and limits the requests of one process."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class RateLimits:
         self._away_until = self._logged_at = -LOGGED_APART_S
 
     def take_for_key(self, scope: Scope, key: LimitedKey) -> bool:
-        """Count a request of a key; False where the shared count has to be asked: `charge_key`.
+        """Count a request of a key; False if the shared count must be read: call `charge_key`.
 
         Raises `RateLimited`.
         """
@@ -118,9 +118,9 @@ class RateLimits:
             await self._charge(usage)
 
     async def charge_keyless(self, scope: Scope) -> None:
-        """Count a request by its address, unless it shows a key where one is needed. Raises `RateLimited`."""
+        """Count a request by address, unless it has credentials and the path needs them. Raises `RateLimited`."""
         path = scope["path"]
-        if path.startswith(NEVER_LIMITED) or (not path.startswith(KEYLESS) and _shows_a_key(scope)):
+        if path.startswith(NEVER_LIMITED) or (not path.startswith(KEYLESS) and _has_credentials(scope)):
             return
         usage = self._usage("address", self._proxies.network(scope), self._settings.rate_per_address)
         if usage is None or not self._begin(scope, usage):
@@ -132,21 +132,21 @@ class RateLimits:
             raise
 
     def refuse_after_failures(self, scope: Scope) -> None:
-        """Before a key that is not known is looked for. Raises `RateLimited` after too many that were wrong."""
+        """Check the failed attempts before searching an unknown key. Raises `RateLimited` after too many."""
         usage = self._of_failures(scope)
         if usage is not None and usage.total >= usage.quota:
             scope["state"]["rate"] = usage
             raise self._refusal(usage)
 
     async def charge_failure(self, scope: Scope) -> None:
-        """A key was wrong. Raises `RateLimited` in place of that after too many."""
+        """Count a wrong key. Raises `RateLimited` after too many."""
         usage = self._of_failures(scope)
         if usage is not None:
             scope["state"]["rate"] = usage
             await self._charge(usage)
 
     def headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
-        """For the answer of a request that was counted."""
+        """Return the rate-limit headers of the response; empty if the request was not counted."""
         usage: Usage | None = scope["state"].get("rate")
         return [] if usage is None else usage.headers(self.clock())
 
@@ -157,7 +157,7 @@ class RateLimits:
         return self._usage("failures", self._proxies.network(scope), self._settings.rate_failures_per_address)
 
     def _usage(self, kind: str, subject: str, rate: int) -> Usage | None:
-        """None where there is no limit."""
+        """Return the usage of the current window; None if there is no limit."""
         if not rate:
             return None
         window = int(self.clock()) // WINDOW_S
@@ -170,7 +170,7 @@ class RateLimits:
         return usage
 
     def _begin(self, scope: Scope, usage: Usage) -> bool:
-        """False where the request was counted before."""
+        """Return False if the request was counted before."""
         state = scope["state"]
         earlier: Usage | None = state.get("rate")
         if earlier is not None and earlier.kind == usage.kind:
@@ -184,13 +184,13 @@ class RateLimits:
         return False
 
     def _take(self, usage: Usage) -> bool:
-        """From memory alone; False near the limit."""
+        """Count in memory; False near the limit."""
         if usage.total >= usage.quota:
             raise self._refusal(usage)
-        if self._asks and usage.total + 1 > NEAR * usage.quota:
+        if self._reads_shared and usage.total + 1 > NEAR * usage.quota:
             return False
         usage.own += 1
-        if self._asks and usage.own >= STEP * usage.quota:
+        if self._reads_shared and usage.own >= STEP * usage.quota:
             task = asyncio.ensure_future(self._add(usage))
             self._adding.add(task)
             task.add_done_callback(self._adding.discard)
@@ -205,11 +205,11 @@ class RateLimits:
             raise self._refusal(usage)
 
     @property
-    def _asks(self) -> bool:
+    def _reads_shared(self) -> bool:
         return self._shared is not None and time.monotonic() >= self._away_until
 
     async def _add(self, usage: Usage) -> None:
-        """Bring the shared count up to date; raises nothing."""
+        """Add to the shared count and read it; raises nothing."""
         assert self._shared is not None
         count, usage.own = usage.own, 0
         usage.under_way += count
@@ -224,32 +224,32 @@ class RateLimits:
             usage.under_way -= count
 
     def _refusal(self, usage: Usage) -> TallyError:
-        """The error that refuses a request, which is counted as refused."""
+        """Count a refusal and return its error."""
         REFUSED.inc()
         rate = usage.quota // WINDOW_S
-        whose = "This API key" if usage.kind == "key" else "This address"
-        what = "failed attempts" if usage.kind == "failures" else "requests"
+        caller = "This API key" if usage.kind == "key" else "This address"
+        unit = "failed attempts" if usage.kind == "failures" else "requests"
         return RateLimited(
-            f"{whose} may make {rate} {what} a second, {usage.quota} in {WINDOW_S} s.",
+            f"{caller} may make {rate} {unit} a second, {usage.quota} in {WINDOW_S} s.",
             retry_after_s=usage.reset_s(self.clock()),
         )
 
     def _hint(self, scope: Scope) -> None:
-        """A proxy that is not trusted looks like one caller."""
+        """Log that the limited address may be an untrusted proxy of many callers."""
         is_forwarded = any(name in (b"x-forwarded-for", b"forwarded") for name, _ in scope["headers"])
         if is_forwarded and time.monotonic() - self._logged_at >= LOGGED_APART_S:
             self._logged_at = time.monotonic()
             logger.warning(
-                "%s is limited as one address, but forwards: if it is a proxy, name it in TALLY_TRUSTED_PROXIES",
+                "%s is limited as one address, but sends forwarding headers: add a proxy to TALLY_TRUSTED_PROXIES",
                 self._proxies.network(scope),
             )
 
 
 def limits_of(scope: Scope) -> RateLimits | None:
-    """The limits of the process, where it has any."""
+    """Return the rate limits of the process, if it has any."""
     found: RateLimits | None = scope.get("state", {}).get("rate_limits")
     return found
 
 
-def _shows_a_key(scope: Scope) -> bool:
+def _has_credentials(scope: Scope) -> bool:
     return any(name in (b"authorization", b"service-key", b"cookie") for name, _ in scope["headers"])

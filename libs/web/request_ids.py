@@ -1,4 +1,4 @@
-"""What a request is called in its answer and in the log."""
+"""Request ids for responses and the log."""
 
 import re
 from collections.abc import MutableMapping
@@ -11,7 +11,7 @@ _TAKEN: Final = re.compile(rb"[A-Za-z0-9_.:/@=+-]{1,128}")
 
 
 def request_id(scope: MutableMapping[str, Any]) -> str:
-    """The caller's `X-Request-Id` where it is one to write into a log; else made when first asked for."""
+    """Return the caller's `X-Request-Id` if it is safe to log, otherwise an id generated on first use."""
     state = scope.setdefault("state", {})
     found: str | None = state.get("request_id")
     if found is None:

@@ -1,4 +1,4 @@
-"""Reading what a caller sent: bodies within a size, JSON, and parameters."""
+"""Parsing of requests: size-limited bodies, JSON and parameters."""
 
 import json
 import re
@@ -16,10 +16,10 @@ from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
 
 MAX_JSON_BYTES: Final = 1 << 20
 MAX_VALUES: Final = 60_000
-"""In one body, members and items together: a full report of an external source has 50,000. Each takes a few
-microseconds of everybody's time."""
+"""Members and items in one body: a full report of an external source has 50,000. Parsing each blocks the event
+loop for a few microseconds."""
 MAX_DEPTH: Final = 100
-"""Objects and arrays in one another; deeper bodies are no records of anybody."""
+"""Levels of nested objects and arrays; no valid record is deeper."""
 JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
 FORM_CHARSETS: Final = ("utf-8", "utf8", "us-ascii")
 _MANY_DIGITS: Final = re.compile(rb"[0-9]{19}")
@@ -27,25 +27,25 @@ _IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 async def read_body(headers: Headers, receive: Receive, max_bytes: int = MAX_JSON_BYTES) -> bytes:
-    """The whole body. Raises `PayloadTooLarge` as soon as that is certain, before the rest is read."""
+    """Return the whole body. Raises `PayloadTooLarge` once it exceeds `max_bytes`, before reading the rest."""
     chunks = [chunk async for chunk in stream_body(headers, receive, max_bytes)]
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def declared_length(headers: Headers) -> int | None:
-    """The Content-Length; None where there is none, or where it is no number."""
+    """Return the Content-Length; None if it is missing or not a number."""
     value = header(headers, b"content-length") or ""
     return int(value.lstrip("0")[:20] or 0) if value.isascii() and value.isdigit() else None
 
 
 def declared_size(headers: Headers, most: int) -> int:
-    """The body's size by its Content-Length, or `most` without one; never more than `most`."""
+    """Return the body's size by its Content-Length, or `most` without one; never more than `most`."""
     declared = declared_length(headers)
     return most if declared is None else min(declared, most)
 
 
 async def stream_body(headers: Headers, receive: Receive, max_bytes: int) -> AsyncIterator[bytes]:
-    """The body as it comes in. Raises as `read_body`, and `ClientDisconnect` where it breaks off."""
+    """Yield the body's chunks. Raises as `read_body`, and `ClientDisconnect` if the client disconnects."""
     if (declared_length(headers) or 0) > max_bytes:
         raise _too_large(max_bytes)
     size, more = 0, True
@@ -62,7 +62,7 @@ async def stream_body(headers: Headers, receive: Receive, max_bytes: int) -> Asy
 
 
 def require_json(headers: Headers, *others: str) -> str:
-    """The body's media type, JSON when nothing is said. Raises `UnsupportedMediaType` for all but `others`."""
+    """Return the body's media type, by default JSON. Raises `UnsupportedMediaType` unless JSON or in `others`."""
     given = (header(headers, b"content-type") or "application/json").partition(";")[0].strip().lower()
     if given not in JSON_TYPES and not given.endswith("+json") and given not in others:
         raise UnsupportedMediaType(f"Send {' or '.join(('application/json', *others))}, not {given}.")
@@ -70,7 +70,7 @@ def require_json(headers: Headers, *others: str) -> str:
 
 
 def require_utf8(headers: Headers) -> None:
-    """Raises `UnsupportedMediaType` for a form that names another charset: some make texts that are no Unicode."""
+    """Raises `UnsupportedMediaType` for a form with another charset: some decode to invalid Unicode."""
     _, parameters = parse_options_header(header(headers, b"content-type"))
     charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
     if charset.lower() not in FORM_CHARSETS:
@@ -78,26 +78,26 @@ def require_utf8(headers: Headers) -> None:
 
 
 def parse_json(body: bytes) -> Any:
-    """Integers are exact, also those beyond 64 bits: `wide_integers` finds them.
+    """Parse JSON with exact integers, also beyond 64 bits: `wide_integers` finds those.
 
     Raises as `load_json` and `check_size`.
     """
     value = load_json(body)
     check_size(value)
-    # the fast parser makes floats of integers beyond 64 bits
+    # orjson parses integers beyond 64 bits as floats
     return json.loads(body) if _MANY_DIGITS.search(body) else value
 
 
 def load_json(body: bytes) -> Any:
-    """JSON of any size. Raises `MalformedJson`, saying where."""
+    """Parse JSON of any size. Raises `MalformedJson` with the line."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise MalformedJson(f"The body is not JSON: {error.msg} at line {error.lineno}.") from error
+        raise MalformedJson(f"The body is not valid JSON: {error.msg} at line {error.lineno}.") from error
 
 
 def check_size(value: Any, max_values: int = MAX_VALUES) -> None:
-    """Raises `MalformedJson` for what nests deeper than `MAX_DEPTH`, `PayloadTooLarge` for too many values."""
+    """Raises `MalformedJson` for nesting deeper than `MAX_DEPTH`, `PayloadTooLarge` for too many values."""
     containers, values = [value], 1
     for _ in range(MAX_DEPTH + 1):
         children = [child for one in containers if isinstance(one, dict | list) for child in _children(one)]
@@ -105,13 +105,15 @@ def check_size(value: Any, max_values: int = MAX_VALUES) -> None:
             return
         values += len(children)
         if values > max_values:
-            raise PayloadTooLarge(f"JSON may hold {max_values:,} values at most.", max_values=max_values)
+            raise PayloadTooLarge(
+                f"The body may contain at most {max_values:,} JSON values.", max_values=max_values
+            )
         containers = children
     raise MalformedJson(f"The body nests deeper than {MAX_DEPTH} levels.")
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """As `parse_json`; what is no object is a `ValidationFailed`."""
+    """Parse a JSON object. Raises as `parse_json`, and `ValidationFailed` if it is not an object."""
     value = parse_json(body)
     if not isinstance(value, dict):
         raise ValidationFailed([Problem("", "must be a JSON object")])
@@ -119,7 +121,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
-    """The body as it came, and as an object."""
+    """Return the raw body and the parsed object."""
     headers = headers_of(request.scope)
     require_json(headers)
     body = await read_body(headers, request.receive)
@@ -127,7 +129,7 @@ async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
 
 
 def idempotency_key(request: Request) -> str | None:
-    """The caller's `Idempotency-Key`. Raises `ValidationFailed` for one that is no key."""
+    """Return the caller's `Idempotency-Key`. Raises `ValidationFailed` for a malformed one."""
     key = request.headers.get("idempotency-key")
     if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
         raise ValidationFailed([Problem("", "Idempotency-Key must be 1 to 255 visible ASCII characters")])
@@ -135,7 +137,7 @@ def idempotency_key(request: Request) -> str | None:
 
 
 def integer_parameter(request: Request, name: str, default: int, least: int, most: int) -> int:
-    """A query parameter. Raises `ValidationFailed` when it is no integer between `least` and `most`."""
+    """Return a query parameter. Raises `ValidationFailed` if it is not an integer from `least` to `most`."""
     given = request.query_params.get(name)
     if given is None:
         return default
@@ -149,4 +151,4 @@ def _children(container: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 
 def _too_large(max_bytes: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"The body may have {max_bytes} bytes at most.", max_bytes=max_bytes)
+    return PayloadTooLarge(f"The body may have at most {max_bytes} bytes.", max_bytes=max_bytes)

@@ -1,4 +1,4 @@
-"""Serving HTTP: one service alone, or several behind one front."""
+"""HTTP servers: one service per process, or several in one app."""
 
 import gc
 import resource
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
-from libs.web.asgi import Front, Refusal, nothing
+from libs.web.asgi import Front, Refusal, never_refuse
 from libs.web.asgi_routes import AsgiRoute, StreamRoute
 from libs.web.auth import ApiKey
 from libs.web.connection_limits import ConnectionLimits
@@ -30,27 +30,26 @@ from libs.web.openapi_document import DocumentedApp
 from libs.web.protocol import BoundedConfig
 from libs.web.rate_limits import RateLimits, SharedCounts
 from libs.web.settings import HttpSettings
-from libs.web.side_server import served_beside
+from libs.web.side_server import serve_in_background
 from libs.web.tracing import Traced
 
 STUCK_S = 30
-"""How long a client may take nothing of an answer that is sent to it."""
+"""Seconds after which a client that reads nothing of its response is disconnected."""
 DRAIN_S = 10
-"""How long requests that are under way may go on after the signal to stop."""
+"""Seconds that requests in flight may take to finish after SIGINT or SIGTERM."""
 
 Complete = Callable[[ApiKey, str, list[dict[str, Any]]], Awaitable[None]]
-"""Adds to records of one parent, as a key is shown them at an origin, what the catalogue's views do not hold."""
+"""Adds fields that the catalogue's views do not hold to records of one parent: (key, origin, records)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpModule:
-    """What a service shows over HTTP, and what it needs to be ready.
+    """Routes, checks and metrics of one service.
 
-    `hot` routes are served before all others. `checks` are named for what they look at; `optional_checks` are
-    checks, too, of what most requests can do without. `metric_refreshers` come before `/metrics` is answered.
-    `enrichers` is what it adds to the records that another service shows, by the resource's name. While
-    `refusal` gives a reason, the process serves nothing. `rate_counts` are shared with other processes, for
-    rate limits.
+    `hot` routes are matched before all others. `checks` are named after the dependency; `optional_checks` are for
+    dependencies that most requests do not need. `metric_refreshers` run before each response of `/metrics`.
+    `enrichers` complete the records of another service, by resource name. While `refusal` returns an error, the
+    process refuses all requests with it. `rate_counts` are the rate-limit counters shared by all processes.
     """
 
     hot: Sequence[AsgiRoute] = ()
@@ -60,13 +59,13 @@ class HttpModule:
     metric_refreshers: Sequence[MetricRefresher] = ()
     optional_checks: Mapping[str, Check] = field(default_factory=dict)
     enrichers: Mapping[str, Complete] = field(default_factory=dict)
-    refusal: Refusal = nothing
+    refusal: Refusal = never_refuse
     rate_counts: SharedCounts | None = None
 
 
 def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) -> FastAPI:
-    """One app of several surfaces, with health routes over all their checks; wrap it in `Front` to serve it."""
-    # the framework's own spans and logs would hold query strings and errors' texts; `Traced` makes ours
+    """Build one app of several modules, with health routes for all checks; wrap it in `Front` to serve it."""
+    # the framework's own spans and logs would contain query strings and error texts; `Traced` creates ours
     silent: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
     app = DocumentedApp(
         title=title, redirect_slashes=False, docs_url=None, redoc_url=None, telemetry=silent, **options
@@ -74,7 +73,7 @@ def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) ->
     handle_errors(app)
     checks, optional_checks = dict[str, Check](), dict[str, Check]()
     app.state.refusals = [
-        http_module.refusal for http_module in http_modules if http_module.refusal is not nothing
+        http_module.refusal for http_module in http_modules if http_module.refusal is not never_refuse
     ]
     app.state.rate_counts = next((each.rate_counts for each in http_modules if each.rate_counts is not None), None)
     for http_module in http_modules:
@@ -87,32 +86,32 @@ def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) ->
         app.router.routes.extend(http_module.routes)
     app.include_router(health_router(checks, optional_checks))
     app.include_router(
-        metrics_router(look for http_module in http_modules for look in http_module.metric_refreshers)
+        metrics_router(refresh for http_module in http_modules for refresh in http_module.metric_refreshers)
     )
     app.router.routes.extend(page_routes(title))
     return app
 
 
 async def serve(app: FastAPI, settings: HttpSettings, tracing: Tracing | None = None) -> None:
-    """Serve until SIGINT or SIGTERM, then let what is under way finish. The caller closes what the app uses."""
-    spare_the_collector()
-    take_all_files()
+    """Serve until SIGINT or SIGTERM, then finish requests in flight. The caller closes the app's dependencies."""
+    tune_garbage_collector()
+    raise_open_file_limit()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn raises the signal again once it has drained; by then it has been obeyed
+        # uvicorn raises the signal again after draining, when it has already been handled
         signal.signal(number, signal.SIG_IGN)
     server = Server(app, settings, tracing)
     async with AsyncExitStack() as stack:
         if settings.operations_port:
             host = settings.operations_host or settings.host
             await stack.enter_async_context(
-                served_beside(server.operations, settings, host, settings.operations_port)
+                serve_in_background(server.operations, settings, host, settings.operations_port)
             )
         await server.serve()
 
 
 class Server(uvicorn.Server):
-    """Ends streams before it waits for what is under way, and cuts off who takes nothing for `STUCK_S`, where the
-    system can."""
+    """Ends streams before it waits for requests in flight, and disconnects clients that read nothing for
+    `STUCK_S`, where the operating system supports it."""
 
     def __init__(self, app: FastAPI, settings: HttpSettings, tracing: Tracing | None = None) -> None:
         hot = [route for route in app.routes if isinstance(route, AsgiRoute)]
@@ -125,12 +124,12 @@ class Server(uvicorn.Server):
             return found if tracing is None else Traced(found, tracing, proxies)
 
         self.operations = front(shows_operations=True)
-        """The app as operators see it."""
-        self.door = ConnectionLimits(settings, proxies)
+        """The app including the routes for operators."""
+        self.connection_limits = ConnectionLimits(settings, proxies)
         super().__init__(
             BoundedConfig(
                 front(shows_operations=settings.shows_operations),
-                self.door,
+                self.connection_limits,
                 host=settings.host,
                 port=settings.port,
                 timeout_graceful_shutdown=DRAIN_S,
@@ -138,7 +137,7 @@ class Server(uvicorn.Server):
         )
 
     async def on_tick(self, counter: int) -> bool:
-        self.door.sweep()
+        self.connection_limits.sweep()
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -153,25 +152,25 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def spare_the_collector() -> None:
-    """What is loaded by now stays; thousands of requests under way are no garbage to look for. Half the time of a
-    large batch went into that."""
+def tune_garbage_collector() -> None:
+    """Exclude loaded modules from garbage collection and run it seldom: scanning thousands of requests in flight
+    took half the time of a large batch."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(500_000, 10, 10)
 
 
-def take_all_files() -> None:
-    """A connection is an open file, and a shell allows 1,024 unless asked for more: what may be had, is taken."""
+def raise_open_file_limit() -> None:
+    """Raise the limit of open files (connections) to its maximum; shells default to 1,024."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS has a limit beyond the one that it names
+    with suppress(ValueError, OSError):  # macOS has a lower limit than the one it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def run_process(
     name: str, settings: HttpSettings, opened: Callable[[Tracing | None], AbstractAsyncContextManager[FastAPI]]
 ) -> None:
-    """A process that serves the app, until it is told to stop."""
+    """Run a process that serves the app until SIGINT or SIGTERM."""
     configure_logs(settings)
 
     async def main() -> None:
@@ -185,7 +184,7 @@ def run_process(
 def run_alone(
     name: str, settings: HttpSettings, opened: Callable[[Tracing | None], AbstractAsyncContextManager[HttpModule]]
 ) -> None:
-    """One service as a process of its own, until it is told to stop."""
+    """Run one service as its own process until SIGINT or SIGTERM."""
 
     @asynccontextmanager
     async def app(tracing: Tracing | None) -> AsyncIterator[FastAPI]:

@@ -1,4 +1,4 @@
-"""Log-in of browsers: a signed cookie that names an API key, and tickets that open a session once."""
+"""Browser sessions: a signed cookie that names an API key, and single-use tickets that start a session."""
 
 import secrets
 from hashlib import sha256
@@ -13,23 +13,23 @@ TICKET_S: Final = 60
 
 
 class Secrets(Protocol):
-    """Signing secrets that all processes share."""
+    """Signing secrets shared by all processes."""
 
     async def __call__(self, again: bool = False) -> tuple[bytes, ...]:
-        """All that verify; the last one signs. `again`: also those made a moment ago."""
+        """Return all secrets for verification; the last one signs. `again` reads also the newest ones."""
 
 
 class Ticket(NamedTuple):
-    """Opens a session of this key; whoever admits it sees to it that `nonce` comes but once."""
+    """Starts a session of this key; the receiver must accept each `nonce` only once."""
 
     key_id: str
     nonce: str
 
 
 class Sessions:
-    """Signs and reads what browsers show. It holds no state: what a key allows is asked of the keys each time.
+    """Signs and verifies cookies and tickets. Stateless: a key's permissions are looked up for each request.
 
-    `secrets` are asked at each `load`, whose errors are theirs.
+    Each `load` calls `secrets` and raises its errors.
     """
 
     def __init__(self, secrets: Secrets) -> None:
@@ -39,7 +39,7 @@ class Sessions:
         self._ticket: TimestampSigner | None = None
 
     async def load(self, again: bool = False) -> None:
-        """Before anything else, each time. `again`: what another process signed is not known here."""
+        """Load the secrets, before every other call. `again`: another process's signature was not recognised."""
         known = await self._secrets(again)
         if known != self._known:
             self._known = known
@@ -47,20 +47,23 @@ class Sessions:
             self._session = TimestampSigner(known, salt=b"session", digest_method=sha256)
 
     def issue(self, key_id: str) -> str:
-        """The cookie of a session of this key, good for `SESSION_S`."""
+        """Return the session cookie of this key, valid for `SESSION_S`."""
         return _loaded(self._session).sign(key_id).decode()
 
     def key_id(self, cookies: str) -> str | None:
-        """Whose session the header `Cookie` carries; None for none, a forged or an old one, and before `load`."""
+        """Return the key id of the session in the header `Cookie`.
+
+        None if it is missing, forged or expired, and before `load`.
+        """
         value = cookie_parser(cookies).get(COOKIE)
         return None if value is None or self._session is None else _read(self._session, value, SESSION_S)
 
     def issue_ticket(self, key_id: str) -> str:
-        """Good for `TICKET_S`: for an address that a browser is opened at."""
+        """Return a ticket for a URL that a browser opens, valid for `TICKET_S`."""
         return _loaded(self._ticket).sign(f"{key_id}~{secrets.token_urlsafe(16)}").decode()
 
     def ticket(self, ticket: str) -> Ticket | None:
-        """None for a forged or an old one."""
+        """Return the verified ticket; None if it is forged or expired."""
         value = _read(_loaded(self._ticket), ticket, TICKET_S)
         return None if value is None else Ticket(*value.split("~", 1))
 
@@ -74,5 +77,5 @@ def _read(signer: TimestampSigner, value: str, max_age_s: int) -> str | None:
 
 def _loaded(signer: TimestampSigner | None) -> TimestampSigner:
     if signer is None:
-        raise RuntimeError("load() comes first")
+        raise RuntimeError("call load() first")
     return signer

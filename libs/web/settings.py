@@ -1,4 +1,4 @@
-"""Settings of everything that listens for HTTP."""
+"""Settings of HTTP servers."""
 
 from ipaddress import ip_address
 
@@ -9,13 +9,13 @@ from libs.web.client_address import AuditAddresses, ForwardedHeader, Proxies, pa
 
 
 class HostSettings(TelemetrySettings):
-    """The bounds hold for each process and each port by itself."""
+    """Address and limits of an HTTP server. Limits are per process and port."""
 
-    host: str = Field("127.0.0.1", description="Where the HTTP server listens.")
+    host: str = Field("127.0.0.1", description="Address that the HTTP server listens on.")
     trusted_proxies: str = Field(
         "",
-        description="Networks of trusted proxies, comma-separated: their forwarded addresses and traceparent "
-        "hold, and their connections are counted in total only.",
+        description="Networks of trusted proxies, comma-separated: their forwarded addresses and traceparent are "
+        "accepted, and their connections count only towards the total.",
     )
     forwarded_header: ForwardedHeader = Field(
         "x-forwarded-for",
@@ -23,46 +23,50 @@ class HostSettings(TelemetrySettings):
     )
     audit_addresses: AuditAddresses = Field(
         "full",
-        description="Callers' addresses in the audit, which the log keeps for good: full, network (/24, "
+        description="Callers' addresses in the audit, which the log keeps permanently: full, network (/24, "
         "IPv6: /48) or none.",
     )
     http_max_header_bytes: int = Field(
-        32_768, ge=1024, description="Size of a request's line and headers; more: 431."
+        32_768, ge=1024, description="Maximum size of a request's line and headers, in bytes; more: 431."
     )
-    http_max_headers: int = Field(100, ge=1, description="Headers of a request; more: 431.")
+    http_max_headers: int = Field(100, ge=1, description="Maximum number of a request's headers; more: 431.")
     http_header_timeout_s: float = Field(
-        10, gt=0, description="Time for a request's headers to come in, in seconds; later: 408."
+        10, gt=0, description="Time to receive a request's headers, in seconds; later: 408."
     )
     http_idle_timeout_s: float = Field(
         65, gt=0, description="Time that a connection stays open between requests, in seconds."
     )
     http_body_timeout_s: float = Field(
-        20, gt=0, description="Time that a request's body may lag behind its least rate, in seconds; more: 408."
+        20, gt=0, description="Time that a request's body may lag behind its minimum rate, in seconds; more: 408."
     )
-    http_body_min_rate: int = Field(1024, ge=1, description="Least rate of a request's body, in bytes a second.")
+    http_body_min_rate: int = Field(
+        1024, ge=1, description="Minimum rate of a request's body, in bytes per second."
+    )
     http_max_connections: int = Field(
         10_000,
         ge=1,
-        description="Connections in total; one more closes the slowest or longest idle, or is 503.",
+        description="Maximum connections; one more closes the longest waiting or idle one, or is answered 503.",
     )
     http_max_connections_per_address: int = Field(
-        1000, ge=1, description="Connections from one address (IPv6: one /64) that is no trusted proxy; more: 503."
+        1000,
+        ge=1,
+        description="Maximum connections per address (IPv6: per /64) except trusted proxies; more: 503.",
     )
     rate_per_key: int = Field(
         5000,
         ge=0,
-        description="Requests a second of a key without a rate of its own, over 10 s; 0: no limit. More: 429.",
+        description="Requests per second of a key without its own rate, over 10 s; 0: no limit. More: 429.",
     )
     rate_per_address: int = Field(
         100,
         ge=0,
-        description="Requests a second without a key from one address (IPv6: one /64), over 10 s; 0: no limit. "
+        description="Requests per second without a key per address (IPv6: per /64), over 10 s; 0: no limit. "
         "More: 429.",
     )
     rate_failures_per_address: int = Field(
         10,
         ge=0,
-        description="Wrong keys and log-ins a second from one address, over 10 s; 0: no limit. More: 429.",
+        description="Wrong keys and log-ins per second per address, over 10 s; 0: no limit. More: 429.",
     )
 
     @field_validator("trusted_proxies")
@@ -81,14 +85,14 @@ class HttpSettings(HostSettings):
         0,
         ge=0,
         le=65535,
-        description="Second port, with everything and /metrics, /operations and /readyz in detail, which the "
-        "first hides then; 0: none, and the first serves them if it is on loopback.",
+        description="Second port, which also serves /metrics, /operations and /readyz in detail; the first then "
+        "hides them. 0: none, and the first serves them if it is on loopback.",
     )
-    operations_host: str = Field("", description="Where that port listens; empty: as TALLY_HOST says.")
+    operations_host: str = Field("", description="Address of that port; empty: TALLY_HOST.")
 
     @property
     def shows_operations(self) -> bool:
-        """Whether `port` serves what is for operators."""
+        """Return whether `port` serves the routes for operators."""
         return not self.operations_port and is_loopback(self.host)
 
 

@@ -1,4 +1,4 @@
-"""A second server beside a process's own work."""
+"""HTTP server in the background of a process."""
 
 import asyncio
 import logging
@@ -17,21 +17,21 @@ logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def served_beside(app: ASGIApp, settings: HostSettings, host: str, port: int) -> AsyncIterator[None]:
-    """Serve `app` for as long as the context is open. The signals are left to the process.
+async def serve_in_background(app: ASGIApp, settings: HostSettings, host: str, port: int) -> AsyncIterator[None]:
+    """Serve `app` while the context is open; signals stay with the process.
 
-    Where nobody can listen there, that is said, and the work goes on without.
+    If the address cannot be bound, logs an error and continues without a server.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
-        logger.error("nothing is served at %s, port %d: %s", host, port, error)
+        logger.error("cannot listen at %s, port %d: %s", host, port, error)
         yield
         return
-    door = ConnectionLimits(settings, settings.proxies())
-    config = BoundedConfig(app, door, timeout_graceful_shutdown=1)
-    server = _Guest(config)
+    connection_limits = ConnectionLimits(settings, settings.proxies())
+    config = BoundedConfig(app, connection_limits, timeout_graceful_shutdown=1)
+    server = _SideServer(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield
@@ -40,13 +40,13 @@ async def served_beside(app: ASGIApp, settings: HostSettings, host: str, port: i
         await asyncio.wait({serving})
 
 
-class _Guest(uvicorn.Server):
+class _SideServer(uvicorn.Server):
     def __init__(self, config: BoundedConfig) -> None:
         super().__init__(config)
-        self._door = config.door
+        self._connection_limits = config.limits
 
     async def on_tick(self, counter: int) -> bool:
-        self._door.sweep()
+        self._connection_limits.sweep()
         return await super().on_tick(counter)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""A span around every request that is sampled."""
+"""OpenTelemetry spans for sampled requests."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from libs.web.request_ids import request_id
 
 
 class Traced:
-    """Put around a `Front`. The span is named by the route: addresses hold keys, and more.
+    """Wraps a `Front` in spans, named by the route: paths contain keys.
 
-    A traceparent decides only where a trusted proxy sent it: a stranger's would have every request of his traced.
+    Only a trusted proxy's traceparent decides on sampling: others could have all their requests traced.
     """
 
     def __init__(self, app: ASGIApp, tracing: Tracing, proxies: Proxies) -> None:
@@ -31,14 +31,14 @@ class Traced:
             return
         status = 0
 
-        async def watched(message: Any) -> None:
+        async def send_and_record(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         with self.tracing.request(parent) as span:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, send_and_record)
             route = getattr(scope.get("route"), "path_format", None)
             span.update_name(f"{scope['method']} {route}" if route else scope["method"])
             span.set_attribute("http.request.method", scope["method"])

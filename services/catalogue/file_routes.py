@@ -16,7 +16,7 @@ from libs.storage.store import StorageUnavailable
 from libs.tally.errors import NotFound
 from libs.views.catalogue import CatalogueViews
 from libs.web.auth import Authenticator, headers_of, require
-from libs.web.byte_ranges import SAFE, Span, asked_range, attachment
+from libs.web.byte_ranges import SAFE, Span, attachment, requested_range
 from libs.web.errors import Unauthorized, UnsupportedMediaType
 from libs.web.etags import etag, matches, not_modified
 from libs.web.openapi import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, parameter
@@ -251,7 +251,7 @@ async def _read(request: Request, files: Files, account: str, stored: Stored, ke
         return Response(status_code=304, headers=headers)
     span = None
     if matches(request.headers.get("if-range", "*"), tag):
-        span = asked_range(request.headers.get("range"), kept.size)
+        span = requested_range(request.headers.get("range"), kept.size)
     start, end = span or Span(0, kept.size)
     headers |= {
         "Content-Type": document["file_type"],

@@ -11,7 +11,7 @@ from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.tally.time import microseconds
 from libs.web.auth import Authenticator, require
 from libs.web.etags import etag
-from libs.web.idempotency import RequestKeys, came_before
+from libs.web.idempotency import RequestKeys, is_repetition
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, answers, needs, takes
 from libs.web.requests import read_object
 from services.catalogue.openapi import BEARER, record_answer
@@ -54,7 +54,7 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
         require(key, "operations")
         sent, given = await read_object(request)
         end = checked(Reopening, given).end
-        replayed = await came_before(requests, key.account, request, sent)
+        replayed = await is_repetition(requests, key.account, request, sent)
         stored = await reopener.reopen(key.account, contest_key, microseconds(end))
         headers = {"ETag": etag(stored.version)} | ({"Idempotent-Replayed": "true"} if replayed else {})
         return Response(orjson.dumps(CONTESTS.show(stored)), 200, headers, "application/json")

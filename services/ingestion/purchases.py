@@ -17,7 +17,7 @@ from libs.purchases.unreadable import PurchaseUnreadable, report
 from libs.tally.errors import NotFound
 from libs.views.purchases import Unreadable
 from libs.web.auth import ApiKey, Authenticator, require
-from libs.web.idempotency import RequestKeys, came_before
+from libs.web.idempotency import RequestKeys, is_repetition
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, PAGE, REPLAYED, answers, needs, parameter, takes
 from libs.web.requests import read_object
 from services.ingestion.purchase_pages import PurchasePage, Reader, read_page
@@ -88,7 +88,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         key = await caller(request, "purchases:write")
         sent, given = await read_object(request)
         form = parse_purchase(given)
-        await came_before(requests, key.account, request, sent)
+        await is_repetition(requests, key.account, request, sent)
         recorded = await register.record(key.account, form)
         headers = {"Idempotent-Replayed": "true"} if recorded.replayed else {}
         return _json((await shower(key))(recorded.purchase), 202, headers)
@@ -121,7 +121,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         key = await caller(request, "purchases:write")
         sent, given = await read_object(request)
         token = parse_refund(given).purchase_token
-        replayed = await came_before(requests, key.account, request, sent)
+        replayed = await is_repetition(requests, key.account, request, sent)
         return await refunded(key, await register.refund_token(key.account, token), replayed)
 
     @router.post(
@@ -150,7 +150,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         May be sent again.
         """
         key = await caller(request, "purchases:write")
-        replayed = await came_before(requests, key.account, request)
+        replayed = await is_repetition(requests, key.account, request)
         return await refunded(key, await register.refund(key.account, purchase_key), replayed)
 
     @router.get(

@@ -6,7 +6,7 @@ from starlette.responses import Response
 from libs.contracts.position_token import encode_positions
 from libs.voting.source_reports import SourceReporter
 from libs.web.auth import Authenticator, require
-from libs.web.idempotency import RequestKeys, came_before
+from libs.web.idempotency import RequestKeys, is_repetition
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, REPLAYED, answers, needs, takes
 from libs.web.requests import read_object
 from services.ingestion.routes import POSITION
@@ -47,7 +47,7 @@ def source_router(auth: Authenticator, reporter: SourceReporter, requests: Reque
         require(key, "sources:write")
         sent, given = await read_object(request)
         form = parse_report(given)
-        await came_before(requests, key.account, request, sent)
+        await is_repetition(requests, key.account, request, sent)
         folded = await reporter.report(key.account, contest_key, source, form.report())
         headers = {"Tally-Position": encode_positions({folded.partition: folded.offset + 1})}
         if folded.replayed:

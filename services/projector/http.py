@@ -10,7 +10,7 @@ from libs.storage.store import Store
 from libs.views.client import Valkey
 from libs.web.health import Check, health_routes
 from libs.web.metrics import metrics_route
-from libs.web.side_server import served_beside
+from libs.web.side_server import serve_in_background
 from services.projector.settings import Settings
 
 
@@ -24,5 +24,5 @@ async def served(
         return
     async with open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges:
         routes = [metrics_route([refresh_gauges]), *health_routes(checks, {})]
-        async with served_beside(Starlette(routes=routes), settings, settings.host, settings.metrics_port):
+        async with serve_in_background(Starlette(routes=routes), settings, settings.host, settings.metrics_port):
             yield

@@ -4,7 +4,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from libs.web.byte_ranges import Span, asked_range, attachment
+from libs.web.byte_ranges import Span, attachment, requested_range
 from libs.web.errors import RangeNotSatisfiable
 
 
@@ -28,7 +28,7 @@ from libs.web.errors import RangeNotSatisfiable
     ],
 )
 def test_one_range_is_understood_and_anything_else_passed_over(header: str | None, span: Span | None) -> None:
-    assert asked_range(header, 10) == span
+    assert requested_range(header, 10) == span
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_one_range_is_understood_and_anything_else_passed_over(header: str | Non
 )
 def test_a_range_with_nothing_in_it_is_refused(header: str, size: int) -> None:
     with pytest.raises(RangeNotSatisfiable) as refused:
-        asked_range(header, size)
+        requested_range(header, size)
     assert refused.value.size == size
 
 

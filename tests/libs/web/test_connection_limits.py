@@ -125,7 +125,7 @@ async def test_half_a_request_is_408_and_nothing_at_all_is_closed() -> None:
         assert await silent.rest() == b""
         assert await refusal(half) == (408, "request_timeout")
         assert await refusal(second) == (408, "request_timeout")
-        await eventually(lambda: len(server.server.door) == 0)
+        await eventually(lambda: len(server.server.connection_limits) == 0)
 
 
 async def test_who_sends_a_byte_at_a_time_gets_no_more_time() -> None:
@@ -209,7 +209,7 @@ async def test_one_address_has_its_share_of_the_connections() -> None:
         other = await server.open("127.0.0.2")
         await greet(other)
         first[0].close()
-        await eventually(lambda: len(server.server.door) == 3)
+        await eventually(lambda: len(server.server.connection_limits) == 3)
         await greet(await server.open())
 
 
@@ -277,11 +277,11 @@ async def test_idle_and_slow_connections_are_bounded_and_others_are_served() -> 
                 voter = await server.open("127.0.0.9")
                 await greet(voter)
                 voter.close()
-        assert len(server.server.door) <= 200
+        assert len(server.server.connection_limits) <= 200
         assert len(server.server.server_state.connections) <= 200
         for client in attackers:
             client.close()
-        await eventually(lambda: len(server.server.door) == 0)
+        await eventually(lambda: len(server.server.connection_limits) == 0)
 
 
 async def test_each_refusal_is_counted_by_its_reason() -> None:
@@ -383,4 +383,4 @@ async def test_a_refused_body_is_read_on_for_a_bounded_amount() -> None:
             client.send(b"a" * MIB)
             with suppress(ConnectionError):
                 await client.writer.drain()
-        await eventually(lambda: len(server.server.door) == 0)
+        await eventually(lambda: len(server.server.connection_limits) == 0)

@@ -16,7 +16,7 @@ INNER = re.compile(
     r"\b(fold(s|ed|ing)?|unfolded|views?|gates?|fence[sd]?|fencing|generations?|projectors?|doubt|incarnations?)\b",
     re.IGNORECASE,
 )
-FOR_OPERATORS = ("projection", "standing", "deployment", "operations", "projector")
+FOR_OPERATORS = ("projection", "monitoring", "deployment", "projector", "audit", "backup", "local_stack", "cli")
 """Packages whose errors only logs and commands show."""
 ANSWERS_OF_OPERATORS = re.compile(
     "Fold|FoldTotals|GenerationStatus|OperationsStatus|OtherGeneration|PartitionStatus|StandingProblem"

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from libs.telemetry.tracing import Tracing
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
-from libs.web.byte_ranges import Span, asked_range, attachment
+from libs.web.byte_ranges import Span, attachment, requested_range
 from libs.web.client_address import Proxies, parse_hop
 from libs.web.errors import RangeNotSatisfiable, UnsupportedMediaType, handle_errors
 from libs.web.etags import matches, not_modified, precondition_fails
@@ -164,14 +164,14 @@ def test_conditions_name_a_tag_or_do_not(condition: str) -> None:
 @given(mutated_text("bytes=0-5", "bytes=-5", "bytes=5-"), st.integers(0, 20))
 def test_a_range_lies_within_the_bytes_or_is_refused(header: str, size: int) -> None:
     with suppress(RangeNotSatisfiable):
-        span = asked_range(header, size)
+        span = requested_range(header, size)
         assert span is None or 0 <= span.start < span.end <= size
 
 
 @given(st.integers(0, 50), st.integers(1, 50), st.integers(0, 50))
 def test_a_range_that_was_written_is_read_so(start: int, length: int, behind: int) -> None:
     end = start + length
-    assert asked_range(f"bytes={start}-{end - 1}", end + behind) == Span(start, end)
+    assert requested_range(f"bytes={start}-{end - 1}", end + behind) == Span(start, end)
 
 
 @given(mutated_text("a.txt").map(lambda name: name.encode(errors="replace").decode()))

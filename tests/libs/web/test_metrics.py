@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from libs.web.metrics import metrics_route
 from libs.web.settings import HostSettings
-from libs.web.side_server import served_beside
+from libs.web.side_server import serve_in_background
 
 
 def free_port() -> int:
@@ -27,7 +27,7 @@ async def test_it_is_served_while_the_work_goes_on_and_the_signals_stay_with_the
         looked.set()
 
     async with (
-        served_beside(Starlette(routes=[metrics_route([look])]), HostSettings(), "127.0.0.1", port),
+        serve_in_background(Starlette(routes=[metrics_route([look])]), HostSettings(), "127.0.0.1", port),
         httpx.AsyncClient() as client,
     ):
         answer = await client.get(f"http://127.0.0.1:{port}/metrics")
@@ -42,7 +42,7 @@ async def test_it_is_served_while_the_work_goes_on_and_the_signals_stay_with_the
 async def test_where_nobody_can_listen_the_work_goes_on_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        async with served_beside(Starlette(), HostSettings(), "127.0.0.1", port):
+        async with serve_in_background(Starlette(), HostSettings(), "127.0.0.1", port):
             worked = True
     assert worked
     assert f"port {port}" in caplog.text

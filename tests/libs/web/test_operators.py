@@ -14,7 +14,7 @@ from libs.local_stack.ports import free_ports
 from libs.web.cached_value import OncePerSecond
 from libs.web.service import HttpModule, build_app
 from libs.web.settings import HttpSettings
-from libs.web.side_server import served_beside
+from libs.web.side_server import serve_in_background
 from tests.support.serving import served
 
 HIDDEN = ("/metrics", "/metrics/", "/operations/status", "/operations/contests/c/reopen")
@@ -40,7 +40,7 @@ async def both(**settings: object) -> AsyncIterator[tuple[httpx.AsyncClient, htt
     (port,) = free_ports(1)
     async with (
         served(an_app(), operations_port=port, **settings) as server,
-        served_beside(server.server.operations, HttpSettings(), "127.0.0.1", port),
+        serve_in_background(server.server.operations, HttpSettings(), "127.0.0.1", port),
         httpx.AsyncClient(base_url=server.url) as front,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as operators,
     ):
