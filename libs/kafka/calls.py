@@ -1,9 +1,9 @@
-"""Awaits aiokafka's calls so that cancellations stay where they belong.
+"""Isolates aiokafka's calls from the caller's cancellation.
 
-aiokafka (0.14) breaks both of asyncio's rules about cancellation. While it closes, it catches the CancelledError
-that its caller was sent: a task that was cancelled just then goes on for ever, deaf to SIGTERM. And it raises
-CancelledError of its own: `Fetcher.close` awaits fetches that it cancelled, of which one that was pausing after a
-failed request ends as cancelled. So each call has a task of its own.
+aiokafka (0.14) breaks two of asyncio's rules. While it closes, it swallows the CancelledError of its caller, so
+that a task cancelled at that moment runs for ever and ignores SIGTERM. And it raises CancelledError itself:
+`Fetcher.close` awaits fetches that it cancelled, and one that is pausing after a failed request ends as cancelled.
+So each call runs in its own task.
 """
 
 import asyncio
@@ -15,17 +15,17 @@ from aiokafka.errors import KafkaError
 
 T = TypeVar("T")
 STOP_S: Final = 5.0
-"""How long a consumer's end is waited for; it goes on in the background."""
+"""Seconds to wait for a consumer to stop; it continues in the background."""
 
 _running: Final[set[asyncio.Task[Any]]] = set()
-"""Kept until they end: the event loop holds tasks weakly."""
+"""Strong references to running tasks: the event loop has only weak ones."""
 
 
 async def call(coroutine: Coroutine[Any, Any, T], within_s: float | None = None) -> T:
-    """The result of a call of the client.
+    """Return the result of a client call.
 
-    Raises what it raises, `TimeoutError` where that takes longer than `within_s`, `KafkaError` where the client
-    cancelled its own work, and CancelledError only where the caller was cancelled.
+    Raises the call's errors, `TimeoutError` after `within_s`, `KafkaError` if the client cancelled its own work,
+    and `CancelledError` only if the caller was cancelled.
     """
     task = _begin(coroutine)
     try:
@@ -37,12 +37,12 @@ async def call(coroutine: Coroutine[Any, Any, T], within_s: float | None = None)
     if not finished:
         raise TimeoutError
     if task.cancelled():
-        raise KafkaError("the client ended the call")
+        raise KafkaError("the client cancelled the call")
     return task.result()
 
 
 async def stop(consumer: AIOKafkaConsumer) -> None:
-    """Close a consumer; raises nothing, and returns after `STOP_S` at the latest."""
+    """Close a consumer; raises nothing, and returns after at most `STOP_S`."""
     await asyncio.wait({_begin(consumer.stop())}, timeout=STOP_S)
 
 
@@ -54,7 +54,7 @@ def _begin(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 
 def _end(task: asyncio.Task[Any]) -> None:
-    """A failure that nobody waits for any more must not be reported as an unseen one."""
+    """Retrieve the exception of a finished task, so that asyncio does not log it as never retrieved."""
     _running.discard(task)
     if not task.cancelled():
         task.exception()

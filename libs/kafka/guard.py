@@ -1,4 +1,4 @@
-"""The condition under which a process appends."""
+"""Preconditions of appends."""
 
 from typing import Protocol
 
@@ -6,13 +6,13 @@ from libs.tally.errors import TallyError
 
 
 class LogGuard(Protocol):
-    """Knows whether the log is the one that this process is set up for."""
+    """Checks that the log is the one that this process is configured for."""
 
     def append_refusal(self) -> TallyError | None:
-        """Why nothing may be appended now."""
+        """Return the error that forbids appends now, or None."""
 
     def check_partitions(self, topic: str, found: int) -> None:
-        """Raise where a topic has another number of partitions than keys are placed by."""
+        """Raise if a topic's number of partitions differs from the one that keys are partitioned by."""
 
     def report_shortened(self, topic: str, partition: int) -> None:
-        """A record was acknowledged at an offset that an earlier one had."""
+        """Report a truncated partition: a record was acknowledged at an offset that an earlier one had."""

@@ -1,4 +1,4 @@
-"""The producer that a writer sends through, and the replacing of one that is no longer to be trusted."""
+"""Lifecycle of the writer's Kafka producer: start, replacement after failures, and draining."""
 
 import asyncio
 import logging
@@ -13,28 +13,27 @@ from libs.kafka.settings import KafkaSettings
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 2.0
 METADATA_MS = 10_000
-"""After this time a producer asks for its topics' metadata again: a changed number of partitions shows in it."""
+"""`metadata_max_age_ms`: a changed number of partitions is detected within this time."""
 SEQUENCE_ROOM = 2**30
-"""Records after which a producer is replaced: aiokafka 0.14 wraps its sequence numbers at 2**31 below zero."""
+"""Records after which a producer is replaced: aiokafka 0.14's sequence numbers turn negative at 2**31."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
 class Link:
-    """A started producer, with a producer id of its own, and how many records were sent through it."""
+    """A started producer, with its own producer id, and the number of records sent through it."""
 
     producer: AIOKafkaProducer
     records: int = 0
 
 
 class Producers:
-    """Keeps one producer ready; `replace` retires it and starts another, for as long as it takes.
+    """Keeps one producer ready; `replace` retires it and starts another, retrying until that succeeds.
 
-    A retired producer drains by itself: an idempotent one never gives up what it has taken on, so it may deliver
-    minutes later, when Kafka is back. That is the meaning of an unknown outcome; fences and deduplication in the
-    fold cover it. While many of them do,
-    only one that certainly is of no more use joins them.
+    A retired producer drains in the background: an idempotent one never drops accepted records, so it may deliver
+    them minutes later, when Kafka is back. Such outcomes are unknown; fences and deduplication in the fold handle
+    them. While too many producers drain, only one that certainly has failed is replaced.
     """
 
     def __init__(self, settings: KafkaSettings, on_ready: Callable[[], None]) -> None:
@@ -44,19 +43,19 @@ class Producers:
         self._retired: set[asyncio.Task[None]] = set()
         self.link: Link | None = None
         self.away: str | None = None
-        """Why there is no producer, once the first attempt at one has failed."""
+        """Reason why there is no producer, after the first failed attempt."""
 
     @property
     def retired(self) -> int:
         return len(self._retired)
 
     def connect(self) -> None:
-        """Begin to start a producer, unless that is under way; returns at once."""
+        """Start a producer in the background, unless one is already starting."""
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
 
     def replace(self, link: Link, why: str, *, always: bool = False) -> bool:
-        """Stop sending through `link`; False when too many retired ones still drain for that, but for `always`."""
+        """Stop sending through `link`; False if too many retired producers still drain, unless `always`."""
         if link is not self.link:
             return True
         if not always and len(self._retired) >= self._settings.produce_max_retired_producers:
@@ -70,7 +69,7 @@ class Producers:
         return True
 
     async def stop(self, timeout_s: float) -> None:
-        """Let every producer deliver what it has taken on, for at most `timeout_s`."""
+        """Let every producer deliver its accepted records, for at most `timeout_s`."""
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
@@ -111,7 +110,7 @@ class Producers:
             max_request_size=2 * settings.produce_max_record_bytes,
         )
         try:
-            # Without a limit it waits for a producer id for ever.
+            # Without a timeout it waits for a producer id for ever.
             async with asyncio.timeout(settings.kafka_request_timeout_ms / 1000):
                 await producer.start()
         except BaseException:
@@ -124,4 +123,4 @@ async def _drain(producer: AIOKafkaProducer) -> None:
     try:
         await producer.stop()
     except Exception:
-        logger.exception("a retired Kafka producer ended with an error")
+        logger.exception("a retired Kafka producer failed")

@@ -1,4 +1,4 @@
-"""Reading the log without a consumer group: offsets, log ids, and all records of a range."""
+"""Reader of the log without a consumer group: offsets, log ids, and all records of a range."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
@@ -22,17 +22,17 @@ from libs.tally.events import LogCreated
 T = TypeVar("T")
 FETCH_BYTES = 1 << 20
 FIRST_RECORD_BYTES = 1_000
-"""Enough to get the first batch of a partition, and little more; a larger one comes whole."""
+"""Fetch size for the first batch of a partition; Kafka returns a larger batch whole."""
 READ_RECORDS = 4_000
-"""Most records handed over at once: they hold the event loop for some 10 ms."""
+"""Maximum records per poll: they block the event loop for about 10 ms."""
 RETRY_PAUSE_MS = 20
-"""Before a question is asked again. The first about a topic always is: its leaders are not known yet."""
+"""Backoff before a retry. The first request about a topic is always retried: its leaders are still unknown."""
 SILENCE_S = 10.0
-"""How long a broker may send nothing of a range that it says it holds."""
+"""Seconds that a broker may return no records of a range that it reported."""
 
 
 class Extent(NamedTuple):
-    """The offsets that a partition holds: from `beginning` up to but not including `end`."""
+    """The offsets of a partition: from `beginning` to before `end`."""
 
     beginning: int
     end: int
@@ -48,14 +48,14 @@ def as_record(raw: ConsumerRecord[bytes, bytes]) -> LogRecord:
 
 
 class LogReader:
-    """A reader of whole partitions, in no group, leaving no trace.
+    """Reads partitions without a consumer group or committed offsets.
 
-    Every method raises `LogUnavailable` when Kafka does not answer. Calls may run at once; each `records` has a
-    consumer of its own, and all `record` share one.
+    Every method raises `LogUnavailable` if Kafka does not respond. Calls may run concurrently; each `records` has
+    its own consumer, and all `record` share one.
     """
 
     def __init__(self, settings: KafkaSettings, fetch_bytes: int = FETCH_BYTES) -> None:
-        """`fetch_bytes` is what `record` fetches at once, at least the one that it wants."""
+        """`fetch_bytes` is the fetch size of `record`; a larger record is still returned."""
         self._settings = settings
         self._fetch_bytes = fetch_bytes
         self._consumer: AIOKafkaConsumer | None = None
@@ -80,42 +80,42 @@ class LogReader:
             await stop(consumer)
 
     async def extents(self, topic: str, partitions: Collection[int]) -> dict[int, Extent]:
-        """Beginning and end of each partition; the end is what all in-sync replicas hold."""
+        """Return the beginning and end of each partition; the end is the high watermark."""
         tps = [TopicPartition(topic, partition) for partition in partitions]
 
-        async def question(consumer: AIOKafkaConsumer) -> Any:
+        async def query(consumer: AIOKafkaConsumer) -> Any:
             return await asyncio.gather(consumer.beginning_offsets(tps), consumer.end_offsets(tps))
 
-        beginnings, ends = await self._ask(question)
+        beginnings, ends = await self._query(query)
         return {tp.partition: Extent(beginnings[tp], ends[tp]) for tp in tps}
 
     async def end_offsets(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
-        """The offset behind the last record of each partition: the head that a projection is to reach."""
+        """Return the offset after the last record of each partition: the head that a projection must reach."""
         tps = [TopicPartition(topic, partition) for partition in partitions]
-        ends = await self._ask(lambda consumer: consumer.end_offsets(tps))
+        ends = await self._query(lambda consumer: consumer.end_offsets(tps))
         return {tp.partition: ends[tp] for tp in tps}
 
     async def offsets_from(self, topic: str, partitions: Collection[int], time_ms: int) -> dict[int, int]:
-        """The offset of each partition's first record appended at `time_ms` or later; without one, its end."""
+        """Return the offset of each partition's first record appended at `time_ms` or later, otherwise its end."""
         tps = [TopicPartition(topic, partition) for partition in partitions]
         times = dict.fromkeys(tps, max(0, time_ms))
 
-        async def question(consumer: AIOKafkaConsumer) -> Any:
+        async def query(consumer: AIOKafkaConsumer) -> Any:
             return await asyncio.gather(consumer.offsets_for_times(times), consumer.end_offsets(tps))
 
-        found, ends = await self._ask(question)
+        found, ends = await self._query(query)
         return {tp.partition: ends[tp] if found[tp] is None else found[tp].offset for tp in tps}
 
     async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
-        """The random id in each partition's first record; raises and leaves out as `first_records` does."""
+        """Return the random id in each partition's first record; skips and raises as `first_records`."""
         return {
             partition: first.log_id for partition, first in (await self.first_records(topic, partitions)).items()
         }
 
     async def first_records(self, topic: str, partitions: Collection[int]) -> dict[int, LogCreated]:
-        """Each partition's first record; a partition still empty is left out.
+        """Return each partition's first record, skipping empty partitions.
 
-        Raises `LogChanged` where the first record is no LogCreated, or is gone.
+        Raises `LogChanged` if the first record is not LogCreated, or was deleted.
         """
         extents = await self.extents(topic, partitions)
         for partition, extent in extents.items():
@@ -138,22 +138,22 @@ class LogReader:
         return found
 
     async def record(self, topic: str, partition: int, offset: int, wait_s: float = SILENCE_S) -> LogRecord:
-        """The one record at `offset`, which must be in the log, within `wait_s`."""
+        """Return the record at `offset`, which must be in the log, within `wait_s`."""
         return as_record(await self.whole_record(topic, partition, offset, wait_s))
 
     async def whole_record(
         self, topic: str, partition: int, offset: int, wait_s: float = SILENCE_S
     ) -> ConsumerRecord[bytes, bytes]:
-        """As `record`, with its key and headers."""
-        with _answering():
+        """Return the record as `record` does, with its key and headers."""
+        with _as_log_unavailable():
             return await self._single.read(TopicPartition(topic, partition), offset, wait_s)
 
     async def records(
         self, topic: str, ranges: dict[int, Extent], *, fetch_bytes: int = FETCH_BYTES
     ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
-        """All records of each range, in batches of one partition, ascending; partitions come interleaved.
+        """Yield all records of each range, ascending, in batches of one partition; partitions are interleaved.
 
-        Raises `LogChanged` at a hole: the log's offsets are contiguous. Close it (`aclosing`) when leaving early.
+        Raises `LogChanged` at an offset gap. Use `aclosing` when leaving early.
         """
         wanted = {
             TopicPartition(topic, partition): extent
@@ -164,25 +164,25 @@ class LogReader:
             return
         consumer = self._new_consumer(fetch_bytes)
         try:
-            with _answering():
+            with _as_log_unavailable():
                 await call(consumer.start())
             consumer.assign(list(wanted))
             for tp, extent in wanted.items():
                 consumer.seek(tp, extent.beginning)
             while wanted:
-                with _answering():
+                with _as_log_unavailable():
                     fetched = await call(
                         consumer.getmany(timeout_ms=int(SILENCE_S * 1000), max_records=READ_RECORDS)
                     )
                 if not fetched:
                     raise LogUnavailable(
-                        NO_ANSWER, retry_after_s=1, cause=f"nothing of {topic} for {SILENCE_S:.0f} s"
+                        NO_ANSWER, retry_after_s=1, cause=f"no records of {topic} for {SILENCE_S:.0f} s"
                     )
                 for tp, raw in fetched.items():
                     if tp not in wanted:
                         continue
                     extent = wanted.pop(tp)
-                    check_whole(f"{topic}/{tp.partition}", raw, extent.beginning)
+                    check_contiguous(f"{topic}/{tp.partition}", raw, extent.beginning)
                     rest = Extent(raw[-1].offset + 1, extent.end)
                     if rest.beginning < rest.end:
                         wanted[tp] = rest
@@ -195,37 +195,37 @@ class LogReader:
     async def follow(
         self, topic: str, starts: Mapping[int, int]
     ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
-        """What comes at each of `starts` and behind, in batches of one partition, for ever.
+        """Yield all records from `starts` on, in batches of one partition, for ever.
 
-        A Kafka that went silent is waited for. Raises `LogChanged` at a hole. Close it (`aclosing`) when leaving.
+        Waits while Kafka is silent. Raises `LogChanged` at an offset gap. Use `aclosing` when leaving.
         """
         wanted = {TopicPartition(topic, partition): start for partition, start in starts.items()}
         consumer = self._new_consumer(FETCH_BYTES)
         try:
-            with _answering():
+            with _as_log_unavailable():
                 await call(consumer.start())
             consumer.assign(list(wanted))
             for tp, start in wanted.items():
                 consumer.seek(tp, start)
             while True:
-                with _answering():
+                with _as_log_unavailable():
                     fetched = await call(consumer.getmany(timeout_ms=int(SILENCE_S * 1000)))
                 for tp, raw in fetched.items():
-                    check_whole(f"{topic}/{tp.partition}", raw, wanted[tp])
+                    check_contiguous(f"{topic}/{tp.partition}", raw, wanted[tp])
                     wanted[tp] = raw[-1].offset + 1
                     yield tp.partition, [as_record(one) for one in raw]
         finally:
             await stop(consumer)
 
-    async def _ask(self, question: Callable[[AIOKafkaConsumer], Coroutine[Any, Any, T]]) -> T:
-        """Without an answer the consumer is given up: the next call makes a new one."""
+    async def _query(self, query: Callable[[AIOKafkaConsumer], Coroutine[Any, Any, T]]) -> T:
+        """Query the shared consumer; discard it on failure, so that the next call creates a new one."""
 
-        async def ask() -> T:
-            return await question(await self._started())
+        async def run() -> T:
+            return await query(await self._started())
 
         try:
-            with _answering():
-                return await call(ask(), SILENCE_S)
+            with _as_log_unavailable():
+                return await call(run(), SILENCE_S)
         except LogUnavailable:
             await self._give_up()
             raise
@@ -254,20 +254,20 @@ class LogReader:
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
+def _as_log_unavailable() -> Iterator[None]:
     try:
         yield
     except (KafkaError, OSError, TimeoutError) as error:
         raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
 
 
-def check_whole(name: str, records: Sequence[_HasOffset], wanted: int) -> None:
-    """Raise `LogChanged` unless the offsets of `records` begin at `wanted` and have no hole.
+def check_contiguous(name: str, records: Sequence[_HasOffset], wanted: int) -> None:
+    """Raise `LogChanged` unless the offsets of `records` start at `wanted` and are contiguous.
 
-    Kafka leaves none where nobody writes with transactions and nothing is compacted.
+    Kafka's offsets are contiguous without transactions and compaction.
     """
     if records[0].offset == wanted and records[-1].offset == wanted + len(records) - 1:
         return
     found = next(record.offset for at, record in enumerate(records, wanted) if record.offset != at)
     missing = wanted + [record.offset for record in records].index(found)
-    raise LogChanged(f"{name} has a hole: {missing} was wanted, {found} comes next", log=name)
+    raise LogChanged(f"{name} has an offset gap: expected {missing}, found {found}", log=name)

@@ -1,4 +1,4 @@
-"""Transport security of Kafka clients: every client of the log takes its connection arguments from here."""
+"""Transport security of Kafka clients: builds the connection arguments of every client."""
 
 import ssl
 from contextlib import suppress
@@ -8,10 +8,10 @@ from libs.kafka.settings import KafkaSettings
 
 
 def connection(settings: KafkaSettings) -> dict[str, Any]:
-    """Arguments that every aiokafka client takes: addresses, request timeout, TLS and SASL.
+    """Return the common arguments of aiokafka clients: addresses, request timeout, TLS and SASL.
 
-    Certificates are read from their files at each call, so a new client uses renewed ones. Raises `OSError` and
-    `ssl.SSLError` for files that cannot be used.
+    Reads the certificate files at each call, so that a new client uses renewed ones. Raises `OSError` and
+    `ssl.SSLError` for unusable files.
     """
     arguments: dict[str, Any] = {
         "bootstrap_servers": settings.kafka_bootstrap_servers,
@@ -29,10 +29,10 @@ def connection(settings: KafkaSettings) -> dict[str, Any]:
 
 
 class _PromptClose(ssl.SSLObject):
-    """Ends a connection without waiting for the peer's close_notify.
+    """Closes a connection without waiting for the peer's close_notify.
 
-    TLS 1.3 lets a peer leave it out, and Kafka does; event loops then wait 30 s, and aiokafka's clients with them.
-    Nothing is lost: what Kafka answers has a length of its own.
+    TLS 1.3 allows a peer to omit it, and Kafka does; event loops then wait 30 s, and aiokafka's clients too.
+    No data is lost: Kafka's responses are length-prefixed.
     """
 
     def unwrap(self) -> None:

@@ -1,4 +1,4 @@
-"""Settings of everything that talks to Kafka."""
+"""Settings of Kafka clients."""
 
 from pathlib import Path
 from typing import Literal, Self
@@ -17,42 +17,45 @@ class KafkaSettings(BaseSettings):
         "PLAINTEXT", description="Encryption and authentication of connections to Kafka."
     )
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        "SCRAM-SHA-512", description="Authentication mechanism where the security protocol is a SASL one."
+        "SCRAM-SHA-512", description="SASL mechanism, for the SASL security protocols."
     )
     kafka_username: str = Field("", description="User for SASL.")
     kafka_password: SecretStr | None = Field(None, description="Password for SASL.")
     kafka_ca_file: Path | None = Field(
-        None, description="PEM file of the authorities that sign Kafka's certificates; the system's by default."
+        None, description="PEM file of the CAs that sign Kafka's certificates; default: the system's."
     )
     kafka_certificate_file: Path | None = Field(
         None, description="PEM file of this client's certificate, for mutual TLS."
     )
     kafka_key_file: Path | None = Field(
-        None, description="PEM file of that certificate's key; by default it is in the certificate's file."
+        None, description="PEM file of that certificate's key; default: the certificate's file."
     )
     kafka_replication_factor: int = Field(
-        1, ge=1, description="Copies of each topic when it is created; with 3 or more, 2 must be in sync."
+        1, ge=1, description="Replication factor of new topics; with 3 or more, min.insync.replicas is 2."
     )
     kafka_request_timeout_ms: int = Field(
-        5_000, ge=100, description="Silence after which a connection to a broker is given up and made anew."
+        5_000, ge=100, description="Time without a response after which a connection to a broker is replaced."
     )
     produce_deadline_ms: int = Field(
-        5_000, ge=10, description="How long a record may take to be acknowledged before its outcome is unknown."
+        5_000, ge=10, description="Time for a record to be acknowledged, after which its outcome is unknown."
     )
     produce_linger_ms: int = Field(
-        2, ge=0, description="Least time between two batches to a broker: fewer, larger requests under load."
+        2, ge=0, description="Minimum time between two batches to a broker: fewer, larger requests under load."
     )
     produce_max_queued_records: int = Field(
-        20_000, ge=1, description="Records a process holds for Kafka; one more is refused at once."
+        20_000, ge=1, description="Maximum records that a process queues for Kafka; more are refused at once."
     )
     produce_max_record_bytes: int = Field(
-        900_000, ge=1_000, le=1_000_000, description="Largest record; Kafka's own limit is 1 MiB a batch."
+        900_000,
+        ge=1_000,
+        le=1_000_000,
+        description="Maximum size of a record; Kafka's own limit is 1 MiB per batch.",
     )
     produce_max_batch_bytes: int = Field(
-        512 * 1024, ge=1_000, le=1_000_000, description="Most bytes sent to one partition in one batch."
+        512 * 1024, ge=1_000, le=1_000_000, description="Maximum size of a batch to one partition."
     )
     produce_max_retired_producers: int = Field(
-        8, ge=1, description="Replaced producers that may still be delivering what they had taken on."
+        8, ge=1, description="Maximum replaced producers that may still deliver their accepted records."
     )
 
     @property
@@ -65,7 +68,7 @@ class KafkaSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _security_is_complete(self) -> Self:
-        """Refuses settings that would connect with less protection than they name."""
+        """Refuse settings that would connect with less protection than they specify."""
         protocol = self.kafka_security_protocol
         if self.uses_sasl and not (self.kafka_username and self.kafka_password):
             raise ValueError(f"TALLY_KAFKA_SECURITY_PROTOCOL={protocol} needs TALLY_KAFKA_USERNAME and _PASSWORD")

@@ -1,4 +1,4 @@
-"""Reading single records of the log: those of different partitions at once, by one consumer."""
+"""Reader of single records of the log: concurrently from several partitions, with one consumer."""
 
 import asyncio
 from collections import defaultdict
@@ -10,13 +10,13 @@ from libs.kafka.calls import call, stop
 
 
 class SingleRecords:
-    """A consumer that is assigned each partition it was ever asked for, and fetches only what is being read.
+    """A consumer that is assigned each partition ever read, and fetches only from those being read now.
 
-    Reads of one partition take turns. So a partition that does not answer holds up nobody but those who read it.
+    Reads of one partition run one at a time, so that an unresponsive partition delays only its own readers.
     """
 
     def __init__(self, new_consumer: Callable[[], AIOKafkaConsumer], silence_s: float) -> None:
-        """A consumer that answered nobody for `silence_s` is replaced at its next failure."""
+        """A consumer without any success for `silence_s` is replaced at its next failure."""
         self._new_consumer = new_consumer
         self._silence_s = silence_s
         self._consumer: AIOKafkaConsumer | None = None
@@ -26,7 +26,7 @@ class SingleRecords:
         self._answered_at = 0.0
 
     async def read(self, tp: TopicPartition, offset: int, wait_s: float) -> ConsumerRecord[bytes, bytes]:
-        """The record at `offset`. Raises what the consumer raises, and `TimeoutError` after `wait_s`."""
+        """Return the record at `offset`. Raises the consumer's errors, and `TimeoutError` after `wait_s`."""
         try:
             record = await call(self._read(tp, offset), wait_s)
         except Exception:
@@ -72,11 +72,11 @@ class SingleRecords:
         finally:
             del self._reading[tp]
             consumer.pause(tp)
-            # What was fetched beyond the record is dropped: while it is held, nothing is fetched from its broker.
+            # Drop prefetched records: while they are buffered, the consumer fetches nothing from their broker.
             consumer.seek(tp, offset)
 
     def _assign(self, consumer: AIOKafkaConsumer, tp: TopicPartition) -> None:
-        """Add a partition. An assignment begins without positions, so the reads under way are taken up again."""
+        """Add a partition. A new assignment loses all positions, so the running reads are repositioned."""
         consumer.assign([*consumer.assignment(), tp])
         for each in consumer.assignment():
             if each not in self._reading:

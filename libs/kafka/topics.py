@@ -1,4 +1,4 @@
-"""Creating the topics of a namespace, and refusing those that would not keep the truth."""
+"""Creates the topics of a namespace, and checks that their settings cannot lose or alter events."""
 
 import asyncio
 import secrets
@@ -26,27 +26,27 @@ POLL_S = 0.05
 MIN_IN_SYNC: Final = "min.insync.replicas"
 REPLICATION_FACTOR: Final = "replication factor"
 GIVEN_TIMES: Final = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
-"""Records bear the time that their producer gives them, whatever it is."""
+"""Topic settings under which records keep their producer's timestamp, whatever it is."""
 
 
 class FoundTopic(NamedTuple):
-    """A topic that exists, and whether whoever appends to it says when that was."""
+    """An existing topic; `takes_given_times` if it stores the producer's timestamps."""
 
     partitions: int
     takes_given_times: bool
 
 
 def required_settings(replication_factor: int) -> dict[str, str]:
-    """What a topic must be set to: with three copies or more, two hold a record before it is acknowledged."""
+    """Return a topic's required settings: with three replicas or more, two must acknowledge a record."""
     in_sync = {MIN_IN_SYNC: "2"} if replication_factor >= 3 else {}
     return {**REQUIRED_SETTINGS, **in_sync}
 
 
 async def create_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
-    """Create those of `topics` that are missing, begin each empty partition with LogCreated, and check them all.
+    """Create the missing `topics`, append LogCreated to each empty partition, and check them all.
 
-    Repeatable, and safe beside another creator. Raises `WrongTopic` as `check_topics` does, `LogUnavailable` when
-    Kafka does not answer.
+    Idempotent, and safe to run concurrently. Raises `WrongTopic` as `check_topics`, and `LogUnavailable` if Kafka
+    does not respond.
     """
     await create_missing(settings, topics)
     await begin_logs(settings, topics)
@@ -54,22 +54,22 @@ async def create_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Non
 
 
 async def create_missing(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
-    """Create those of `topics` that are missing, empty. Repeatable. Raises `WrongTopic`, and `LogUnavailable`."""
+    """Create the missing `topics`, empty. Idempotent. Raises `WrongTopic` and `LogUnavailable`."""
     await _create(settings, topics, {})
 
 
 async def create_unbegun(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
-    """Create those of `topics` that are missing, empty, so that whoever appends says when that was.
+    """Create the missing `topics`, empty, such that they store the producer's timestamps.
 
-    Services refuse to serve on them until `take_append_times`. Raises `WrongTopic`, and `LogUnavailable`.
+    Services refuse to use them before `take_append_times`. Raises `WrongTopic` and `LogUnavailable`.
     """
     await _create(settings, topics, GIVEN_TIMES)
 
 
 async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
-    """What is appended from now on bears the broker's time, as it must; what is there keeps its own.
+    """Switch to the required broker timestamps (LogAppendTime); existing records keep theirs.
 
-    Repeatable. Raises `LogUnavailable`.
+    Idempotent. Raises `LogUnavailable`.
     """
     wanted = required_settings(settings.kafka_replication_factor)
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic.name, wanted) for topic in topics]
@@ -81,7 +81,7 @@ async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) ->
 
 
 async def find_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
-    """Those of `topics` that exist, by name. Raises `LogUnavailable`."""
+    """Return the existing ones of `topics`, by name. Raises `LogUnavailable`."""
     async with _admin(settings) as admin:
         described = await _described(admin, topics)
         found = await _settings_of(admin, list(described), GIVEN_TIMES)
@@ -91,7 +91,7 @@ async def find_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[
 async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
     """Append LogCreated to every empty partition.
 
-    Two creators may both find it empty; then only the record at offset 0 counts, and the fold ignores the other.
+    Two creators may both find it empty; only the record at offset 0 counts, and the fold ignores the other.
     """
     async with LogReader(settings) as reader:
         empty = [
@@ -104,7 +104,7 @@ async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
 
 
 async def append_first(settings: KafkaSettings, records: Sequence[tuple[str, int, LogCreated]]) -> None:
-    """Append these (topic, partition, record) to partitions found empty. Raises `LogUnavailable`."""
+    """Append `records` (topic, partition, record) to empty partitions. Raises `LogUnavailable`."""
     if not records:
         return
     producer = AIOKafkaProducer(
@@ -125,24 +125,24 @@ async def append_first(settings: KafkaSettings, records: Sequence[tuple[str, int
 
 
 class Examination(NamedTuple):
-    """All that is not as it must be, and the first record of each partition, by topic."""
+    """Problems of the topics, and the first record of each partition, by topic."""
 
     problems: list[TallyError]
     first_records: dict[str, dict[int, LogCreated]]
 
 
 async def check_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
-    """Raise the first of what `examine_topics` finds and waiting does not mend."""
+    """Raise the first permanent problem that `examine_topics` finds."""
     for problem in (await examine_topics(settings, topics)).problems:
         if problem.retry_after_s is None:
             raise problem
 
 
 async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Examination:
-    """Each problem names its topic, and the setting, what was found and what is wanted.
+    """Return all problems; each names its topic, the setting, the actual and the required value.
 
-    `WrongTopic`; `LogChanged` where a partition does not begin with LogCreated; `ReplicasAway` where fewer
-    replicas are in sync than an acknowledgement takes. Raises `LogUnavailable` when Kafka does not answer.
+    `WrongTopic`; `LogChanged` if a partition does not start with LogCreated; `ReplicasAway` if fewer replicas than
+    `min.insync.replicas` are in sync. Raises `LogUnavailable` if Kafka does not respond.
     """
     wanted = required_settings(settings.kafka_replication_factor)
     found = Examination([], {})
@@ -180,14 +180,14 @@ async def _examine_begin(reader: LogReader, topic: str, partitions: int, found: 
 
 
 def wrong_partitions(topic: Topic, found: int) -> WrongTopic:
-    """The topic has another number of partitions than this process would place keys by."""
+    """Return the error for a number of partitions other than the one that this process partitions keys by."""
     return _wrong(topic.name, "partitions", str(found), str(topic.partitions))
 
 
 def _examine_replicas(
     topic: str, partitions: Sequence[Mapping[str, Any]], factor: int, min_in_sync: int
 ) -> Iterator[TallyError]:
-    """The first partition that has too few replicas, and the first that has too few of them in sync."""
+    """Report the first partition with too few replicas, and the first with too few in-sync replicas."""
     fewest = min(len(each["replicas"]) for each in partitions)
     if fewest < factor:
         yield _wrong(topic, REPLICATION_FACTOR, str(fewest), str(factor))
@@ -243,13 +243,13 @@ async def _settings_of(
 async def _described(
     admin: AIOKafkaAdminClient, topics: Sequence[Topic]
 ) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """The partitions of those that exist, each with its `replicas` and the `isr` among them."""
+    """Return the partitions of the existing topics, each with its `replicas` and `isr`."""
     described = await admin.describe_topics([topic.name for topic in topics])
     return {one["topic"]: one["partitions"] for one in described if for_code(one["error_code"]) is NoError}
 
 
 async def _wait_until_known(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
-    """A broker may answer for a new topic a moment after the controller has made it."""
+    """Wait until the brokers know the new topics, shortly after the controller has created them."""
     deadline = time.monotonic() + CREATION_TIMEOUT_S
     while len(await _described(admin, topics)) < len(topics):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Appending to the log: group commit per partition, with outcomes that are never guessed."""
+"""Appends records to the log: group commit per partition, with definite or explicitly unknown outcomes."""
 
 import asyncio
 import contextlib
@@ -24,15 +24,15 @@ from libs.tally.errors import LogUnavailable
 from libs.telemetry.tracing import NO_HEADERS, Headers, Tracing
 
 SWEEP_S = 0.02
-"""How often deadlines are looked at; one may be answered this much late."""
-_TOO_LATE = "The log did not take the record in time."
+"""Interval between checks of deadlines; a caller may get its timeout this much late."""
+_TOO_LATE = "The record was not written in time."
 _STOPPING = "the process is stopping"
 
 logger = logging.getLogger(__name__)
 
 
 class _Waiting(NamedTuple):
-    """One record on its way, and who waits for it until when (by the loop's clock)."""
+    """A submitted record; `answer` resolves by `deadline` (of the event loop's clock)."""
 
     value: bytes
     key: bytes | None
@@ -42,7 +42,7 @@ class _Waiting(NamedTuple):
 
 
 class _Lane:
-    """One partition: what waits, and the one batch that is in flight."""
+    """One partition: its queued records, and the one batch in flight."""
 
     __slots__ = (
         "acknowledged",
@@ -65,33 +65,33 @@ class _Lane:
         self.flight: list[_Waiting] = []
         self.worker: asyncio.Task[None] | None = None
         self.earliest = math.inf
-        """No deadline of a record here is before this one."""
+        """Lower bound of the deadlines of all records in the lane."""
         self.end = 1
-        """No record may land before this offset: LogCreated has the first, and offsets only go up."""
+        """Minimum offset of the next record: LogCreated has offset 0, and offsets only increase."""
         self.seconds = APPEND_SECONDS.labels(topic)
         self.acknowledged, self.refused, self.unknown = (
             APPENDED_RECORDS.labels(topic, outcome) for outcome in ("acknowledged", "refused", "unknown")
         )
 
     def fail(self, waiting: _Waiting, error: LogUnavailable) -> None:
-        """Answer one that nobody has answered yet."""
+        """Resolve a pending record with `error`."""
         if not waiting.answer.done():
             (self.refused if isinstance(error, NotAppended) else self.unknown).inc()
             waiting.answer.set_exception(error)
 
 
 class LogWriter:
-    """Appends records, each acknowledged by all in-sync replicas before its caller hears so.
+    """Appends records; each is acknowledged by all in-sync replicas before its caller gets the result.
 
-    While a partition's batch is in flight the following records are collected, and go as one batch when it is
-    acknowledged. In each partition records keep the order of their appends, except behind an unknown outcome: what
-    is unknown may still arrive, after later records.
+    While a partition's batch is in flight, later records are queued, and are sent as one batch when it is
+    acknowledged. Records of a partition keep the order of their appends, except after an unknown outcome: that
+    record may still be appended after later ones.
     """
 
     def __init__(
         self, settings: KafkaSettings, tracing: Tracing | None = None, guard: LogGuard | None = None
     ) -> None:
-        """With `tracing`, records carry the trace in which they were submitted. `guard` may refuse them."""
+        """With `tracing`, records carry the trace context of their submission. `guard` may refuse them."""
         self._guard = guard
         self._settings = settings
         self._tracing = tracing
@@ -105,16 +105,16 @@ class LogWriter:
 
     @property
     def held(self) -> int:
-        """Records that were taken on and not answered yet."""
+        """Number of accepted records without an outcome."""
         return self._held
 
     @property
     def ready(self) -> bool:
-        """Whether there is a producer to send through."""
+        """True if a producer is connected."""
         return self._producers.link is not None
 
     async def check(self) -> None:
-        """For health checks: raises `LogUnavailable` unless Kafka answers now."""
+        """Check for health: raises `LogUnavailable` unless Kafka responds now."""
         link = self._producers.link
         if link is None:
             raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause="no connection to Kafka")
@@ -125,16 +125,16 @@ class LogWriter:
 
     @property
     def retired(self) -> int:
-        """Replaced producers that are still delivering what they had taken on."""
+        """Number of replaced producers that still deliver their accepted records."""
         return self._producers.retired
 
     async def start(self) -> None:
-        """Begin to connect. Returns at once, and never fails: until Kafka answers, appends get `NotAppended`."""
+        """Start to connect. Returns at once and never fails: until Kafka responds, appends raise `NotAppended`."""
         self._sweeper = asyncio.create_task(self._sweep())
         self._producers.connect()
 
     async def stop(self, timeout_s: float = 10.0) -> None:
-        """Take nothing on any more, deliver what was taken, and answer what is left after `timeout_s` honestly."""
+        """Refuse new records, deliver accepted ones, and fail the rest after `timeout_s` with true outcomes."""
         self._stopping = True
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
@@ -161,7 +161,7 @@ class LogWriter:
         *,
         deadline_s: float | None = None,
     ) -> Appended:
-        """`submit`, and wait for the answer."""
+        """Submit a record, and wait for its outcome."""
         return await self.submit(topic, partition, value, key, deadline_s=deadline_s)
 
     def submit(
@@ -173,11 +173,10 @@ class LogWriter:
         *,
         deadline_s: float | None = None,
     ) -> "asyncio.Future[Appended]":
-        """Append one record; `deadline_s` (default by setting) is how long the answer may take.
+        """Append one record; `deadline_s` (default by setting) is the maximum time until the outcome.
 
-        The answer is an exception: `NotAppended` when the record certainly is not in the log, `AppendUnknown` when
-        that cannot be told. A caller that is cancelled disturbs nobody else's record; its own may or may not be
-        appended.
+        The future fails with `NotAppended` if the record certainly is not in the log, with `AppendUnknown` if that
+        is unknown. Cancelling a caller does not affect other records; its own may or may not be appended.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Appended] = loop.create_future()
@@ -199,7 +198,7 @@ class LogWriter:
         return answer
 
     def _refusal(self, value: bytes, key: bytes | None) -> NotAppended | None:
-        """Why a record is not even queued."""
+        """Return the error for a record that cannot be queued, or None."""
         if self._stopping:
             return NotAppended(_STOPPING, retry_after_s=1)
         if self._guard is not None and (refusal := self._guard.append_refusal()) is not None:
@@ -207,7 +206,7 @@ class LogWriter:
         if self._producers.away is not None:
             return NotAppended(NO_ANSWER, retry_after_s=1, cause=self._producers.away)
         if self._held >= self._settings.produce_max_queued_records:
-            return NotAppended("Too many records wait to be written.", retry_after_s=1)
+            return NotAppended("Too many records are waiting to be written.", retry_after_s=1)
         if len(value) + (len(key) if key else 0) > self._settings.produce_max_record_bytes:
             return NotAppended(f"A record of {len(value)} bytes is too large for the log.")
         return None
@@ -218,11 +217,11 @@ class LogWriter:
                 self._wake(lane)
 
     def _wake(self, lane: _Lane) -> None:
-        # it outlives the request that wakes it: what it logs is not that one's
+        # it outlives the request that wakes it, so it must not log under that request's id
         lane.worker = asyncio.create_task(self._work(lane), context=Context())
 
     async def _work(self, lane: _Lane) -> None:
-        """Send what waits, batch after batch; ends when nothing waits, or when there is no producer."""
+        """Send batches until the queue is empty, or there is no producer."""
         try:
             while lane.queue and (link := self._producers.link) is not None:
                 await self._send(lane, link)
@@ -235,7 +234,7 @@ class LogWriter:
     async def _send(self, lane: _Lane, link: Link) -> None:
         producer = link.producer
         try:
-            # The only wait before a batch is the producer's: all that time its records are in our own queue.
+            # The only await before a batch is built: until then its records stay in our own queue.
             partitions = await producer.partitions_for(lane.topic)
             if self._guard is not None:
                 self._guard.check_partitions(lane.topic, len(partitions))
@@ -257,17 +256,17 @@ class LogWriter:
         try:
             ack = await producer.send_batch(batch, lane.topic, partition=lane.partition)
         except Exception as error:
-            # It took nothing on, and never will again: its sender has ended.
+            # It accepted nothing, and never will again: its sender task has ended.
             self._producers.replace(link, f"{lane.topic}/{lane.partition}: {error!r}", always=True)
             self._answer_flight(lane, _refused(error))
             return
         link.records += len(lane.flight)
         if link.records > SEQUENCE_ROOM:
-            self._producers.replace(link, "its sequence numbers run out")
+            self._producers.replace(link, "sequence numbers exhausted")
         await self._land(lane, link, ack)
 
     def _fill(self, lane: _Lane, batch: BatchBuilder) -> None:
-        """Move what waits into `batch` until it is full, leaving out what nobody waits for any more."""
+        """Move queued records into `batch` until it is full, dropping cancelled and expired ones."""
         queue, flight = lane.queue, lane.flight
         now, now_ms = asyncio.get_running_loop().time(), int(time.time() * 1000)
         while queue:
@@ -281,18 +280,18 @@ class LogWriter:
             queue.popleft()
 
     async def _land(self, lane: _Lane, link: Link, ack: "asyncio.Future[RecordMetadata]") -> None:
-        """Wait until the batch in flight is acknowledged, has failed, or has hung; answer its callers."""
+        """Wait until the batch in flight is acknowledged, fails or hangs, and resolve its records."""
         ack.add_done_callback(_retrieve)
         began = time.perf_counter()
         while not ack.done():
             await asyncio.wait([ack], timeout=self._deadline_s)
-            # With too many retired producers a new one would only hang as this one does: wait on.
+            # With too many retired producers, a new one would only hang like this one: keep waiting.
             if not ack.done() and self._producers.replace(link, f"{lane.topic}/{lane.partition} hangs"):
                 self._answer_flight(lane, _unknown("no acknowledgement in time"))
                 return
         error = asyncio.CancelledError() if ack.cancelled() else ack.exception()
         if error is not None:
-            # The batch's sequence numbers are gone, so everything that this producer sent next would be refused.
+            # The batch's sequence numbers are used up, so Kafka would refuse this producer's next batches.
             self._producers.replace(link, f"{lane.topic}/{lane.partition}: {error!r}", always=True)
             self._answer_flight(lane, _unknown(repr(error)))
             return
@@ -301,7 +300,7 @@ class LogWriter:
         if self._guard is not None and landed.timestamp_type != 0:
             if landed.offset < lane.end:
                 self._guard.report_shortened(lane.topic, lane.partition)
-                self._answer_flight(lane, _unknown("the log is not the one that was appended to before"))
+                self._answer_flight(lane, _unknown("the log was truncated or recreated"))
                 return
             lane.end = landed.offset + len(lane.flight)
         partition, offset, exact = lane.partition, landed.offset, landed.timestamp_type != 0
@@ -316,7 +315,7 @@ class LogWriter:
         lane.flight = []
 
     async def _sweep(self) -> None:
-        """Answer those whose deadline has passed: what still waits here is definite, what is in flight unknown."""
+        """Fail expired records: queued ones definitely, those in flight with an unknown outcome."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_S)
@@ -345,12 +344,12 @@ class LogWriter:
             self._emptied.set()
 
     def _drop(self, lane: _Lane, waiting: _Waiting, why: str, cause: str | None = None) -> None:
-        """Answer one that is no longer queued, and never was in a batch."""
+        """Fail a record that was removed from the queue, and never was in a batch."""
         self._release(1)
         lane.fail(waiting, NotAppended(why, retry_after_s=1, cause=cause))
 
     def _refuse_all(self, lane: _Lane, refusal: NotAppended) -> None:
-        """Nothing of the lane has reached the producer, and nothing will."""
+        """Fail all records of a lane, none of which has reached the producer."""
         self._answer_flight(lane, refusal)
         while lane.queue:
             self._drop(lane, lane.queue.popleft(), refusal.message, refusal.cause)
@@ -363,7 +362,7 @@ class LogWriter:
 
 
 def _add(batch: BatchBuilder, now_ms: int, waiting: _Waiting) -> bool:
-    """Whether there was room."""
+    """Return whether the record fitted into the batch."""
     value, key, headers = waiting.value, waiting.key, waiting.headers
     return batch.append(timestamp=now_ms, key=key, value=value, headers=headers) is not None
 
@@ -373,10 +372,10 @@ def _refused(error: Exception) -> NotAppended:
 
 
 def _unknown(why: str) -> AppendUnknown:
-    return AppendUnknown("It is not known yet if the record was written.", retry_after_s=1, cause=why)
+    return AppendUnknown("It is not yet known whether the record was written.", retry_after_s=1, cause=why)
 
 
 def _retrieve(ack: "asyncio.Future[RecordMetadata]") -> None:
-    """An acknowledgement that nobody waits for any more must not be reported as an unseen error."""
+    """Retrieve the acknowledgement's error, so that asyncio does not log it as never retrieved."""
     if not ack.cancelled():
         ack.exception()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.kafka.errors import LogChanged
-from libs.kafka.reader import check_whole
+from libs.kafka.reader import check_contiguous
 from libs.metrics.table import FOLD_FAILURES, FOLD_SECONDS, FOLDED_RECORDS
 from libs.projection.projection import Projection
 from libs.projection.tracing import FoldTraces
@@ -86,7 +86,7 @@ class PartitionWorker:
     def offer(self, records: list[LogRecord]) -> None:
         """Take on fetched records; what is known already is dropped, what does not follow is fetched again.
 
-        Raises `LogChanged` when the log itself has a hole.
+        Raises `LogChanged` if the log has an offset gap.
         """
         if self.position is None or records[-1].offset < self._next:
             return
@@ -95,7 +95,7 @@ class PartitionWorker:
             self._holes += 1
             self._source.seek(self.partition, self._next)
             return
-        check_whole(f"{self._projection.topic.name}/{self.partition}", records, min(first, self._next))
+        check_contiguous(f"{self._projection.topic.name}/{self.partition}", records, min(first, self._next))
         self._holes = 0
         fresh = records[self._next - first :] if first < self._next else records
         self._inbox.append(fresh)

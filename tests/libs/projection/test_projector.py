@@ -285,7 +285,7 @@ async def test_a_hole_in_the_log_stops_the_projector(settings: KafkaSettings, to
         for value in (b"before", b"behind"):
             async with producer.transaction():
                 await producer.send_and_wait(topic.name, value, partition=0)
-        assert "has a hole: 2 was wanted, 3 comes next" in await stops(task)
+        assert "has an offset gap: expected 2, found 3" in await stops(task)
     assert b"behind" not in views.values[0]
 
 
