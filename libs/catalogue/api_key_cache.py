@@ -1,4 +1,4 @@
-"""The API keys of a world, known in memory to every process within a second."""
+"""In-memory cache of an environment's API keys, current within a second in every process."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,7 @@ from libs.tally.errors import ViewsUnavailable
 REFRESH_S: Final = 0.5
 USES_S: Final = 30.0
 NEW_KEY_S: Final = 0.1
-"""How often, at most, unknown keys make a process look before its time."""
+"""Minimum interval between early refreshes that unknown keys cause."""
 _TOKEN: Final = re.compile(r"tk_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as its holder's requests see it."""
+    """An API key with the rules that apply to its requests."""
 
     key_id: str
     account: str
@@ -40,16 +40,16 @@ class ApiKey:
 
 
 class UseRecorder(Protocol):
-    """Needed to keep when keys were last used."""
+    """Stores the times of the keys' last use."""
 
     async def note(self, key_ids: Collection[str]) -> None:
-        """They are in use now. Raises `ViewsUnavailable`."""
+        """Record that these keys are in use now. Raises `ViewsUnavailable`."""
 
 
 class ApiKeyCache:
-    """All keys of one world, in memory. New and revoked keys hold after `REFRESH_S`, new ones mostly at once.
+    """All keys of one environment. Changes take effect within `REFRESH_S`, new keys mostly at once.
 
-    With `uses`, those that `mark_used` names are kept as used, `USES_S` later at most.
+    With `uses`, keys passed to `mark_used` are stored as used within `USES_S`.
     """
 
     def __init__(self, views: KeyReader, uses: UseRecorder | None = None) -> None:
@@ -59,10 +59,10 @@ class ApiKeyCache:
         self._noted_at = 0.0
         self._keys: dict[str, ApiKey] = {}
         self._parts: dict[int, KeyRows] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._early_refresh: asyncio.Task[None] | None = None
 
     def get(self, token: str) -> ApiKey | None:
-        """The key that `token` is, by what is in memory."""
+        """Return the cached key for `token`."""
         match = _TOKEN.fullmatch(token)
         key = self._keys.get(match[1]) if match is not None else None
         if key is None or not hmac.compare_digest(key.digest, hashlib.sha256(token.encode()).digest()):
@@ -70,10 +70,10 @@ class ApiKeyCache:
         return key
 
     async def find(self, token: str) -> ApiKey | None:
-        """The same; for a key that is not in memory, after a look that began later than this call.
+        """Return the key for `token`; if it is not cached, after a refresh that starts later than this call.
 
-        Looks of concurrent callers are one, and at most one in `NEW_KEY_S`. Raises `ViewsUnavailable` for a key
-        that was not found while a partition, in which it may be, cannot be read.
+        Concurrent callers share a refresh, at most one per `NEW_KEY_S`. Raises `ViewsUnavailable` if the key was
+        not found and a partition cannot be read.
         """
         match = _TOKEN.fullmatch(token)
         if match is not None:
@@ -81,12 +81,12 @@ class ApiKeyCache:
         return self.get(token)
 
     async def find_id(self, key_id: str) -> ApiKey | None:
-        """The key of this id, found as by `find`; the caller has proof of another kind that it is his."""
+        """Return the key with this id, as `find` does; the caller has authenticated its holder in another way."""
         if key_id not in self._keys:
-            if self._looking is None:
-                self._looking = asyncio.create_task(self._look())
+            if self._early_refresh is None:
+                self._early_refresh = asyncio.create_task(self._refresh_early())
             try:
-                await asyncio.shield(self._looking)
+                await asyncio.shield(self._early_refresh)
             except ViewsUnavailable:
                 if key_id not in self._keys:
                     raise
@@ -96,7 +96,7 @@ class ApiKeyCache:
         self._used.add(key_id)
 
     async def note_uses(self) -> None:
-        """Write which keys were used since the last time; what cannot be written waits for the next."""
+        """Store the keys used since the last call; after a failure the next call retries them."""
         used, self._used, self._noted_at = self._used, set(), time.monotonic()
         if self._uses is None or not used:
             return
@@ -106,7 +106,7 @@ class ApiKeyCache:
             self._used |= used
 
     async def refresh(self) -> None:
-        """Take over what has changed, of all partitions that can be read. Raises `ViewsUnavailable` for others."""
+        """Apply changes from all readable partitions. Raises `ViewsUnavailable` if one cannot be read."""
         found = await asyncio.gather(*map(self._refresh, range(CATALOGUE_PARTITIONS)), return_exceptions=True)
         if any(outcome is True for outcome in found):
             self._keys = {row.key_id: _key_of(row) for held in self._parts.values() for row in held.rows or ()}
@@ -115,13 +115,13 @@ class ApiKeyCache:
                 raise outcome
 
     async def check(self) -> None:
-        """For health checks: raises `ViewsUnavailable` until the keys of every partition were read once."""
+        """Health check. Raises `ViewsUnavailable` until the keys of every partition were read once."""
         if len(self._parts) < CATALOGUE_PARTITIONS:
-            raise ViewsUnavailable("The API keys were not read yet.")
+            raise ViewsUnavailable("The API keys have not been read yet.")
 
     @asynccontextmanager
     async def kept_fresh(self) -> AsyncIterator[None]:
-        """`run` beside the caller's own work."""
+        """Run `run` in the background."""
         running = asyncio.create_task(self.run())
         try:
             yield
@@ -132,31 +132,31 @@ class ApiKeyCache:
             await self.note_uses()
 
     async def run(self) -> None:
-        """Keep the ring fresh until cancelled. What cannot be read goes on holding as it is known."""
-        said = False
+        """Refresh the cache until cancelled. Keys that cannot be read stay valid as cached."""
+        warned = False
         while True:
             try:
                 await self.refresh()
             except ViewsUnavailable as error:
-                if not said:
+                if not warned:
                     logger.warning("keys cannot be refreshed: %s", error)
-                said = True
+                warned = True
             except Exception:
                 logger.exception("refreshing the keys failed")
             else:
-                said = False
+                warned = False
             if time.monotonic() - self._noted_at >= USES_S:
                 await self.note_uses()
             await asyncio.sleep(REFRESH_S)
 
-    async def _look(self) -> None:
-        """Waits first: those who come meanwhile share the look, and it begins after they asked."""
+    async def _refresh_early(self) -> None:
+        """Refresh after a delay, during which further callers join the same refresh."""
         await asyncio.sleep(NEW_KEY_S)
-        self._looking = None
+        self._early_refresh = None
         await self.refresh()
 
     async def _refresh(self, partition: int) -> bool:
-        """Whether the partition's keys have changed."""
+        """Refresh one partition and return whether its keys have changed."""
         held = self._parts.get(partition)
         found = await self._views.keys(partition, "" if held is None else held.version)
         if found.rows is None:

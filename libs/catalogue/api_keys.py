@@ -1,4 +1,4 @@
-"""API keys: made, listed and revoked. Of a key only its SHA-256 is kept; `keyring.py` checks them."""
+"""Issues, lists and revokes API keys. Only a key's SHA-256 is stored; `api_key_cache.py` checks keys."""
 
 import asyncio
 import hashlib
@@ -41,7 +41,7 @@ MAX_NETWORKS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
-    """A new key; the only place where its text ever stands."""
+    """A new key; its text is stored nowhere."""
 
     key_id: str
     api_key: str
@@ -49,7 +49,7 @@ class IssuedKey:
 
 
 class KeyReader(Protocol):
-    """What is needed of the catalogue's views."""
+    """Reads keys from the catalogue's views."""
 
     async def keys(self, partition: int, known_version: str) -> KeyRows: ...
 
@@ -57,18 +57,20 @@ class KeyReader(Protocol):
 async def issue_key(
     writer: CatalogueWriter, account: str, permissions: Iterable[str], rules: KeyRules = NO_RULES
 ) -> IssuedKey:
-    """Make a key of 256 random bits; an account is there as soon as it has one.
+    """Issue a key of 256 random bits; the first key creates its account.
 
-    Raises `ValidationFailed` for an invalid name, permission or rule, and as `CatalogueWriter.record`.
+    Raises `ValidationFailed` for an invalid name, permission or rule, and the errors of `CatalogueWriter.record`.
     """
     rules = _checked(rules, writer.now())
     granted = tuple(dict.fromkeys(permissions))
     unknown = [permission for permission in granted if permission not in PERMISSIONS]
     if unknown:
-        problem = f"no permission is called {unknown[0]}: {', '.join(PERMISSIONS)}"
+        problem = f"unknown permission {unknown[0]}; allowed: {', '.join(PERMISSIONS)}"
         raise ValidationFailed([Problem("/permissions", problem)])
     if re.fullmatch(ACCOUNT_PATTERN.rstrip("$"), account) is None:
-        raise ValidationFailed([Problem("/account", "must be 1 to 64 of [A-Za-z0-9_.-], no punctuation first")])
+        raise ValidationFailed(
+            [Problem("/account", "must be 1 to 64 of [A-Za-z0-9_.-] and start with a letter or digit")]
+        )
     key_id = secrets.token_hex(8)
     api_key = f"tk_{key_id}_{secrets.token_urlsafe(32)}"
     await writer.record(
@@ -86,14 +88,14 @@ async def issue_key(
 
 
 async def list_keys(views: KeyReader) -> list[KeyRow]:
-    """Every key of the world, by account."""
+    """Return every key of the environment, sorted by account and time of issue."""
     found = await asyncio.gather(*(views.keys(partition, "") for partition in range(CATALOGUE_PARTITIONS)))
     rows = [row for keys in found for row in keys.rows or ()]
     return sorted(rows, key=lambda row: (row.account, row.issued))
 
 
 async def find_key(views: KeyReader, key_id: str) -> KeyRow:
-    """Raises `UnknownKey`."""
+    """Return the key with this id. Raises `UnknownKey`."""
     row = next((row for row in await list_keys(views) if row.key_id == key_id), None)
     if row is None:
         raise UnknownKey(f"There is no key {key_id}.")
@@ -101,7 +103,7 @@ async def find_key(views: KeyReader, key_id: str) -> KeyRow:
 
 
 async def revoke_key(writer: CatalogueWriter, views: KeyReader, key_id: str) -> None:
-    """Raises `UnknownKey`, and what `CatalogueWriter.record` raises."""
+    """Revoke a key. Raises `UnknownKey`, and the errors of `CatalogueWriter.record`."""
     row = await find_key(views, key_id)
     request = Request.once()
     outcome = await writer.record(
@@ -112,14 +114,14 @@ async def revoke_key(writer: CatalogueWriter, views: KeyReader, key_id: str) -> 
 
 
 def _checked(rules: KeyRules, now: int) -> KeyRules:
-    """The rules, with their networks as they are written canonically. Raises `ValidationFailed`."""
+    """Return the rules with networks in canonical form. Raises `ValidationFailed`."""
     problems = []
     if len(rules.name) > MAX_NAME or not rules.name.isprintable():
-        problems.append(Problem("/name", f"must be printable, and have {MAX_NAME} characters at most"))
+        problems.append(Problem("/name", f"must be printable and at most {MAX_NAME} characters long"))
     if rules.expires is not None and rules.expires <= now:
         problems.append(Problem("/expires", "must be in the future"))
     if len(rules.networks) > MAX_NETWORKS:
-        problems.append(Problem("/networks", f"may be {MAX_NETWORKS} at most"))
+        problems.append(Problem("/networks", f"must be at most {MAX_NETWORKS}"))
     networks = []
     for given in rules.networks[:MAX_NETWORKS]:
         try:

@@ -1,4 +1,4 @@
-"""Records that their account shares with all others, such as images for public use."""
+"""Access to records that their account shares with all others, such as images for public use."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -9,7 +9,7 @@ from libs.contracts.catalogue import Ref, Stored
 
 
 class OwnerReader(Protocol):
-    """What is needed of the catalogue's views."""
+    """Reads records and their owners from the catalogue's views."""
 
     async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
 
@@ -17,7 +17,7 @@ class OwnerReader(Protocol):
 
 
 async def find_shared(views: OwnerReader, row: Resource, key: str) -> tuple[str, Stored] | None:
-    """A record that its account shares, and whose it is."""
+    """Return a shared record with its owner, or None."""
     owner = None if row.shared is None else await views.find_owner(row.name, key)
     stored = None if owner is None else await views.get(owner, row.name, key)
     if owner is None or stored is None or row.shared is None or not row.shared(stored.document):
@@ -26,7 +26,7 @@ async def find_shared(views: OwnerReader, row: Resource, key: str) -> tuple[str,
 
 
 async def find_usable(views: OwnerReader, row: Resource, account: str, key: str) -> tuple[str, Stored] | None:
-    """The account's own record, or one that another shares, and whose it is."""
+    """Return the account's own record, or one shared by another account, with its owner."""
     own = await views.get(account, row.name, key)
     return (account, own) if own is not None else await find_shared(views, row, key)
 
@@ -34,9 +34,9 @@ async def find_usable(views: OwnerReader, row: Resource, account: str, key: str)
 async def without_shared(
     views: OwnerReader, table: Table, account: str, refs: Refs, held: Collection[Ref]
 ) -> Refs:
-    """The references of an account's record, without those to what another account shares.
+    """Return the references of an account's record without those to other accounts' shared records.
 
-    What is shared no longer may still be referred to by whoever `held` it already.
+    References in `held`, which the record had before, stay allowed if their target is no longer shared.
     """
 
     async def is_shared(ref: Ref) -> bool:

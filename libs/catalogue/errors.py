@@ -1,4 +1,4 @@
-"""Refusals of the catalogue."""
+"""Errors of the catalogue."""
 
 from collections.abc import Iterable
 
@@ -8,26 +8,28 @@ from libs.tally.errors import TallyError
 
 
 class VersionConflict(TallyError):
-    """The record is not, or no longer, of the version that the caller asked for."""
+    """The record's version differs from the requested one."""
 
     code = "version_conflict"
 
 
 class InUse(TallyError):
-    """Others refer to it firmly; `referrers` lists them, the first hundred."""
+    """Other records reference the record; `referrers` lists the first hundred."""
 
     code = "in_use"
 
     def __init__(self, referrers: Iterable[Ref]) -> None:
         listed = [{"resource": resource, "key": key} for resource, key in referrers]
         super().__init__(
-            f"{listed[0]['resource']} {listed[0]['key']} refers to it" if listed else "It is referred to.",
+            f"{listed[0]['resource']} {listed[0]['key']} references it."
+            if listed
+            else "Other records reference it.",
             referrers=listed,
         )
 
 
 class UnknownReferences(ValidationFailed):
-    """The record names others that are not there: `missing`."""
+    """The record references records that do not exist: `missing`."""
 
     def __init__(self, problems: Iterable[Problem], missing: tuple[Ref, ...]) -> None:
         super().__init__(problems)
@@ -35,7 +37,7 @@ class UnknownReferences(ValidationFailed):
 
 
 class StatusTransition(TallyError):
-    """Nothing goes back to pending."""
+    """A status cannot change back to pending."""
 
     code = "status_transition"
 
@@ -53,6 +55,6 @@ class NotSealed(TallyError):
 
 
 class UnknownKey(TallyError):
-    """There is no API key of this id."""
+    """No API key has this id."""
 
     code = "not_found"

@@ -1,4 +1,4 @@
-"""What the documentation shows of each resource; the values are the specification's, where it has any."""
+"""Example of each resource for the API documentation, with the specification's values if it has any."""
 
 from typing import Any, Final
 

@@ -1,8 +1,8 @@
-"""The pages of a feed: what stands where. Pure.
+"""Pages of a feed and the articles on them, as pure functions.
 
-A feed's record holds all of its pages as the server's own member `pages`, so one event changes them together. The
-newest article is at the head of the first page. A page that gets too many hands its last one on to the head of the
-next; nothing moves back, and an empty page vanishes unless it is the first.
+A feed's record holds all of its pages in the server's member `pages`, so one event changes them together. The
+newest article is first on the first page. A page with too many items moves its last one to the start of the next;
+items never move back, and empty pages are removed except for the first.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,11 +14,11 @@ from libs.tally.errors import NotFound
 
 PAGE: Final = 20
 MOST_ITEMS: Final = 5_000
-"""Some 200 kB: every change writes them all, and every read looks whether their articles are still there."""
+"""About 200 kB: every change writes all items, and every read checks that their articles still exist."""
 
 
 class Item(NamedTuple):
-    """An article's place in a feed. The same article may have several."""
+    """An article's place in a feed. An article may occur several times."""
 
     number: int
     article: str
@@ -26,7 +26,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Times are microseconds since 1970 UTC; `updated` is when its items changed last."""
+    """One page. Times are microseconds since 1970 UTC; `updated` is the last change of its items."""
 
     number: int
     items: tuple[Item, ...]
@@ -36,9 +36,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """At least one page. Pages and items are numbered together, and no number is given twice.
+    """The pages of a feed, at least one. Pages and items share one numbering without reuse.
 
-    The methods give the pages as they are after a change at `at` (us).
+    The methods return the pages after a change at `at` (us).
     """
 
     pages: tuple[Page, ...]
@@ -46,7 +46,7 @@ class Pages:
 
     @classmethod
     def of(cls, document: Mapping[str, Any], created: int) -> "Pages":
-        """What a feed's document says; one empty page since the feed was `created` where it says nothing."""
+        """Read the pages from a feed's document; without any, return one empty page from `created`."""
         kept = document.get("pages")
         if kept is None:
             return cls((Page(1, (), created, created),), 2)
@@ -56,7 +56,7 @@ class Pages:
         return cls(tuple(pages), kept["next_number"])
 
     def member(self) -> dict[str, Any]:
-        """What stands in the document."""
+        """Return the value of the document's member `pages`."""
         pages = [
             {
                 "number": page.number,
@@ -77,31 +77,31 @@ class Pages:
         return {item.article for item in self.items}
 
     def index(self, page: int) -> int:
-        """Where the page of this number stands. Raises `NotFound`."""
+        """Return the index of the page with this number. Raises `NotFound`."""
         for index, each in enumerate(self.pages):
             if each.number == page:
                 return index
         raise NotFound("feed page not found")
 
     def added(self, article: str, at: int) -> "Pages":
-        """With the article at the head. Raises `ValidationFailed` where the feed is full."""
+        """Insert the article at the start. Raises `ValidationFailed` if the feed is full."""
         if len(self.items) >= MOST_ITEMS:
-            raise ValidationFailed([Problem("", f"a feed holds {MOST_ITEMS:,} articles at most; remove some")])
+            raise ValidationFailed([Problem("", f"a feed can hold at most {MOST_ITEMS:,} articles; remove some")])
         item = Item(self.next_number, article)
         first, *others = (page.items for page in self.pages)
         return replace(self, next_number=item.number + 1)._settled([(item, *first), *others], at)
 
     def removed(self, number: int, at: int) -> "Pages":
-        """Without the item of this number. Raises `NotFound`."""
+        """Remove the item with this number. Raises `NotFound`."""
         if all(item.number != number for item in self.items):
             raise NotFound("feed item not found")
         return self._settled((_without(page.items, number) for page in self.pages), at)
 
     def moved(self, number: int, source: int, target: int | None, index: int, at: int) -> "Pages":
-        """With an item of page `source` at `index` there, or of the neighbouring page `target`.
+        """Move an item of page `source` to `index` on it, or on the neighbouring page `target`.
 
-        An index behind the last place is the last place. Raises `NotFound`, and `ValidationFailed` for a `target`
-        that is no neighbour.
+        An index after the last place means the last place. Raises `NotFound`, and `ValidationFailed` if `target`
+        is not a neighbour.
         """
         place = self.index(source)
         to = place if target is None else self.index(target)
@@ -118,12 +118,12 @@ class Pages:
         return self._settled(items, at)
 
     def without(self, articles: Collection[str], at: int) -> "Pages":
-        """Without the items of these articles."""
+        """Remove the items of these articles."""
         kept = (tuple(item for item in page.items if item.article not in articles) for page in self.pages)
         return self._settled(kept, at)
 
     def _settled(self, items: Iterable[tuple[Item, ...]], at: int) -> "Pages":
-        """The same pages with these items, with what overflows moved on, and without pages that were emptied."""
+        """Set the pages' items, move overflowing items to the next page, and remove empty pages."""
         settled: list[Page] = []
         over: tuple[Item, ...] = ()
         for page, own in zip(self.pages, items, strict=True):

@@ -1,11 +1,11 @@
-"""JSON merge patch (RFC 7396), and what stays in the items of lists, which it replaces."""
+"""JSON merge patch (RFC 7396), and members of list items that survive it."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """What `target` becomes: objects merge, all else replaces, null removes. Neither argument is changed."""
+    """Apply `patch` to a copy of `target`: objects merge, other values replace, null removes."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -20,9 +20,9 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def keep_in_items(
     kept: Mapping[str, tuple[str, ...]], before: dict[str, Any], after: dict[str, Any]
 ) -> dict[str, Any]:
-    """`after`; in the lists that `kept` names, each item has the members named there of the one that had its `id`.
+    """Return `after`, whose list items keep the members in `kept` (by list) of the old item with the same `id`.
 
-    Unless it says itself what they are: null, too.
+    A value in `after`, also null, takes precedence.
     """
     lists = {name: _items(kept[name], before.get(name), after[name]) for name in kept.keys() & after.keys()}
     return after | lists

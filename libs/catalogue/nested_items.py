@@ -1,4 +1,4 @@
-"""What the server gives inside a document: keys and times of its parts, kept as long as a part is what it was."""
+"""Assigns keys and timestamps to nested items of a document; unchanged items keep theirs."""
 
 import secrets
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from libs.tally.time import timestamp
 
 Document = dict[str, Any]
 Arrange = Callable[[Document | None, Document, int], None]
-"""Fills in `after`, from what the record was `before` (None: it is new) and the time of the write (us).
+"""Fills in `after` from the document `before` (None: new record) and the time of the write (us).
 
 Raises `ValidationFailed`.
 """
@@ -20,9 +20,9 @@ _OWN: Final = {"key", "created", "updated"}
 
 
 def keyed(name: str, schema: type[Members]) -> Arrange:
-    """Of the items of list `name`, each with a key and times of its own.
+    """Return a function that gives each item of the list `name` a key and timestamps.
 
-    An item of a change that brings a known key is that one, changed; without a key it is new.
+    In a change, an item with a known key updates that item; one without a key is new.
     """
 
     def arrange(before: Document | None, after: Document, at: int) -> None:
@@ -32,9 +32,9 @@ def keyed(name: str, schema: type[Members]) -> Arrange:
         for index, item in enumerate(after.get(name, ())):
             key = None if before is None else item.get("key")
             if key in taken:
-                problems.append(Problem(f"/{name}/{index}/key", "is there twice"))
+                problems.append(Problem(f"/{name}/{index}/key", "must be unique"))
             elif key is not None and key not in known:
-                problems.append(Problem(f"/{name}/{index}/key", "is unknown; leave it out to add one"))
+                problems.append(Problem(f"/{name}/{index}/key", "is unknown; omit it to add an item"))
             else:
                 _complete(schema, known.get(key or ""), item, at)
                 taken.add(item["key"])
@@ -45,7 +45,7 @@ def keyed(name: str, schema: type[Members]) -> Arrange:
 
 
 def stamped(*path: str, schema: type[Members], default: Document | None = None) -> Arrange:
-    """Of the object that `path` leads to, when it was changed last, if ever; a `default` makes it always there."""
+    """Return a function that sets `updated` of the object at `path` on a change; `default` is used without one."""
 
     def arrange(before: Document | None, after: Document, at: int) -> None:
         own = _at(after, path)
@@ -62,7 +62,7 @@ def stamped(*path: str, schema: type[Members], default: Document | None = None) 
 
 
 def _complete(schema: type[Members], old: Document | None, item: Document, at: int) -> None:
-    """Give an item, which was `old`, what is the server's."""
+    """Set the server's members of an item, formerly `old`."""
     now = timestamp(at)
     if old is None:
         item |= {"key": secrets.token_hex(KEY_BYTES), "created": now, "updated": now}
@@ -71,7 +71,7 @@ def _complete(schema: type[Members], old: Document | None, item: Document, at: i
 
 
 def _same(schema: type[Members], one: Document, other: Document) -> bool:
-    """Whether both read alike, but for what is the server's."""
+    """Return whether both documents are equal except for the server's members."""
     shown = [schema.model_validate(part).model_dump(exclude=_OWN) for part in (one, other)]
     return shown[0] == shown[1]
 

@@ -1,4 +1,4 @@
-"""What a write is answered that did not take effect."""
+"""Maps rejected writes to API errors."""
 
 from libs.catalogue.errors import InUse, UnknownReferences, VersionConflict
 from libs.catalogue.resource import Resource
@@ -7,18 +7,18 @@ from libs.contracts.validation import Problem
 from libs.tally.errors import NotFound, TallyError
 
 Refs = dict[str, Ref]
-"""References by the pointer to the member that holds them."""
+"""References by the RFC 6901 pointer to the member that holds them."""
 
 
 def refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) -> TallyError:
-    """A refusing outcome as an error."""
+    """Return the API error for the outcome of a rejected write."""
     match outcome.kind:
         case OutcomeKind.IN_USE:
             return InUse(outcome.refs)
         case OutcomeKind.CONFLICT:
             return has_changed(row, key)
         case OutcomeKind.EXISTS:
-            return VersionConflict(f"There is a {row.singular} {key} already.")
+            return VersionConflict(f"The {row.singular} {key} already exists.")
         case OutcomeKind.MISSING if (row.name, key) in outcome.refs:
             return no_such(row, key)
         case OutcomeKind.MISSING if row.parent is not None and (row.parent, parent) in outcome.refs:

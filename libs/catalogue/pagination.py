@@ -1,4 +1,4 @@
-"""Lists: what is asked for, what is answered, and the opaque token between two pages."""
+"""Pagination of lists: request, page, and the opaque token of the next page."""
 
 import base64
 import binascii
@@ -13,14 +13,14 @@ from libs.contracts.validation import Problem, ValidationFailed
 Order = Literal["created", "updated"]
 
 SCANNED: Final = 100
-"""Records read at once when filtering."""
+"""Records per read with a filter."""
 SCANNED_AT_MOST: Final = 2_000
-"""Records that one page looks through; then it ends, perhaps short, with a token to go on from."""
+"""Maximum number of records scanned for a page; then it ends, possibly short, with a token to continue."""
 _TOKEN: Final = re.compile(r"(created|updated):([0-9]{1,16})")
 
 
 class ListReader(Protocol):
-    """What is needed of the catalogue's views."""
+    """Reads lists from the catalogue's views."""
 
     async def page(
         self,
@@ -37,7 +37,7 @@ class ListReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """`updated_since` (us) orders by `updated`; `tags` must all be there; `fits` is asked of each record."""
+    """Request of one page. `updated_since` (us) orders by `updated`; all `tags` must match, as must `fits`."""
 
     limit: int
     next: str | None = None
@@ -52,14 +52,14 @@ class ListRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Newest first. `next` is None at the end."""
+    """One page, newest first. `next` is None at the end."""
 
     records: list[Stored]
     next: str | None
 
 
 async def read_page(reader: ListReader, account: str, resource: str, parent: str, request: ListRequest) -> Page:
-    """One page. Stable under writes: what is made or changed meanwhile moves nothing that is still to come."""
+    """Read one page. Stable: concurrent writes do not move records of later pages."""
     before = None if request.next is None else _before(request)
     found: list[Stored] = []
     scanned = 0

@@ -1,4 +1,4 @@
-"""What is to be written of a record: checked, and with what the event says of it besides."""
+"""Validates a record and builds its event payload."""
 
 import re
 import secrets
@@ -14,36 +14,36 @@ from libs.contracts.catalogue import REF_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 
 Change = Callable[[Document | None], Any]
-"""What a record is to be, made of what it was (None: there was none); raises to refuse."""
+"""Returns the new document for the old one (None: new record); raises to reject the write."""
 
 KEY_BYTES: Final = 12
 REF_KEY: Final = re.compile(REF_KEY_PATTERN)
 
 
 class Draft(NamedTuple):
-    """`what` are the members of an event that writes the record; `refs` its references by their pointers."""
+    """A validated write: `payload` holds the event's members, `refs` the record's references by pointer."""
 
     refs: Refs
-    what: dict[str, Any]
+    payload: dict[str, Any]
 
     def holding(self, refs: Refs) -> "Draft":
-        """With these references alone."""
-        return Draft(refs, self.what | {"refs": tuple(dict.fromkeys(refs.values()))})
+        """Replace the references."""
+        return Draft(refs, self.payload | {"refs": tuple(dict.fromkeys(refs.values()))})
 
 
 class RecordBuilder:
-    """By the rows of `table`; `at` is the time of a write (us). Everything raises `ValidationFailed`."""
+    """Builds writes for the resources of `table`, at time `at` (us). All methods raise `ValidationFailed`."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def of(self, row: Resource, key: str, parent: str, document: Document) -> Draft:
-        """Refused where something is named that no record can be called."""
+        """Build the write of a valid document. Rejects references with impossible keys."""
         refs = self._table.references(row, document, parent)
         nameless = [(where, ref) for where, ref in refs.items() if not REF_KEY.fullmatch(ref[1])]
         if nameless:
             raise ValidationFailed(Problem(where, f"there is no {name} {key}") for where, (name, key) in nameless)
-        what = {
+        payload = {
             "resource": row.name,
             "key": key,
             "record": orjson.dumps(document).decode(),
@@ -53,10 +53,10 @@ class RecordBuilder:
             "offers": self._table.offers(row, document, key),
             "due": row.due(document),
         }
-        return Draft(refs, what)
+        return Draft(refs, payload)
 
     def new(self, row: Resource, document: Document, above: Stored | None, at: int, key: str = "") -> Draft:
-        """A new record, under its parent if it has one, and under a key of its own unless one is given."""
+        """Build the creation of a record below its parent `above`, if any; `key` is random by default."""
         if above is not None and row.complete is not None:
             row.complete(document, above.document)
         if row.arrange is not None:
@@ -66,9 +66,9 @@ class RecordBuilder:
     def changed(
         self, row: Resource, before: Document, body: Any, at: int, owned: Document | None = None
     ) -> Document:
-        """What a body makes of a document, and the server of its `owned` members.
+        """Validate `body` as the new document; `owned` replaces the server's members, which otherwise stay.
 
-        Raises what the row's `judge` raises, too.
+        Also raises the errors of the row's `judge`.
         """
         kept = {name: before[name] for name in row.schema.owned if name in before}
         document = validated(row, body) | kept | (owned or {})
@@ -81,9 +81,9 @@ class RecordBuilder:
     def together(
         self, row: Resource, above: Stored, changes: Sequence[tuple[Stored | None, Change]], at: int
     ) -> list[Draft]:
-        """Several records of one parent; a pointer begins with the place in `changes`.
+        """Build writes of several records of one parent; error pointers start with the index in `changes`.
 
-        Refused, too: a record that is another parent's, or there twice.
+        Also rejects records of another parent and duplicates.
         """
         drafts: list[Draft] = []
         problems: list[Problem] = []
@@ -94,9 +94,11 @@ class RecordBuilder:
                     drafts.append(self.new(row, validated(row, change(None)), above, at))
                     continue
                 if stored.parent != above.key:
-                    raise ValidationFailed([Problem("", f"the {row.singular} {stored.key} is another's")])
+                    raise ValidationFailed(
+                        [Problem("", f"the {row.singular} {stored.key} belongs to another parent")]
+                    )
                 if stored.key in seen:
-                    raise ValidationFailed([Problem("", f"the {row.singular} {stored.key} is there twice")])
+                    raise ValidationFailed([Problem("", f"the {row.singular} {stored.key} occurs twice")])
                 seen.add(stored.key)
                 document = self.changed(row, stored.document, change(stored.document), at)
                 drafts.append(self.of(row, stored.key, above.key, document))
@@ -110,12 +112,12 @@ class RecordBuilder:
 
 
 def validated(row: Resource, body: Any, others: Iterable[Problem] = ()) -> Document:
-    """The canonical document. Raises `ValidationFailed`, with `others` if there are any."""
+    """Return the canonical document. Raises `ValidationFailed`, also for any problems in `others`."""
     return checked(row.schema, body, others).stored()
 
 
 def contest_of(row: Resource, key: str, parent: str) -> str | None:
-    """The contest whose configuration a change of this record raises."""
+    """Return the contest whose configuration version a change of this record raises."""
     match row.contest:
         case "self":
             return key
@@ -125,5 +127,5 @@ def contest_of(row: Resource, key: str, parent: str) -> str | None:
 
 
 def refs_of(drafts: Sequence[Draft]) -> Refs:
-    """The references of several records, by pointers that begin with the record's place."""
+    """Return the references of several records; their pointers start with the record's index."""
     return {f"/{n}{where}": ref for n, draft in enumerate(drafts) for where, ref in draft.refs.items()}

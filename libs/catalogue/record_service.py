@@ -1,7 +1,7 @@
-"""Records of every resource: made, read, listed, changed and deleted, by the rows of the table.
+"""Creates, reads, lists, changes and deletes the records of every resource in the table.
 
-A write is validated, recorded as an event, and answered when the fold has judged it: what this returns is what the
-view holds, and every read that follows sees it.
+A write is validated, appended as an event, and returns when the fold has decided it: its result is in the view,
+and every later read returns it.
 """
 
 import asyncio
@@ -36,53 +36,54 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import IdempotencyKeyReused, NotFound, ViewsUnavailable
 
 Fits = Callable[[Stored], bool]
-"""The caller's precondition on the version that a write starts from."""
+"""The caller's precondition on the current version."""
 Guard = Callable[[str, Stored], Awaitable[int]]
-"""Refuses the deletion of an account's record by raising, or gives the version of its parent that it judged by."""
+"""Raises to reject the deletion of an account's record, or returns the checked version of its parent."""
 
 
 class Reader(ListReader, OwnerReader, Protocol):
-    """What is needed of the catalogue's views."""
+    """Reads records from the catalogue's views."""
 
 
 class Written(NamedTuple):
-    """A record as a command left it. `replayed`: an earlier request with the same idempotency key made it."""
+    """A written record. `replayed`: an earlier request with the same idempotency key wrote it."""
 
     stored: Stored
     replayed: bool
 
 
 class RecordService:
-    """The records of one world. Another account's records are not there for it.
+    """The records of one environment. Other accounts' records are not found.
 
-    `guards` look at deletions, by the name of the resource.
+    `guards` check deletions, by resource name.
     """
 
     def __init__(
         self, table: Table, views: Reader, writer: CatalogueWriter, guards: Mapping[str, Guard] | None = None
     ) -> None:
         self.table = table
-        self._drafts = RecordBuilder(table)
+        self._builder = RecordBuilder(table)
         self._guards = guards or {}
         self._views = views
         self._writer = writer
         self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def get(self, row: Resource, account: str, key: str) -> Stored:
-        """Raises `NotFound`."""
+        """Return a record. Raises `NotFound`."""
         stored = await self._views.get(account, row.name, key)
         if stored is None:
             raise no_such(row, key)
         return stored
 
     async def page(self, row: Resource, account: str, request: ListRequest, parent: str = "") -> Page:
-        """Raises `NotFound` where the parent does not exist, `ValidationFailed` for a broken token."""
+        """Return a page of a list. Raises `NotFound` if the parent does not exist, `ValidationFailed` for a broken
+        token."""
         if row.parent is not None:
             await self.get(self.table[row.parent], account, parent)
         return await read_page(self._views, account, row.name, parent, request)
 
     async def earlier(self, row: Resource, account: str, request: Request, parent: str = "") -> Written | None:
-        """What an earlier request with the same idempotency key made. Raises as `create`."""
+        """Return the record created by an earlier request with the same idempotency key. Raises as `create`."""
         if not request.content or (outcome := await self._writer.outcome(account, request.command_id)) is None:
             return None
         return self._written(row, outcome, request, parent, {}, None)
@@ -98,7 +99,7 @@ class RecordService:
         key: str = "",
         owned: Document | None = None,
     ) -> Written:
-        """A new record, under a key of its own unless one is given; `owned` are members that the server gives it.
+        """Create a record, with a random key unless `key` is given; `owned` are the server's members.
 
         Raises `ValidationFailed`, `NotFound` (the parent), `IdempotencyKeyReused`, `VersionConflict` (a given key
         exists), and what `CatalogueWriter.record` raises.
@@ -108,18 +109,19 @@ class RecordService:
         document = validated(row, body, _owned(row, body)) | (owned or {})
         above = None if row.parent is None else await self.get(self.table[row.parent], account, parent)
         command = self._command(account, request)
-        refs, what = await self._firm(account, row, self._drafts.new(row, document, above, command["at"], key))
-        event = RecordCreated(**command, **what)
+        draft = self._builder.new(row, document, above, command["at"], key)
+        refs, payload = await self._enforced(account, row, draft)
+        event = RecordCreated(**command, **payload)
         outcome = await self._writer.record(event)
         return self._written(row, outcome, request, parent, refs, event)
 
     async def patch(
         self, row: Resource, account: str, key: str, patch: Document, fits: Fits | None = None
     ) -> Stored:
-        """The record merged with `patch` (RFC 7396); a patch that changes nothing writes nothing.
+        """Merge `patch` (RFC 7396) into the record; a patch without changes writes nothing.
 
-        With `fits` a lost race is a `VersionConflict`; without, the patch is merged again. Raises as `create`
-        does, `InUse` where it takes away a part that others refer to, and what the row's `judge` raises.
+        After a lost race the patch is merged again, or with `fits` raises `VersionConflict`. Also raises as
+        `create`, `InUse` if it removes a part that others reference, and the errors of the row's `judge`.
         """
         strays = _owned(row, patch) + strays_in(row.schema, patch)
 
@@ -145,9 +147,9 @@ class RecordService:
         fits: Fits | None = None,
         owned: Document | None = None,
     ) -> Stored:
-        """As `patch`, with a body that `change` makes of the document; it may raise to refuse.
+        """Change a record as `patch`, with the body that `change` returns; `change` may raise to reject the write.
 
-        `owned` are members that the server gives it.
+        `owned` are the server's members.
         """
         async with self._turn(row, account, key):
             while True:
@@ -163,9 +165,9 @@ class RecordService:
     async def put(
         self, row: Resource, account: str, key: str, body: Document, *, parent: str, fits: Fits | None = None
     ) -> tuple[Stored, Stored | None]:
-        """The record with this `body` and nothing of what it was before; made where there is none.
+        """Replace the record by `body`, or create it.
 
-        Gives it as it is now and as it was. What changes nothing writes nothing. Raises as `create` and `patch`.
+        Return the new and the old record. Without changes nothing is written. Raises as `create` and `patch`.
         """
         _refuse_owned(row, body)
         async with self._turn(row, account, key):
@@ -183,10 +185,9 @@ class RecordService:
                         return changed, before
 
     async def place(self, row: Resource, account: str, key: str, body: Document, request: Request) -> Written:
-        """The record at a key of the account's own: made there, or replaced, with nothing left of what it was.
+        """Create or replace the record at a key chosen by the account.
 
-        It is new if it was `created` when it was `updated`. Raises as `create`, and `ValidationFailed` for what is
-        no key.
+        It is new if `created` equals `updated`. Raises as `create`, and `ValidationFailed` for an invalid key.
         """
         if not re.fullmatch(OWN_KEY_PATTERN, key):
             raise ValidationFailed([Problem("", "a key is 1 to 130 of A-Z a-z 0-9 _ . ~ -, and not . or ..")])
@@ -209,11 +210,10 @@ class RecordService:
     async def write_together(
         self, row: Resource, account: str, parent: str, changes: Sequence[tuple[str, Change]]
     ) -> list[Stored]:
-        """Several records of one parent in one step, all of them or none: each is what its change makes of the one
-        under its key, or of nothing ("": a new one).
+        """Write several records of one parent atomically; each pair holds a key ("": new record) and its change.
 
-        Changes are called anew after a lost race. Raises as `create` and `patch`, pointers begin with the place
-        in `changes`; and `ValidationFailed` for a key that is another parent's, or there twice.
+        Changes are called again after a lost race. Raises as `create` and `patch`, with pointers that start with
+        the index in `changes`, and `ValidationFailed` for a key of another parent or a duplicate.
         """
         async with self._turn(row, account, f"{parent}/"):
             while True:
@@ -222,15 +222,15 @@ class RecordService:
                 known = await asyncio.gather(*(self.get(row, account, key) for key in keys))
                 found = {stored.key: stored for stored in known}
                 command = self._command(account, Request.once())
-                asked = [(found.get(key), change) for key, change in changes]
+                requested = [(found.get(key), change) for key, change in changes]
                 drafts = [
-                    await self._firm(account, row, draft, stored)
+                    await self._enforced(account, row, draft, stored)
                     for draft, (stored, _) in zip(
-                        self._drafts.together(row, above, asked, command["at"]), asked, strict=True
+                        self._builder.together(row, above, requested, command["at"]), requested, strict=True
                     )
                 ]
                 writes = tuple(
-                    Write(**draft.what, expected_version=found[key].version if key else None)
+                    Write(**draft.payload, expected_version=found[key].version if key else None)
                     for draft, (key, _) in zip(drafts, changes, strict=True)
                 )
                 event = RecordsWritten(**command, writes=writes)
@@ -239,13 +239,13 @@ class RecordService:
                     pairs = zip(outcome.written, writes, strict=True)
                     return [replace(stored, record=write.record) for stored, write in pairs]
                 if outcome.kind is not OutcomeKind.CONFLICT:
-                    gone = next((key for key, _ in changes if (row.name, key) in outcome.refs), "")
-                    raise refusal(row, gone, parent, outcome, refs_of(drafts))
+                    missing = next((key for key, _ in changes if (row.name, key) in outcome.refs), "")
+                    raise refusal(row, missing, parent, outcome, refs_of(drafts))
 
     async def amend(self, row: Resource, account: str, key: str, change: Callable[[Document], Document]) -> Stored:
-        """The record as the server itself changes it, owned members too.
+        """Change a record on behalf of the server, including owned members.
 
-        `change` is called anew after a lost race, and raises to refuse. What changes nothing writes nothing.
+        `change` is called again after a lost race, and raises to reject. Without changes nothing is written.
         """
         async with self._turn(row, account, key):
             while True:
@@ -257,7 +257,7 @@ class RecordService:
     async def amend_once(
         self, row: Resource, account: str, key: str, change: Callable[[Document], Document], request: Request
     ) -> Written:
-        """As `amend`, once for a repeated `request`; a repetition gives the record as it is now."""
+        """Amend a record once per `request`; a repeated request returns the current record."""
         async with self._turn(row, account, key):
             while True:
                 stored = await self.get(row, account, key)
@@ -274,13 +274,13 @@ class RecordService:
 
     @asynccontextmanager
     async def _turn(self, row: Resource, account: str, key: str) -> AsyncIterator[None]:
-        """One write of a record at a time: merging them again and again would help nobody."""
+        """Serialize the writes of a record in this process, to avoid repeated conflicts."""
         lock = self._locks.setdefault((account, row.name, key), asyncio.Lock())
         try:
             async with asyncio.timeout(2 * FOLD_DEADLINE_S), lock:
                 yield
         except TimeoutError:
-            raise ViewsUnavailable("Too many writes to this record at once.", retry_after_s=1) from None
+            raise ViewsUnavailable("Too many concurrent writes to this record.", retry_after_s=1) from None
 
     async def _change(
         self,
@@ -291,15 +291,15 @@ class RecordService:
         request: Request | None = None,
         owned: Document | None = None,
     ) -> Stored | None:
-        """One attempt; None when another write came first.
+        """Try one write; return None if another write came first.
 
-        Without a `request`, what changes nothing writes nothing.
+        Without a `request`, a write without changes is skipped.
         """
-        document = self._drafts.changed(row, stored.document, body, self._writer.now(), owned)
+        document = self._builder.changed(row, stored.document, body, self._writer.now(), owned)
         return await self._write(row, account, stored, document, request)
 
-    async def _firm(self, account: str, row: Resource, draft: Draft, before: Stored | None = None) -> Draft:
-        """The draft, which holds nothing of other accounts."""
+    async def _enforced(self, account: str, row: Resource, draft: Draft, before: Stored | None = None) -> Draft:
+        """Return the draft without references to other accounts' shared records, which are not enforced."""
         held = {} if before is None else self.table.references(row, before.document, before.parent)
         return draft.holding(await without_shared(self._views, self.table, account, draft.refs, held.values()))
 
@@ -314,13 +314,13 @@ class RecordService:
     async def _write(
         self, row: Resource, account: str, stored: Stored, document: Document, request: Request | None = None
     ) -> Stored | None:
-        """As `_change`, of what was judged already."""
+        """Write a validated document, as `_change`."""
         if request is None and document == stored.document:
             return stored
         request = request or Request.once()
-        draft = self._drafts.of(row, stored.key, stored.parent, document)
-        refs, what = await self._firm(account, row, draft, stored)
-        event = RecordChanged(**self._command(account, request), **what, expected_version=stored.version)
+        draft = self._builder.of(row, stored.key, stored.parent, document)
+        refs, payload = await self._enforced(account, row, draft, stored)
+        event = RecordChanged(**self._command(account, request), **payload, expected_version=stored.version)
         outcome = await self._writer.record(event)
         _refuse_other_content(outcome, request)
         if outcome.kind is OutcomeKind.CONFLICT:
@@ -330,7 +330,7 @@ class RecordService:
         return replace(outcome.stored, record=event.record)
 
     async def delete(self, row: Resource, account: str, key: str, fits: Fits | None = None) -> None:
-        """The record and what belongs to it. Raises `NotFound`, `VersionConflict`, `InUse`, or as its guard."""
+        """Delete a record and its children. Raises `NotFound`, `VersionConflict`, `InUse`, or as its guard."""
         guard = self._guards.get(row.name)
         async with self._turn(row, account, key):
             while True:
@@ -360,7 +360,7 @@ class RecordService:
         refs: Refs,
         event: RecordCreated | None,
     ) -> Written:
-        """What a create is answered, by the first event that carried its command id: perhaps not this `event`."""
+        """Return the result of a create; `outcome` is of the first event with its id, possibly not `event`."""
         _refuse_other_content(outcome, request)
         stored = outcome.stored
         if outcome.kind is not OutcomeKind.OK or stored is None:
@@ -371,12 +371,12 @@ class RecordService:
 
 
 def _owned(row: Resource, body: Document) -> list[Problem]:
-    """Members that the server alone writes."""
+    """Return a problem for each member of `body` that only the server writes."""
     return [Problem(f"/{name}", NO_MEMBER) for name in sorted(row.schema.owned & body.keys())]
 
 
 def _refuse_owned(row: Resource, body: Document) -> None:
-    """Raises `ValidationFailed`, with all else that is wrong with the body."""
+    """Reject the server's members. Raises `ValidationFailed` with these and all other problems of the body."""
     if problems := _owned(row, body):
         validated(row, body, problems)
 

@@ -1,4 +1,4 @@
-"""What a row of the table of resources says, and what derives from it."""
+"""Definition of a resource, one row of the table of resources, and functions that derive from it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,16 +11,16 @@ from libs.tally.time import timestamp
 
 Document = dict[str, Any]
 Operation = Literal["create", "place", "list", "get", "patch", "delete"]
-"""`create` is under a key of the server's, `place` at one of the account's own."""
+"""`create` assigns a random key; `place` uses a key chosen by the account."""
 OPERATIONS: Final[frozenset[Operation]] = frozenset(get_args(Operation)) - {"place"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A member that names another record firmly: that one must exist, and cannot be deleted.
+    """A member with an enforced reference: the record it names must exist and cannot be deleted.
 
-    `at` is a pointer, in which "*" stands for every item of a list. With `within_parent` the member names a part
-    that the record's own parent offers, such as a day of a convention.
+    `at` is a pointer, in which "*" stands for every item of a list. With `within_parent` the member names an
+    offered part of the record's parent, such as a day of a convention.
     """
 
     at: str
@@ -30,7 +30,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Parts of a record that others may refer to: `at` points to their ids, `name` is what references are `to`."""
+    """Parts of a record that others can reference: `at` points to their ids, `name` matches `Reference.to`."""
 
     at: str
     name: str
@@ -38,45 +38,45 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One row.
+    """One resource.
 
-    `contest` says which contest's configuration a change concerns, `due` when somebody has to look at it next.
-    `complete` fills in a new document from its parent; `judge` refuses a change (before, after) by raising;
-    `computed` gives the members of a read that are not the owner's.
+    `contest` names the contest whose configuration a change affects, `due` returns the time (us) of its next
+    check. `complete` fills in a new document from its parent; `judge` raises to reject a change (before, after);
+    `computed` returns members of a response that only the server sets.
     """
 
     name: str
-    """In paths, in events, and in the views."""
+    """Name in paths, in events, and in the views."""
     singular: str
     schema: type[Record]
     example: Document
     parent: str | None = None
-    """Belongs to one of these: made and listed under it, deleted with it, numbered within it."""
+    """Parent resource: records are created and listed below it, deleted with it, and numbered within it."""
     contest: Literal["self", "parent"] | None = None
     due: Callable[[Document], int | None] = lambda _: None
     refusals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Codes of what the row's own rules refuse, by method, for the documentation."""
+    """Error codes of the resource's own rules, by method, for the documentation."""
     references: tuple[Reference, ...] = ()
     offers: tuple[Offer, ...] = ()
     legacy: str | None = None
-    """What the legacy generation calls one, where that differs."""
+    """The legacy API's name of a record, if different from `singular`."""
     shared: Callable[[Document], bool] | None = None
-    """Whether records of other accounts may refer to one. They do so softly: its own account may delete it."""
+    """True if records of other accounts can reference the record. This does not prevent its deletion."""
     complete: Callable[[Document, Document], None] | None = None
     judge: Callable[[Document, Document], None] | None = None
     arrange: Arrange | None = None
-    """Gives the parts of a document what is the server's: `inner.py`."""
+    """Sets the server's members of nested items: `nested_items.py`."""
     kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Members that only the legacy generation names, of the items of lists: a PATCH that does not name them keeps
-    them, by the items' `id`."""
+    """Members of list items that only the legacy API uses, by list: a PATCH without them keeps them, matching
+    items by `id`."""
     computed: Callable[[Stored], Document] | None = None
     computed_members: Mapping[str, Document] = field(default_factory=dict)
-    """The JSON schemas of what `computed` gives, for the documentation."""
+    """JSON schemas of the members from `computed`, for the documentation."""
     operations: frozenset[Operation] = OPERATIONS
-    """What the routes of all rows serve of it; the rest it has a router of its own for, or not at all."""
+    """Operations of the generic routes; others have their own router or do not exist."""
 
     def show(self, stored: Stored) -> Document:
-        """The record as a read of the current API answers it."""
+        """Return the record as the current API's response."""
         shown = self.schema.model_validate(stored.document).shown()
         times = {"created": timestamp(stored.created), "updated": timestamp(stored.updated)}
         computed = self.computed(stored) if self.computed is not None else {}
@@ -84,7 +84,7 @@ class Resource:
 
 
 class Table(Mapping[str, Resource]):
-    """The resources by name. A reference to a resource that is no row (yet) is soft: it is not checked."""
+    """The resources by name. References to resources outside of the table are not checked."""
 
     def __init__(self, *rows: Resource) -> None:
         self._rows = {row.name: row for row in rows}
@@ -100,7 +100,7 @@ class Table(Mapping[str, Resource]):
         return len(self._rows)
 
     def references(self, row: Resource, document: Document, parent: str) -> dict[str, Ref]:
-        """The firm references of a document, each by the pointer to the member that holds it."""
+        """Return the enforced references of a document by the pointer to the member that holds them."""
         return {
             where: (reference.to, f"{parent}/{value}" if reference.within_parent else value)
             for reference in row.references
@@ -109,7 +109,7 @@ class Table(Mapping[str, Resource]):
         }
 
     def offers(self, row: Resource, document: Document, key: str) -> tuple[Ref, ...]:
-        """What a document offers to the references of others."""
+        """Return the parts of a document that others can reference."""
         return tuple(
             (offer.name, f"{key}/{value}")
             for offer in row.offers
@@ -118,7 +118,7 @@ class Table(Mapping[str, Resource]):
 
 
 def _found(value: Any, steps: list[str], where: str) -> Iterator[tuple[str, str]]:
-    """The texts that the steps lead to, with pointers; what is not there, or no text, is passed over."""
+    """Yield the non-empty strings at the end of `steps`, with their pointers; skip everything else."""
     if not steps:
         if isinstance(value, str) and value:
             yield where, value

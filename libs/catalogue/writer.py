@@ -1,4 +1,4 @@
-"""The one way into the catalogue: a command is recorded, then waited for until the fold has judged it."""
+"""Appends commands to the catalogue log and waits until the fold has decided them."""
 
 import asyncio
 import hashlib
@@ -17,22 +17,22 @@ from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 
 FOLD_DEADLINE_S: Final = 5.0
 POLL_S: Final = 0.005
-AWAY_S: Final = 0.1
-MOST: Final = 1_000
-"""Commands asked for in one call; the rest wait for the next."""
+RETRY_S: Final = 0.1
+MAX_COMMANDS: Final = 1_000
+"""Maximum number of commands per poll; the rest wait for the next."""
 MAX_RECORD_BYTES: Final = 900_000
 
 logger = logging.getLogger(__name__)
 
 
 class RecordTooLarge(TallyError):
-    """Larger than one record of the log may be."""
+    """The command exceeds the maximum size of a log record."""
 
     code = "payload_too_large"
 
 
 class Log(Protocol):
-    """What is needed of the log."""
+    """Appends records to the log."""
 
     async def append(
         self,
@@ -43,20 +43,20 @@ class Log(Protocol):
         *,
         deadline_s: float | None = None,
     ) -> Appended:
-        """Raises `LogUnavailable`: of the kind `unknown` when the record may be in the log all the same."""
+        """Raises `LogUnavailable`; its subclass `unknown` if the record may be in the log."""
 
 
 class OutcomeReader(Protocol):
-    """What is needed of the catalogue's views."""
+    """Reads outcomes from the catalogue's views."""
 
     async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Which request a command stands for: the same id takes effect once, whoever sends it again.
+    """Identity of a request: commands with the same id take effect once.
 
-    `content` is "" where the caller named no idempotency key, and the id is of this one attempt only.
+    Without an idempotency key, `content` is "" and the id is unique to this attempt.
     """
 
     command_id: str
@@ -68,17 +68,17 @@ class Request:
 
     @classmethod
     def repeatable(cls, account: str, method: str, path: str, key: str, body: bytes) -> "Request":
-        """By the caller's idempotency key, whose scope is account, method and path."""
+        """Derive the request from the caller's idempotency key, whose scope is account, method and path."""
         scope = "\0".join((account, method, path.rstrip("/"), key))
         return cls(hashlib.sha256(scope.encode()).hexdigest()[:40], hashlib.sha256(body).hexdigest()[:40])
 
     def again(self) -> "Request":
-        """The same request, once this command has lost a race: whoever sends it again comes to the same one."""
+        """Derive the request's id for the attempt after a lost race; repeated requests derive the same id."""
         return Request(hashlib.sha256(self.command_id.encode()).hexdigest()[:40], self.content)
 
 
 class Folded:
-    """One poll per process for all writers that wait for the fold."""
+    """Waits for outcomes of the fold, with one poll per process for all waiting writers."""
 
     def __init__(self, views: OutcomeReader) -> None:
         self._views = views
@@ -86,7 +86,7 @@ class Folded:
         self._poll: asyncio.Task[None] | None = None
 
     async def outcome(self, partition: int, command_id: str, deadline_s: float) -> Outcome:
-        """What became of the command. Raises `TimeoutError` when the fold has not come to it in time."""
+        """Wait for the outcome of a command. Raises `TimeoutError` after `deadline_s`."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(partition, {}).setdefault(command_id, [])
         waiting.append(future)
@@ -103,15 +103,17 @@ class Folded:
     async def _run(self) -> None:
         while self._waiting:
             try:
-                await asyncio.gather(*(self._look(p, list(ids)[:MOST]) for p, ids in self._waiting.items()))
+                await asyncio.gather(
+                    *(self._read(p, list(ids)[:MAX_COMMANDS]) for p, ids in self._waiting.items())
+                )
                 await asyncio.sleep(POLL_S)
             except ViewsUnavailable:
-                await asyncio.sleep(AWAY_S)
+                await asyncio.sleep(RETRY_S)
             except Exception:
                 logger.exception("reading the outcomes of commands failed")
-                await asyncio.sleep(AWAY_S)
+                await asyncio.sleep(RETRY_S)
 
-    async def _look(self, partition: int, command_ids: list[str]) -> None:
+    async def _read(self, partition: int, command_ids: list[str]) -> None:
         outcomes = await self._views.outcomes(partition, command_ids)
         for command_id, outcome in zip(command_ids, outcomes, strict=True):
             if outcome is None:
@@ -121,7 +123,7 @@ class Folded:
                     future.set_result(outcome)
 
     def _forget(self, partition: int, command_id: str) -> None:
-        """Unless somebody has begun to wait for it anew since."""
+        """Remove the command unless another caller is waiting for it."""
         ids = self._waiting.get(partition, {})
         if not ids.get(command_id):
             ids.pop(command_id, None)
@@ -130,7 +132,7 @@ class Folded:
 
 
 class CatalogueWriter:
-    """Records commands of one world. An account's commands are judged in the order of one partition."""
+    """Appends commands of one environment. One partition orders all commands of an account."""
 
     def __init__(
         self,
@@ -148,27 +150,25 @@ class CatalogueWriter:
         self._folded = Folded(views)
 
     def now(self) -> int:
-        """What a command is stamped with; the fold never lets it run ahead of the broker's clock."""
+        """Return the timestamp for a command (us); the fold limits it to the broker's clock."""
         return time.time_ns() // 1000
 
     async def outcome(self, account: str, command_id: str) -> Outcome | None:
-        """What became of an earlier command, as far as the fold has come."""
+        """Return the outcome of an earlier command, or None if it is not folded."""
         return (await self._views.outcomes(self._topic.partition_of(account), [command_id]))[0]
 
     async def record(self, command: CatalogueCommand) -> Outcome:
-        """Record the command, as one of the current actor, and wait until the fold has judged it.
+        """Append the command with the current actor, and wait until the fold has decided it.
 
-        Raises `LogUnavailable` when it certainly was not recorded, `ViewsUnavailable` when it was, or may have
-        been, and the fold has not come to it in time: sent again under the same id it takes effect once.
+        Raises `LogUnavailable` if it was not recorded, `ViewsUnavailable` if it was, or may have been, recorded
+        and the fold has not reached it in time: a retry with the same id takes effect once.
         """
         if command.actor is None:
             command = replace(command, actor=CURRENT.get())
         partition = self._topic.partition_of(command.account)
         value, key = catalogue_codec.encode(command), command.account.encode()
         if len(value) + len(key) > MAX_RECORD_BYTES:
-            raise RecordTooLarge(
-                f"The record is too large for the log: it may have {MAX_RECORD_BYTES} bytes there."
-            )
+            raise RecordTooLarge(f"The record is too large: at most {MAX_RECORD_BYTES} bytes can be stored.")
         doubt = "was recorded"
         try:
             await self._log.append(self._topic.name, partition, value, key)

@@ -11,7 +11,7 @@ INEXPRESSIBLE: Final = {
     r"is not a token of this list|position token|min_position": "tokens are made by the server",
     r"exactly one": "one of two parameters",
     r"there is no|has no participant": "a reference to another record",
-    r"must be unique|must name each": "distinct by one member of the items",
+    r"must be unique|occurs twice|must name each": "distinct by one member of the items",
     r"before start|before to|without allow_decrease|must not be above": "one member in relation to another",
     r"intervals, of which": "parameters and records together",
     r"is not a placeholder here": "placeholders within a text",

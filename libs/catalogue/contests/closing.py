@@ -1,4 +1,4 @@
-"""What a contest's record keeps of its closing: by this the contest is counted until it is reopened.
+"""Closing, seal and reopening in a contest's record. While it is closed, results derive from its closing.
 
 The members `closing`, `reopened`, `seal` and `secret_erased` of the stored document belong to the server.
 """
@@ -20,10 +20,10 @@ LONG_AGO: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """The closing number `seq` of a contest, which ended at `end` (us).
+    """Closing number `seq` of a contest, which ended at `end` (us).
 
-    Only the participants in `approved` count, and `sources` are the external sources, as they were then. Those may
-    report until `sources_until` (us) at the latest; None: for all of their grace.
+    Only the participants in `approved` count. `sources` are the external sources at the closing; they can report
+    until `sources_until` (us), or if None until the end of their grace period.
     """
 
     seq: int
@@ -35,7 +35,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """The closing number `seq` was sealed: its certificate has this `sha256`."""
+    """Seal of closing number `seq`, whose certificate has this `sha256`. `sealed_at` is in us."""
 
     seq: int
     sha256: str
@@ -43,7 +43,7 @@ class Seal:
 
 
 def closing_of(document: Document) -> Closing | None:
-    """The closing in force."""
+    """Return the current closing, or None."""
     kept = document.get("closing")
     if kept is None:
         return None
@@ -52,19 +52,19 @@ def closing_of(document: Document) -> Closing | None:
 
 
 def seal_of(document: Document) -> Seal | None:
-    """The seal in force."""
+    """Return the current seal, or None."""
     kept = document.get("seal")
     return None if kept is None else Seal(**kept)
 
 
 def reopened_of(document: Document) -> int:
-    """The number of the last closing that was reopened; 0 before there was one."""
+    """Return the number of the last reopened closing, or 0."""
     seq: int = document.get("reopened", 0)
     return seq
 
 
 def closed(document: Document, contest: Contest, sources: Mapping[str, SourceConfig], end: int) -> Document:
-    """The document of `contest`, which ended at `end` (us), with its next closing."""
+    """Add the next closing to the document of `contest`, which ended at `end` (us)."""
     closing = {
         "seq": contest.reopened + 1,
         "end": end,
@@ -75,9 +75,9 @@ def closed(document: Document, contest: Contest, sources: Mapping[str, SourceCon
 
 
 def reopened(document: Document, end: int) -> Document:
-    """The document of a closed contest as it runs on until `end` (us); where it does already, the same.
+    """Reopen the document of a closed contest until `end` (us). Idempotent.
 
-    Raises `NotClosed`, and `ContestFinal` while it is sealed, and for good where its secret was destroyed.
+    Raises `NotClosed`, and `ContestFinal` if the contest is sealed or its secret was destroyed.
     """
     if is_erased(document):
         raise ContestFinal("The contest's secret was destroyed: it can never be reopened.")
@@ -90,34 +90,34 @@ def reopened(document: Document, end: int) -> Document:
         return rest | {"reopened": closing.seq, "contest_config": config}
     if reopened_of(document) and document["contest_config"] == config:
         return document
-    raise NotClosed("The contest is not closed: its end can be changed as it is.")
+    raise NotClosed("The contest is not closed: change its end instead.")
 
 
 def without_grace(document: Document, seq: int, now: int) -> Document:
-    """The document of a closed contest whose external sources report no more from `now` (us) on, if not before.
+    """End the grace period of a closed contest's external sources at `now` (us). Idempotent.
 
-    Raises `NotClosed` unless its closing is number `seq`.
+    Raises `NotClosed` unless closing `seq` is the current one.
     """
     closing = _closing(document, seq)
     return document if "sources_until" in closing else document | {"closing": closing | {"sources_until": now}}
 
 
 def sealed(document: Document, seal: Seal) -> Document:
-    """The document of a contest whose closing number `seal.seq` is sealed; where it is already, the same.
+    """Add `seal` to the document of a contest. Idempotent.
 
-    Raises `NotClosed` where that closing is not in force, `ContestFinal` where it is sealed as another result.
+    Raises `NotClosed` unless closing `seal.seq` is the current one, `ContestFinal` if another result is sealed.
     """
     _closing(document, seal.seq)
     before = seal_of(document)
     if before is None:
         return document | {"seal": asdict(seal)}
     if before.sha256 != seal.sha256:
-        raise ContestFinal(f"The contest is sealed already, by another certificate: {before.sha256}.")
+        raise ContestFinal(f"The contest is already sealed with another certificate: {before.sha256}.")
     return document
 
 
 def unsealed(document: Document) -> Document:
-    """The document without its seal. Raises `NotSealed`."""
+    """Remove the seal from the document. Raises `NotSealed`."""
     if not is_sealed(document):
         raise NotSealed("The contest is not sealed.")
     return {name: value for name, value in document.items() if name != "seal"}
@@ -128,12 +128,12 @@ def is_sealed(document: Document) -> bool:
 
 
 def is_erased(document: Document) -> bool:
-    """Whether the contest's secret is destroyed, or about to be."""
+    """Return whether the contest's secret is destroyed, or about to be."""
     return "secret_erased" in document
 
 
 def erased(document: Document, now: int) -> Document:
-    """The document of a sealed contest whose secret is destroyed from `now` (us) on; where it is, the same.
+    """Mark the secret of a sealed contest as destroyed at `now` (us). Idempotent.
 
     Raises `NotSealed`.
     """
@@ -143,13 +143,15 @@ def erased(document: Document, now: int) -> Document:
 
 
 def judge_change(before: Document, after: Document) -> None:
-    """Refuses what would move the end of a closed contest, or show its result as another one."""
+    """Reject changes to a closed contest that would move its end or change its result. Raises `ContestFinal`."""
     if "closing" in before and _result(before) != _result(after):
-        raise ContestFinal("The contest is closed: its start, end, type and scale stay, unless it is reopened.")
+        raise ContestFinal(
+            "The contest is closed: its start, end, type and rating scale cannot change unless it is reopened."
+        )
 
 
 def due(document: Document) -> int | None:
-    """When somebody has to look at the contest: at its end; at once when it was changed behind a closing."""
+    """Return the time of the contest's next check (us): its end, or at once if it was closed before."""
     if "closing" in document or "reopened" in document:
         return LONG_AGO
     record = ContestRecord.model_validate(document)
@@ -160,7 +162,7 @@ def due(document: Document) -> int | None:
 def _closing(document: Document, seq: int) -> Document:
     closing: Document = document.get("closing") or {}
     if closing.get("seq") != seq:
-        raise NotClosed(f"Closing {seq} is not in force: the contest was reopened.")
+        raise NotClosed(f"Closing {seq} is no longer current: the contest was reopened.")
     return closing
 
 

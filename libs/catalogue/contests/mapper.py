@@ -1,4 +1,4 @@
-"""A contest's records as the rules of voting see them."""
+"""Maps a contest's records to the `Contest` of the voting rules."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -13,22 +13,22 @@ from libs.tally.time import microseconds
 
 
 class ContestReader(Protocol):
-    """What is needed of the catalogue's views."""
+    """Reads contests from the catalogue's views."""
 
     async def contest_config(self, account: str, contest: str) -> ContestConfig:
-        """The contest, its participants and their configuration version, in one step."""
+        """Read the contest, its participants and configuration version atomically."""
 
 
 async def load_contest(reader: ContestReader, account: str, key: str) -> Contest | None:
-    """The contest with the defaults that hold, or None where `account` has none of this key.
+    """Return the contest with all defaults, or None if `account` has no such contest.
 
-    Its `version` is the configuration version that the records were read at.
+    Its `version` is the configuration version of the records.
     """
     return contest_of(account, await reader.contest_config(account, key))
 
 
 def contest_of(account: str, config: ContestConfig) -> Contest | None:
-    """The same, of records that were read already."""
+    """Map records that were already read, as `load_contest`."""
     if config.contest is None or config.version is None:
         return None
     document = config.contest.document
@@ -61,13 +61,13 @@ def contest_of(account: str, config: ContestConfig) -> Contest | None:
 
 
 def status_of(participant: Stored) -> ParticipantStatus:
-    """The status that a participant's record holds."""
+    """Return the status in a participant's record."""
     status: ParticipantStatus = participant.document.get("status", "approved")
     return status
 
 
 def _statuses(participants: Sequence[Stored], closing: Closing | None) -> dict[str, ParticipantStatus]:
-    """While the contest is closed, those who were not approved then take no part, whatever they are now."""
+    """Return the participants' statuses; in a closed contest the approved ones at its closing, others rejected."""
     if closing is None:
         return {stored.key: status_of(stored) for stored in participants}
     return {stored.key: "approved" if stored.key in closing.approved else "rejected" for stored in participants}
@@ -93,7 +93,7 @@ def _scale(rules: Rating) -> RatingScale:
 
 
 def _positions(rules: Ordering | None) -> dict[str, int]:
-    """In the order of their indexes; those without one follow."""
+    """Return the positions' votes ordered by index; positions without an index are last."""
     if rules is None:
         return {}
     ordered = sorted(rules.positions, key=lambda position: (position.index is None, position.index or 0))
@@ -101,7 +101,7 @@ def _positions(rules: Ordering | None) -> dict[str, int]:
 
 
 def sources_of(config: ContestConfig) -> Mapping[str, SourceConfig]:
-    """The contest's external sources by name, retired ones too; while it is closed, as they were then."""
+    """Return the external sources by name, also retired ones; in a closed contest those at its closing."""
     closing = None if config.contest is None else closing_of(config.contest.document)
     if closing is not None:
         return closing.sources

@@ -1,4 +1,4 @@
-"""Which participants of a contest a reader sees, in which order."""
+"""Order and selection of a contest's participants in results."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,10 +7,10 @@ from libs.contracts.catalogue import Stored
 
 
 def listed(participants: Sequence[Stored], rules: ContestConfig, votes: Mapping[str, int] | None) -> list[Stored]:
-    """In the contest's `participant_order`, cut off at its `limit_result_amount`.
+    """Sort by the contest's `participant_order` and limit to its `limit_result_amount`.
 
-    By `vote_count` the most come first, equal ones by running number. `votes` is None while the counts are hidden
-    from the reader: then order and cut-off go by running number, and say nothing of them.
+    By `vote_count`, the largest count is first, and equal counts are ordered by running number. If the counts are
+    hidden from the reader, `votes` is None and the order is by running number, so that it reveals nothing.
     """
     found = sorted(participants, key=lambda stored: stored.number)
     if votes is not None and rules.participant_order == "participated":

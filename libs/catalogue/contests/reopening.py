@@ -1,4 +1,4 @@
-"""Reopening a closed contest: voting goes on until its new end, then it closes anew."""
+"""Reopens a closed contest: voting continues until its new end, then it closes again."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ POLL_S: Final = 0.02
 
 
 class State(Protocol):
-    """How the closing of a contest stands in one partition of the votes."""
+    """State of a contest's closing in one partition of the votes."""
 
     @property
     def now(self) -> int: ...
@@ -24,8 +24,8 @@ class State(Protocol):
     def reopened(self) -> int: ...
 
 
-class Marks(Protocol):
-    """What is needed of the votes' views."""
+class ClosingReader(Protocol):
+    """Reads closings from the votes' views."""
 
     async def closing(self, partition: int, contest: str) -> State: ...
 
@@ -33,14 +33,14 @@ class Marks(Protocol):
 class Reopener:
     """Reopens contests whose votes lie in `partitions` partitions."""
 
-    def __init__(self, record_service: RecordService, votes: Marks, partitions: int) -> None:
+    def __init__(self, record_service: RecordService, votes: ClosingReader, partitions: int) -> None:
         self._record_service = record_service
         self._votes = votes
         self._partitions = partitions
 
     async def check(self, account: str, contest: str, end: int) -> Stored:
-        """The contest as it is. Raises `NotFound`, `ValidationFailed` for an `end` (us) that has passed,
-        `NotClosed`, and `ContestFinal` while it is sealed."""
+        """Check that the contest can be reopened and return its record. Raises `NotFound`, `ValidationFailed` for
+        an `end` (us) in the past, `NotClosed`, and `ContestFinal` if it is sealed."""
         stored = await self._record_service.get(CONTESTS, account, contest)
         if any(end <= state.now for state in await self._states(contest)):
             raise ValidationFailed([Problem("/end", "must be in the future")])
@@ -48,10 +48,9 @@ class Reopener:
         return stored
 
     async def reopen(self, account: str, contest: str, end: int) -> Stored:
-        """The contest's record, running until `end` (us), once every partition takes votes again.
+        """Reopen the contest until `end` (us) and return its record once every partition accepts votes again.
 
-        Asked again for the same end it gives the same. Raises as `check` does, and `ViewsUnavailable` where that
-        takes longer than `DEADLINE_S`: it may be asked again.
+        Idempotent for the same end. Raises as `check`, and `ViewsUnavailable` after `DEADLINE_S`; retry then.
         """
         await self.check(account, contest, end)
         stored = await self._record_service.amend(
@@ -61,7 +60,7 @@ class Reopener:
         deadline = asyncio.get_running_loop().time() + DEADLINE_S
         while any(state.reopened < seq for state in await self._states(contest)):
             if asyncio.get_running_loop().time() > deadline:
-                message = "The contest is reopened, but takes no votes yet; send the request again."
+                message = "The contest is reopened, but does not accept votes yet; send the request again."
                 raise ViewsUnavailable(message, retry_after_s=1)
             await asyncio.sleep(POLL_S)
         return stored

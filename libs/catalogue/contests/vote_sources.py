@@ -1,7 +1,7 @@
-"""External vote sources as their readers see them: what was reported, joined with the registrations.
+"""Joins the reported counts of external vote sources with their registrations.
 
-The fold keeps figures by a source's own ids of participants. What an id means is said by the registration, at each
-read: so an id that is not mapped is held until it is, and a changed mapping moves what was counted.
+The fold stores counts by a source's own ids of participants. Each read maps the ids to participants by the
+registration: reports of an unmapped id are held until it is mapped, and a changed mapping moves its counts.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +18,7 @@ Reason = Literal["unmapped", "decrease"]
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """A registration. `mapping` gives the participant's key by the source's id; `registered` is when (us)."""
+    """A registration. `mapping` maps the source's ids to participant keys; `registered` is its time (us)."""
 
     title: str
     is_in_total: bool
@@ -29,7 +29,7 @@ class SourceConfig:
 
 
 def source_key(contest: str, source: str) -> str:
-    """The key of a registration."""
+    """Return the key of a registration."""
     return f"{contest}~{source}"
 
 
@@ -50,7 +50,7 @@ def source_of(registration: Stored) -> SourceConfig:
 
 
 class Reported(Protocol):
-    """What the vote views hold of one source, by its own ids."""
+    """Counts of one source in the vote views, by its own ids."""
 
     @property
     def figures(self) -> Mapping[str, VoteSums]: ...
@@ -59,9 +59,9 @@ class Reported(Protocol):
 
 
 class Held(NamedTuple):
-    """The latest report of an id that is not taken over: `counted` still counts instead of `reported`.
+    """The latest report of an id that is held back: `counted` counts instead of `reported`.
 
-    An id that is mapped to no participant counts nothing; it may have gone down, too.
+    An unmapped id counts nothing; its report may also be a decrease.
     """
 
     mapped_id: str
@@ -72,10 +72,10 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExternalCounts:
-    """One source of one contest. `counted` is by (participant, mapped id), zero for a mapped id without a report.
+    """Counts of one source of one contest. `counted` is by (participant, mapped id), zero without a report.
 
-    Participants that are not approved are in it: what results show is the reader's to say. Latest reported =
-    counted + held, where `held` adds what each reported less what counts instead.
+    It includes participants that are not approved; callers filter them. The latest reported total is the sum of
+    `counted` and of reported - counted over `held`.
     """
 
     config: SourceConfig
@@ -84,12 +84,12 @@ class ExternalCounts:
 
 
 def mapped(config: SourceConfig, participants: Collection[str]) -> dict[str, str]:
-    """The participant's key by the source's id, but for those who are gone; `participants` are all there are."""
+    """Return participant keys by the source's ids, without deleted participants; `participants` are all others."""
     return {mapped_id: key for mapped_id, key in config.mapping.items() if key in participants}
 
 
 def split(config: SourceConfig, reported: Reported | None, participants: Collection[str]) -> ExternalCounts:
-    """What of a source's figures counts, for whom, and what is held; `participants` are all of the contest's."""
+    """Split a source's reports into counted and held; `participants` are all participants of the contest."""
     mapping = mapped(config, participants)
     figures, waiting = (reported.figures, reported.held) if reported is not None else ({}, {})
     counted = {(key, mapped_id): figures.get(mapped_id, VoteSums()) for mapped_id, key in sorted(mapping.items())}
@@ -105,7 +105,7 @@ def split(config: SourceConfig, reported: Reported | None, participants: Collect
 def external_counts(
     sources: Mapping[str, SourceConfig], reported: Mapping[str, Reported], participants: Collection[str]
 ) -> dict[str, ExternalCounts]:
-    """Every source that a reader shows: those in use, and retired ones that reported something."""
+    """Return the counts of all active sources, and of retired ones with reports."""
     return {
         name: split(config, reported.get(name), participants)
         for name, config in sorted(sources.items())

@@ -1,1 +1,1 @@
-"""The legacy generation as a translator over the same records: one module a resource, both directions in it."""
+"""Legacy API over the same records: one module per resource translates requests and responses."""

@@ -1,4 +1,4 @@
-"""Articles in the legacy generation, with what they embed."""
+"""Legacy API: mapping of articles and the records that they embed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ EMBEDDED: Final = {
     "video_id": ("video", "video_id"),
     "web_data_key": ("web_data", "web_data_key"),
 }
-"""What a part refers to, and where its read shape has that."""
+"""By a part's reference: the member of the read shape that embeds the record, and the key's name in it."""
 FIELD: Final = (
     Field("field_id", "field_id"),
     Field("type", "type"),
@@ -36,7 +36,7 @@ FIELD: Final = (
         Field(
             name,
             name,
-            "reads show the record itself, or what is known of it",
+            "reads show the record itself, as far as it is available",
             reads=False,
             names_record=True,
             embeds=embeds,
@@ -51,9 +51,9 @@ FIELDS: Final = (
     Field("navigation", "navigation"),
     Field("image_id", "image.key", "reads show the image itself", reads=False, names_record=True),
     Field("fields", "fields", "legacy only: the current `content` is free-form", reads=False, items=FIELD),
-    Field("draft", "draft", "legacy only; an article itself, so it is read and written like one", reads=False),
-    Field("style", "style", "legacy checks the members that it knows, and keeps the others"),
-    Field("is_template", "is_template", "legacy only; lists ask for it", reads=False),
+    Field("draft", "draft", "legacy only; an article itself, read and written like one", reads=False),
+    Field("style", "style", "legacy checks known members and keeps the others"),
+    Field("is_template", "is_template", "legacy only; lists filter by it", reads=False),
     Field("publish", "publish", "legacy only; reads show `is_published`", reads=False),
     Field("custom_data", "custom_data", "not written", writes=False),
     Field("thumbnail_fields", "thumbnail", "the same parts; not written", writes=False),
@@ -84,7 +84,7 @@ ARTICLE: Final = Translator(Article, FIELDS, OWN_PARAMETERS)
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """What articles show of other records, in their legacy shapes, by key: as far as they are there."""
+    """Legacy shapes of the existing records that articles embed, by key."""
 
     images: Images = field(default_factory=dict)
     contests: Mapping[str, Document] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Embedded:
 
 
 def article_written(body: Mapping[str, Any], before: Document | None) -> Document:
-    """What the parameters make of an article; as `Translator.written`. A draft is replaced as a whole."""
+    """Apply the parameters to an article, as `Translator.written`. A draft is replaced completely."""
     document = styled(ARTICLE.written(body, before, style_problems(body, before)), body, before)
     if isinstance(draft := body.get("draft"), dict):
         document["draft"] = DRAFT.written(draft, None)
@@ -101,7 +101,7 @@ def article_written(body: Mapping[str, Any], before: Document | None) -> Documen
 
 
 def article_read(account: str, stored: Stored, embedded: Embedded, now: int) -> dict[str, Any]:
-    """The article read shape at `now` (us). One with a draft is a draft, and so is that."""
+    """Return the article read shape at `now` (us). An article with a draft is marked as draft, as is the draft."""
     record = Article.model_validate(stored.document)
     times = {"created": timestamp(stored.created), "updated": timestamp(stored.updated)}
     draft = None
@@ -115,13 +115,13 @@ def article_read(account: str, stored: Stored, embedded: Embedded, now: int) -> 
 
 
 def is_scheduled(stored: Stored, now: int) -> bool:
-    """Whether the article is yet to appear at `now` (us)."""
+    """Return whether the article's publication time is after `now` (us)."""
     publish = Article.model_validate(stored.document).publish
     return publish is not None and microseconds(publish) > now
 
 
 def is_listed(stored: Stored, now: int, scheduled: bool, is_template: bool, kind: str | None) -> bool:
-    """Whether a list has the article; those that are yet to appear have a list of their own."""
+    """Return whether a list contains the article; scheduled articles are only in their own list."""
     if is_scheduled(stored, now) or scheduled:
         return scheduled and is_scheduled(stored, now)
     record = Article.model_validate(stored.document)
@@ -129,7 +129,7 @@ def is_listed(stored: Stored, now: int, scheduled: bool, is_template: bool, kind
 
 
 def named_by(stored: Stored) -> Iterable[Ref]:
-    """The records that an article embeds."""
+    """Yield references to the records that an article embeds."""
     record = Article.model_validate(stored.document)
     images = [record.image.get("key"), record.draft.image_id if record.draft is not None else None]
     yield from (("images", key) for key in images if key)
@@ -142,7 +142,7 @@ def named_by(stored: Stored) -> Iterable[Ref]:
 def _shape(
     account: str, stored: Stored, image: str | None, fields: Iterable[ArticleField], embedded: Embedded
 ) -> Document:
-    """What an article and its draft have in common, besides what their tables know."""
+    """Return the members common to an article and its draft that are not in their field tables."""
     return {
         "article_key": stored.key,
         "image": image_read(image, account, embedded.images),
@@ -151,7 +151,7 @@ def _shape(
 
 
 def _field(account: str, part: ArticleField, embedded: Embedded) -> Document:
-    """Of videos and web data, which are kept elsewhere, only the ids are known; there are no subfields and ads."""
+    """Return the shape of a part. Videos and web data show only their ids; there are no subfields and ads."""
     shown = part.model_dump(mode="json")
     shape = {each.legacy: shown[each.canonical] for each in FIELD if each.reads}
     return shape | {

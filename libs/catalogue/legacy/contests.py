@@ -1,6 +1,6 @@
-"""Contests in the legacy generation.
+"""Legacy API: mapping of contests.
 
-`FIELDS` says which canonical member is behind which legacy one; the functions below it make what is derived.
+`FIELDS` maps legacy members to canonical ones; the functions below compute derived members.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ FIELDS: Final = (
     Field(
         "contest_type",
         "contest_type",
-        "legacy makes two types, with a default of its own; it shows and keeps the others",
+        "legacy creates only two types, with its own default; it shows and keeps the others",
         default="participation",
         allowed=("participation", "voteonly"),
     ),
@@ -38,12 +38,12 @@ FIELDS: Final = (
     Field("image_id", "image.key", "reads show the image itself", reads=False, names_record=True),
     Field("tags", "tags"),
     Field("custom_data", "custom_data"),
-    Field("publish", "publish", "reads show `published`; so does a write that names no moment", reads=False),
+    Field("publish", "publish", "reads show `published`; so does a write without a time", reads=False),
     Field("countries", "countries", "legacy only, and not written", writes=False),
-    Field("categories", "categories", "as countries", writes=False),
-    Field("update_widget", "update_widget", "as countries", writes=False),
-    Field("start", "contest_config.start", "a contest's span stands among its rules in the current shape"),
-    Field("end", "contest_config.end", "as start"),
+    Field("categories", "categories", "like countries", writes=False),
+    Field("update_widget", "update_widget", "like countries", writes=False),
+    Field("start", "contest_config.start", "the current shape has a contest's times among its rules"),
+    Field("end", "contest_config.end", "like start"),
     Field("contest_config.participant_order", "contest_config.participant_order"),
     Field("contest_config.is_vote_removal_allowed", "contest_config.is_vote_removal_allowed"),
     Field("contest_config.contest_visibility", "contest_config.contest_visibility", "legacy only"),
@@ -53,7 +53,7 @@ FIELDS: Final = (
     Field(
         "contest_config.show_video_play_button",
         "contest_config.show_video_play_button",
-        "as countries",
+        "like countries",
         writes=False,
     ),
     Field("contest_config.participant_visibility", "contest_config.participant_visibility"),
@@ -61,31 +61,33 @@ FIELDS: Final = (
     Field(
         "contest_config.anonymous_voting",
         "contest_config.is_anonymous_voting_enabled",
-        "free votes; paid ones have a switch that legacy does not name, paid.is_anonymous; not written",
+        "free votes; paid votes have their own switch, paid.is_anonymous, unknown to legacy; not written",
         writes=False,
     ),
     Field("contest_config.ip_restriction_per_participant", "contest_config.ip_restriction_per_participant"),
     Field(
         "free_vote_config.max_free_votes_per_participant",
         "contest_config.free.max_participant",
-        "limits stand among a contest's rules in the current shape",
+        "the current shape has limits among a contest's rules",
     ),
-    Field("free_vote_config.max_free_votes_in_contest", "contest_config.free.max_contest", "as above"),
+    Field("free_vote_config.max_free_votes_in_contest", "contest_config.free.max_contest", "like the previous"),
     Field(
         "star_vote_config.max_star_votes_in_contest",
         "contest_config.paid.max_contest",
-        "star votes are paid; legacy sells none unless told to",
+        "star votes are paid votes; legacy sells none by default",
         default=0,
     ),
     Field(
         "star_vote_config.max_star_votes_per_participant",
         "contest_config.paid.max_participant",
-        "as above",
+        "like the previous",
         default=0,
     ),
     Field("silver_vote_config.max_silver_votes_in_contest", "contest_config.silver.max_contest", "legacy only"),
     Field(
-        "silver_vote_config.max_silver_votes_per_participant", "contest_config.silver.max_participant", "as above"
+        "silver_vote_config.max_silver_votes_per_participant",
+        "contest_config.silver.max_participant",
+        "like the previous",
     ),
 )
 
@@ -109,7 +111,7 @@ CONTEST: Final = Translator(Contest, FIELDS, OWN_PARAMETERS)
 
 
 def contest_written(body: Mapping[str, Any], before: Document | None, now: int) -> Document:
-    """What the parameters make of a contest at `now` (us); as `Translator.written`."""
+    """Apply the parameters to a contest at `now` (us), as `Translator.written`."""
     document = CONTEST.written(body, before, _published_problems(body, now))
     published, is_past = body.get("published"), _is_past(document.get("publish"), now)
     if published is False and is_past:
@@ -129,7 +131,7 @@ def _published_problems(body: Mapping[str, Any], now: int) -> list[Problem]:
 
 
 def _is_past(publish: object, now: int) -> bool:
-    """Whether a timestamp is not after `now` (us); what is no timestamp is not."""
+    """Return whether `publish` is a timestamp not after `now` (us)."""
     try:
         return microseconds(parse_timestamp(publish)) <= now
     except ValueError:
@@ -138,9 +140,9 @@ def _is_past(publish: object, now: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ContestPage:
-    """A contest with the participants that appear in its results, and what the reader of it may see.
+    """A contest with the participants in its results, and the counts that its reader may see.
 
-    `account` is the legacy brand. `phase` is the contest's at the time of the read.
+    `account` is the legacy brand; `phase` is the contest's phase at the time of the read.
     """
 
     account: str
@@ -152,7 +154,7 @@ class ContestPage:
 
 
 def contest_read(page: ContestPage) -> dict[str, Any]:
-    """The contest read shape. Not all participants need be listed; the totals are over all of them."""
+    """Return the contest read shape. The totals include participants beyond the listed ones."""
     record = Contest.model_validate(page.contest.document)
     entries = {stored.key: Participant.model_validate(stored.document) for stored in page.participants}
     votes = None if page.totals is None else {key: figures.count for key, figures in page.totals.items()}
@@ -180,7 +182,7 @@ def contest_read(page: ContestPage) -> dict[str, Any]:
 
 
 def _listed(page: ContestPage, stored: Stored, entry: Participant) -> dict[str, Any]:
-    """A participant inside its contest."""
+    """Return the shape of a participant inside its contest."""
     figures = of_participant(page.totals, stored.key)
     return {
         "participant_key": stored.key,

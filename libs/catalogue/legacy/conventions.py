@@ -1,4 +1,4 @@
-"""Conventions in the legacy generation: schedules in the words of the current one."""
+"""Legacy API: mapping of conventions, which the current API calls schedules."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -42,11 +42,11 @@ FIELDS: Final = (
     Field("start", "start"),
     Field("end", "end"),
     Field("days", "days", items=DAY),
-    Field("venues", "venues", "`style` of a venue is the current generation's alone", items=VENUE),
+    Field("venues", "venues", "only the current API has `style` of a venue", items=VENUE),
     Field(
         "search_helps",
         "search_helps",
-        "legacy only: the current `search_help` is free-form, so neither can stand for the other",
+        "legacy only: the current `search_help` is free-form, so they cannot be converted",
         items=SEARCH_HELP,
     ),
 )
@@ -56,12 +56,12 @@ CONVENTION: Final = Translator(Convention, FIELDS)
 
 
 def convention_written(body: Mapping[str, Any], before: Document | None) -> Document:
-    """What the parameters make of a convention; as `Translator.written`."""
+    """Apply the parameters to a convention, as `Translator.written`."""
     return CONVENTION.written(body, before, missing(body, REQUIRED, before))
 
 
 def convention_read(account: str, stored: Stored, images: Images) -> dict[str, Any]:
-    """The convention read shape."""
+    """Return the convention read shape."""
     record = Convention.model_validate(stored.document)
     return {
         "convention_key": stored.key,
@@ -75,9 +75,9 @@ def convention_read(account: str, stored: Stored, images: Images) -> dict[str, A
 
 
 def missing(body: Mapping[str, Any], required: tuple[str, ...], before: Document | None) -> list[Problem]:
-    """The required parameters that a new record lacks, or that a change clears.
+    """Return a problem for each required parameter that a new record lacks or a change clears.
 
-    Records of the current generation may do without, and be sent back as they are.
+    Records created by the current API may lack them and can be sent back unchanged.
     """
     return [
         Problem(f"/{name}", "is required")

@@ -1,4 +1,4 @@
-"""Refusals in the words of the specification's legacy part, which tells another brand's record from none."""
+"""Errors of the legacy API, which distinguish another brand's record from a missing one."""
 
 from typing import Protocol
 
@@ -7,19 +7,19 @@ from libs.tally.errors import NotFound, TallyError
 
 
 class Owners(Protocol):
-    """What is needed of the catalogue's views."""
+    """Finds the owners of records in the catalogue's views."""
 
     async def find_owner(self, resource: str, key: str) -> str | None: ...
 
 
 class NoPermission(TallyError):
-    """It is another brand's."""
+    """The record belongs to another brand."""
 
     code = "forbidden"
 
 
 async def not_there(owners: Owners, row: Resource, key: str) -> TallyError:
-    """Why an account has no such record."""
+    """Return the error for a record that the account does not have."""
     name = row.legacy or row.singular
     if await owners.find_owner(row.name, key) is None:
         return NotFound(f"{name} not found")

@@ -1,4 +1,4 @@
-"""Article feeds in the legacy generation, and their pages, which the current one does not know."""
+"""Legacy API: mapping of article feeds and their pages, which only the legacy API has."""
 
 import re
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ FIELDS: Final = (
         reads=False,
         names_record=True,
     ),
-    Field("footer_article_key", "footer_article_key", "as header_article_key", reads=False, names_record=True),
+    Field("footer_article_key", "footer_article_key", "like header_article_key", reads=False, names_record=True),
     Field("topic_key", "topic_key", "legacy only, and not read", reads=False),
     Field("app_keys", "app_keys", "legacy only, and not written", writes=False),
-    Field("sups", "sups", "as app_keys", writes=False),
-    Field("style", "style", "legacy checks the members that it knows, and keeps the others"),
+    Field("sups", "sups", "like app_keys", writes=False),
+    Field("style", "style", "legacy checks known members and keeps the others"),
     Field("custom_data", "custom_data"),
 )
 
@@ -38,16 +38,16 @@ _KEY: Final = re.compile(r"([^~]+)~([1-9][0-9]{0,14})")
 FEED: Final = Translator(Feed, FIELDS, {"style": STYLE})
 
 Articles = Mapping[str, Mapping[str, Any]]
-"""Article read shapes by key, as far as there are any."""
+"""Read shapes of existing articles by key."""
 
 
 def key_of(feed: str, number: int) -> str:
-    """The key of a feed's page, or the id of its item."""
+    """Return the key of a feed's page, or the id of a feed's item."""
     return f"{feed}~{number}"
 
 
 def parted(key: str, name: str) -> tuple[str, int]:
-    """The feed that `key_of` made a key of, and the number there. Raises `NotFound`, saying that `name` is not."""
+    """Split a key made by `key_of` into feed and number. Raises `NotFound` for `name`."""
     match = _KEY.fullmatch(key)
     if match is None:
         raise NotFound(f"{name} not found")
@@ -55,18 +55,18 @@ def parted(key: str, name: str) -> tuple[str, int]:
 
 
 def article_keys(feed: Feed, *pages: Page) -> set[str]:
-    """The articles that a feed's read shape embeds, with these of its pages."""
+    """Return the keys of the articles in a feed's header, footer and these pages."""
     named = {feed.header_article_key, feed.footer_article_key}
     return {key for key in named if key} | {item.article for page in pages for item in page.items}
 
 
 def feed_written(body: Mapping[str, Any], before: Document | None) -> Document:
-    """What the parameters make of a feed; as `Translator.written`."""
+    """Apply the parameters to a feed, as `Translator.written`."""
     return styled(FEED.written(body, before, style_problems(body, before)), body, before)
 
 
 def feed_read(stored: Stored, pages: Pages, articles: Articles) -> Document:
-    """The feed read shape; `articles` are those of its first page, header and footer."""
+    """Return the feed read shape; `articles` are those of its first page, header and footer."""
     record, first = Feed.model_validate(stored.document), pages.pages[0]
     shown = [
         {"feed_item_id": item["feed_item_id"]} | item["article"] for item in _items(stored.key, first, articles)
@@ -87,7 +87,7 @@ def feed_read(stored: Stored, pages: Pages, articles: Articles) -> Document:
 
 
 def page_read(feed: str, pages: Pages, index: int, articles: Articles) -> Document:
-    """A page of a feed, with its neighbours."""
+    """Return the read shape of a feed's page, with the keys of its neighbours."""
     around = {"next_page_key": index + 1, "previous_page_key": index - 1}
     keys = {
         name: key_of(feed, pages.pages[place].number) if 0 <= place < len(pages.pages) else None
@@ -108,7 +108,7 @@ def _head(feed: str, pages: Pages, index: int) -> Document:
 
 
 def _items(feed: str, page: Page, articles: Articles) -> list[Document]:
-    """One whose article was deleted a moment ago is passed over."""
+    """Return the read shapes of a page's items, without items whose article was deleted concurrently."""
     return [
         {"feed_item_id": key_of(feed, item.number), "article": articles[item.article]}
         for item in page.items

@@ -1,6 +1,6 @@
-"""Legacy members and the canonical ones behind them: one table a resource, by which it is read and written.
+"""Translation between legacy and canonical members by one table per resource.
 
-What a table does not name is never touched by a legacy write; so what only the current generation knows survives.
+A legacy write changes only members in the table, so members of the current API survive.
 """
 
 import re
@@ -21,9 +21,9 @@ CANONICAL_DEFAULT: Final[Any] = object()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A legacy member and what holds it: places in the read shape and in the canonical record, steps with dots.
+    """A legacy member and its canonical member, as dotted paths in the read shape and in the canonical record.
 
-    The last step of `legacy` is also the write parameter. `reason` says why the two are not one to one.
+    The last step of `legacy` is also the write parameter. `reason` explains a difference between the two.
     """
 
     legacy: str
@@ -31,19 +31,19 @@ class Field:
     reason: str = ""
     _: KW_ONLY
     default: Any = CANONICAL_DEFAULT
-    """What a create without the parameter writes, where legacy has another default."""
+    """Default of a create, if it differs from the canonical default."""
     allowed: tuple[Any, ...] = ()
-    """The values that a write may set; any other may only stay what it is."""
+    """Values that a write may set; other values can only stay unchanged."""
     reads: bool = True
-    """Unless the read shape shows something derived instead."""
+    """False if the read shape has a derived value instead."""
     writes: bool = True
     names_record: bool = False
-    """The value is another record's key; an empty text names none."""
+    """The value is another record's key; an empty string means none."""
     embeds: tuple[str, str] | None = None
-    """Where the read shape has the record itself instead of its key: the member there, and the key's name in it.
-    Written back without the parameter, it stands for that."""
+    """The read shape's member that embeds the record instead of its key, and the key's name in the record.
+    A write without the parameter takes the key from there."""
     items: "tuple[Field, ...]" = ()
-    """The members of a list's items, with places within an item. Items are matched by their `id`."""
+    """Members of a list's items, with paths within an item. Items are matched by their `id`."""
 
     @property
     def parameter(self) -> str:
@@ -51,9 +51,9 @@ class Field:
 
 
 class Translator:
-    """One resource in both directions, by its table.
+    """Translates one resource in both directions by its table.
 
-    `own` describes further parameters, which the resource's module reads itself.
+    `own` holds the JSON schemas of further parameters, which the resource's module reads itself.
     """
 
     def __init__(
@@ -66,20 +66,20 @@ class Translator:
         self.parameters: Final[Mapping[str, JsonSchema]] = {
             name: _parameter(described, described, field) for name, field in self._written.items()
         } | dict(own or {})
-        """JSON schemas of the write parameters: what forms are read by, and the documentation."""
+        """JSON schemas of the write parameters, for parsing forms and for the documentation."""
 
     def read(self, record: Record) -> Document:
-        """What the table knows of the read shape."""
+        """Return the members of the read shape in the table."""
         return _read(self.fields, record.shown())
 
     def written(
         self, body: Mapping[str, Any], before: Document | None, others: Iterable[Problem] = ()
     ) -> Document:
-        """The canonical document that the parameters in `body` make of what it was `before` (None: it is new).
+        """Apply the parameters in `body` to the canonical document `before` (None: new record).
 
-        Parameters left out keep their value, null is the default, unknown ones are passed over. The document is
-        yet to be validated. Raises `ValidationFailed` with `others`, what legacy alone refuses, and then what the
-        schema refuses.
+        Omitted parameters keep their value, null resets to the default, unknown parameters are ignored. The
+        returned document is not validated. Raises `ValidationFailed` with `others` and the problems of legacy
+        rules first, then those of the schema.
         """
         document: Document = {} if before is None else deepcopy(before)
         problems = list(others)
@@ -102,7 +102,7 @@ class Translator:
         return document
 
     def _refused(self, document: Document) -> list[Problem]:
-        """The faults of a document by its schema, under legacy names."""
+        """Return the schema's problems of a document, with legacy names."""
         try:
             checked(self._schema, document)
         except ValidationFailed as error:
@@ -113,14 +113,14 @@ class Translator:
         return [Problem(self._legacy(each["pointer"]), each["message"]) for each in error.data["errors"]]
 
     def renamed(self, error: ValidationFailed) -> ValidationFailed:
-        """The same refusal, naming members as legacy does; a pointer may begin with the place among several."""
+        """Return the error with legacy member names; pointers of a batch start with the item's index."""
         problems = self._renamed_problems(error)
         renamed = ValidationFailed(problems, "; ".join(_said(problem) for problem in problems))
         renamed.code = error.code
         return renamed
 
     def _legacy(self, pointer: str) -> str:
-        """The parameter behind a canonical pointer, with the steps that remain; "" where there is none."""
+        """Translate a canonical pointer to the legacy parameter; "" if there is none."""
         if (index := PLACE.match(pointer)) is not None:
             return index[0] + self._legacy(pointer.removeprefix(index[0]))
         if pointer.removeprefix("/") in self.parameters:
@@ -149,9 +149,9 @@ def _read(fields: Sequence[Field], document: Document) -> Document:
 
 
 def _items(fields: Sequence[Field], given: Any, held: Any) -> Any:
-    """A list as it is given; each item keeps what legacy does not name of the one that had its `id`.
+    """Return the given list; each item keeps the members unknown to legacy of the old item with its `id`.
 
-    What is no list of objects stays as it is, for validation to refuse.
+    Values other than lists of objects stay unchanged; validation rejects them.
     """
     if not isinstance(given, list):
         return given
@@ -175,13 +175,13 @@ def _item(fields: Sequence[Field], given: Document, held: Document) -> Document:
 
 
 def _given(field: Field, given: Mapping[str, Any]) -> Any:
-    """The parameter's value, or the key of what a read shows in its place; None without either."""
+    """Return the parameter's value, or the key of the embedded record, or None."""
     value = given[field.parameter] if field.parameter in given else _embedded(field, given)
     return None if field.names_record and value == "" else value
 
 
 def _embedded(field: Field, given: Mapping[str, Any]) -> Any:
-    """The key of the record that stands where reads embed it, or the keys of several."""
+    """Return the key, or keys, of the embedded record or records."""
     if field.embeds is None:
         return None
     member, key = field.embeds
@@ -195,7 +195,7 @@ def _embedded(field: Field, given: Mapping[str, Any]) -> Any:
 
 
 def _get(document: Any, path: str) -> Any:
-    """None where there is nothing."""
+    """Return the value at a dotted path, or None."""
     for step in path.split("."):
         if not isinstance(document, Mapping):
             return None
@@ -220,7 +220,7 @@ def _clear(document: Document, path: str) -> None:
 
 
 def _parameter(whole: JsonSchema, within: JsonSchema, field: Field) -> JsonSchema:
-    """What the canonical schema says of the member, as far as it is legacy's too."""
+    """Derive the parameter's JSON schema from the canonical schema."""
     found = within
     for step in field.canonical.split("."):
         found = _resolved(whole, _resolved(whole, found)["properties"][step])
@@ -241,13 +241,13 @@ def _parameter(whole: JsonSchema, within: JsonSchema, field: Field) -> JsonSchem
 
 
 def inlined(schema: JsonSchema) -> JsonSchema:
-    """The schema without references, for use inside another one."""
+    """Return the schema with references replaced, for use inside another schema."""
     found: JsonSchema = _inlined(schema, {name: each for name, each in schema.items() if name != "$defs"})
     return found
 
 
 def _inlined(whole: JsonSchema, found: Any) -> Any:
-    """Without references, which lead nowhere outside of the schema."""
+    """Replace references, which are invalid outside of the schema."""
     if isinstance(found, list):
         return [_inlined(whole, each) for each in found]
     if not isinstance(found, dict):
@@ -257,7 +257,7 @@ def _inlined(whole: JsonSchema, found: Any) -> Any:
 
 
 def _resolved(whole: JsonSchema, schema: JsonSchema) -> JsonSchema:
-    """The schema behind references, without "or null", which is no default either."""
+    """Resolve references, and remove null from the allowed values and the default."""
     if "$ref" in schema:
         rest = {name: value for name, value in schema.items() if name != "$ref"}
         return _resolved(whole, whole["$defs"][schema["$ref"].rpartition("/")[2]]) | rest

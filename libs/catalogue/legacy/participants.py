@@ -1,4 +1,4 @@
-"""Participants, and what contests share with them, in the legacy generation."""
+"""Legacy API: mapping of participants, with images and brands, which contests use too."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,9 @@ from libs.tally.counts import VoteSums
 from libs.tally.time import timestamp
 
 Totals = Mapping[str, VoteSums] | None
-"""Figures by participant that appears in results, "" for the contest; None while the caller may not see them:
-counts are null then."""
+"""Counts by participant in the results, "" for the contest; None, shown as null, while hidden from the caller."""
 Images = Mapping[str, Mapping[str, Any]]
-"""Image records by key, as far as there are any, each with its `account`."""
+"""Existing image records by key, each with its `account`."""
 
 FIELDS: Final = (
     Field("title", "title"),
@@ -24,26 +23,25 @@ FIELDS: Final = (
     Field("data", "data"),
     Field("image_id", "image_key", "reads show the image itself", reads=False, names_record=True),
 )
-"""What legacy writes of a participant, in `add_participants`. Reads show more, which the server or the current
-generation gives."""
+"""Members of a participant that legacy writes, in `add_participants`. Reads show more."""
 
 PARTICIPANT: Final = Translator(Participant, FIELDS)
 PARTICIPANT_PARAMETERS: Final = PARTICIPANT.parameters
 
 
 async def images_of(reader: OwnerReader, account: str, *records: Stored) -> Images:
-    """The images that contests and participants of the account refer to: its own, and others' for public use."""
+    """Return the images that the account's records reference: its own, and others' for public use."""
     return await images_at(reader, account, (key for stored in records for key in _image_keys(stored)))
 
 
 async def images_at(reader: OwnerReader, account: str, keys: Iterable[str]) -> Images:
-    """The images under these keys, as far as the account may use them."""
+    """Return the images with these keys that the account may use."""
     found = await asyncio.gather(*(find_usable(reader, IMAGES, account, key) for key in sorted(set(keys))))
     return {stored.key: IMAGES.show(stored) | {"account": owner} for owner, stored in filter(None, found)}
 
 
 def participant_read(account: str, stored: Stored, totals: Totals, images: Images) -> dict[str, Any]:
-    """The participant read shape, of one with any status."""
+    """Return the read shape of a participant with any status."""
     entry = Participant.model_validate(stored.document)
     figures = of_participant(totals, stored.key)
     user = _user(entry)
@@ -67,17 +65,17 @@ def participant_read(account: str, stored: Stored, totals: Totals, images: Image
 
 
 def of_participant(totals: Totals, participant: str) -> VoteSums | None:
-    """What a participant has: zeros where it is in no results, None while they are hidden."""
+    """Return a participant's counts: zero if it is not in the results, None while they are hidden."""
     return None if totals is None else totals.get(participant, VoteSums())
 
 
 def brand_of(account: str) -> dict[str, Any]:
-    """An account has a name alone: it is the brand's id and name, and there is no picture of it."""
+    """Return the brand of an account: its name serves as id and name; there is no image."""
     return {"brand_id": account, "brand_name": account, "image_id": None}
 
 
 def image_read(key: str | None, account: str, images: Images) -> dict[str, Any] | None:
-    """An image as contests and participants show it, None without one."""
+    """Return an image as shown in contests and participants, or None."""
     if not key:
         return None
     record = images.get(key, {})
@@ -95,7 +93,7 @@ def image_read(key: str | None, account: str, images: Images) -> dict[str, Any] 
 
 
 def _own(image: Mapping[str, Any]) -> dict[str, Any]:
-    """What only the image read shape has; a participant's image is such a record."""
+    """Return the members that only the image read shape has, which a participant's image shows too."""
     return {name: image.get(name) for name in ("image_text", "is_icon", "public_use")}
 
 

@@ -1,4 +1,4 @@
-"""Records of one resource, written by legacy parameters and refused in legacy's words."""
+"""Reads and writes records of one resource for the legacy API, with its error messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -17,17 +17,17 @@ from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
 
 PAGE: Final = 20
-"""Records of a page of any legacy list."""
-Asked = Callable[[Stored], bool]
+"""Records per page of all legacy lists."""
+Filter = Callable[[Stored], bool]
 Change = Callable[[Document | None], Document]
-"""The canonical document, made of what it was before (None: it is new), yet to be validated; raises to refuse."""
+"""Returns the new, not yet validated, document for the old one (None: new record); raises to reject the write."""
 
 
 class LegacyRecords:
-    """The records of `row` in one world, by `translator`.
+    """The records of `row` in one environment, translated by `translator`.
 
-    Of a record that is not there, or another brand's, it says "... not found" or "no permission to ...", of the
-    record asked for as of those that it refers to; wrong values are named by their parameters.
+    Errors for missing records and references are "... not found", for another brand's records "no permission to
+    ..."; invalid values are named by their legacy parameters.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class LegacyRecords:
         async with self._in_legacy_words(self._row, key):
             return await self._record_service.get(self._row, account, key)
 
-    async def page(self, account: str, token: str | None, parent: str = "", fits: Asked | None = None) -> Page:
-        """Newest first, from the token of the page before on; `fits` is asked of each record."""
+    async def page(self, account: str, token: str | None, parent: str = "", fits: Filter | None = None) -> Page:
+        """Return a page, newest first, after the previous page's `token`; `fits` filters the records."""
         async with self._in_legacy_words(self._above(), parent):
             return await self._record_service.page(self._row, account, ListRequest(PAGE, token, fits=fits), parent)
 
@@ -55,14 +55,14 @@ class LegacyRecords:
             ).stored
 
     async def change(self, account: str, key: str, change: Change) -> Stored:
-        """`change` is called anew after a lost race."""
+        """Change a record; `change` is called again after a lost race."""
         async with self._in_legacy_words(self._row, key):
             return await self._record_service.change(self._row, account, key, change)
 
     async def write_together(
         self, account: str, parent: str, changes: Sequence[tuple[str, Change]]
     ) -> list[Stored]:
-        """As the engine's; problems begin with the place in `changes`."""
+        """Write several records, as `RecordService`; pointers of problems start with the index in `changes`."""
         await asyncio.gather(*(self.get(account, key) for key, _ in changes if key))
         async with self._in_legacy_words(self._above(), parent):
             return await self._record_service.write_together(self._row, account, parent, changes)
@@ -72,16 +72,16 @@ class LegacyRecords:
             await self._record_service.delete(self._row, account, key)
 
     def in_legacy_words(self, key: str = "") -> AbstractAsyncContextManager[None]:
-        """Whatever else is done about one record, in the same words."""
+        """Translate the errors of other operations on one record."""
         return self._in_legacy_words(self._row, key)
 
     def _above(self) -> Resource:
-        """Whose records these belong to, if to any."""
+        """Return the parent resource, or the resource itself without a parent."""
         return self._row if self._row.parent is None else self._record_service.table[self._row.parent]
 
     @asynccontextmanager
     async def _in_legacy_words(self, row: Resource, key: str) -> AsyncIterator[None]:
-        """`row` and `key` are of the record without which nothing can be done."""
+        """Translate errors; `row` and `key` name the record that `NotFound` refers to."""
         try:
             yield
         except NotFound as error:

@@ -143,7 +143,7 @@ class ContestConfig(Members):
     free: Free = Field(default_factory=Free, description="Limits on free votes.")
     paid: Paid = Field(default_factory=Paid, description="Limits on paid votes.")
     silver: Silver = Field(default_factory=Silver, description="Legacy.")
-    rating: Rating = Field(default_factory=Rating, description="The scale and limits of a rating contest.")
+    rating: Rating = Field(default_factory=Rating, description="The rules of a rating contest.")
     ordering: Ordering | None = Field(None, description="The positions on a ballot of an ordering contest.")
     ip_config: str | None = Field(None, description="The address rules, such as `default`.")
     ip_restriction_per_participant: AddressLimit = 10

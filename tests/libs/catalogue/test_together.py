@@ -69,7 +69,7 @@ async def test_a_shelf_with_tags_written_together_with_others_is_still_in_use(
     await catalogue.record_service.write_together(
         TAGS, account, crate.key, [("", body(shelf="top")), ("", body())]
     )
-    with pytest.raises(Exception, match="refers to it"):
+    with pytest.raises(Exception, match="references it"):
         await catalogue.record_service.patch(CRATES, account, crate.key, {"shelves": [{"id": "bottom"}]})
 
 
