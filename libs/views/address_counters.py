@@ -1,4 +1,4 @@
-"""How many free votes an address has given a participant: counters of their own, advisory to the fold."""
+"""Counters of the free votes of an address for a participant. They are approximate, and no part of the fold."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,16 +10,15 @@ from libs.views.client import Valkey
 from libs.views.serialization import digest
 
 ADDRESS_LIFE_S = 30 * 86_400
-"""How long a counter lives where the contest's end does not say."""
-
+"""Lifetime of a counter if the contest has no end."""
 
 REFILLED = 128
-"""Most votes of one `refill` call: a millisecond."""
+"""Maximum number of votes of one `refill` call: a millisecond of Valkey's time."""
 
 Counter = tuple[str, str, str]
 """Contest, participant, address."""
 TakenBefore = tuple[str, int]
-"""A taker and its count; 0 where it gave it back."""
+"""A taker and its count; 0 if it gave the votes back."""
 
 
 class Taken(Enum):
@@ -29,15 +28,18 @@ class Taken(Enum):
 
 
 class AddressAnswer(NamedTuple):
-    """`used` counts what was taken before."""
+    """Result of `take`; `used` is the number of votes used before."""
 
     taken: Taken
     used: int
 
 
 class AddressCounters:
-    """Exact in fair weather. `address` is a pseudonym; a taker (a vote id, or the voter of a vote that replaces
-    others) takes its count once, however often it asks."""
+    """Counters of one namespace, exact unless Valkey loses data.
+
+    `address` is a pseudonym. A taker (a vote id, or the voter of a replacing vote) is counted once, also if
+    repeated.
+    """
 
     def __init__(self, valkey: Valkey, namespace: str) -> None:
         self._valkey = valkey
@@ -56,19 +58,19 @@ class AddressCounters:
         limit: int,
         expires_at_s: int | None = None,
     ) -> AddressAnswer:
-        """Take `count` votes unless that exceeds `limit` (-1: none). The counter lives until `expires_at_s`."""
+        """Use `count` votes unless that exceeds `limit` (-1: unlimited). The counter expires at `expires_at_s`."""
         key = self._key(contest, participant, address)
         args = digest(taker), count, limit, expires_at_s or 0
         taken, used = await self._valkey.call("FCALL", "address_take", 1, key, *args)
         return AddressAnswer(Taken(taken), used)
 
     async def give(self, contest: str, participant: str, address: str, taker: str) -> None:
-        """Give back what a vote took that was refused, or removed."""
+        """Give back the votes of a taker whose vote was refused or removed."""
         key = self._key(contest, participant, address)
         await self._valkey.call("FCALL", "address_give", 1, key, digest(taker))
 
     async def refill(self, counter: Counter, taken: Sequence[TakenBefore], expires_at_s: int) -> None:
-        """Take again what votes took, in the order of the log, where Valkey may have lost it. Repeatable."""
+        """Restore counters that Valkey may have lost, from votes in the order of the log. Repeatable."""
         key = self._key(*counter)
         for at in range(0, len(taken), REFILLED):
             counts = (word for taker, count in taken[at : at + REFILLED] for word in (digest(taker), count))
@@ -76,7 +78,7 @@ class AddressCounters:
 
 
 async def give_back(addresses: AddressCounters, removal: VoteRemoved) -> None:
-    """Make room again where the removed vote had taken it, in its own name or its voter's."""
+    """Give back the removed vote's use of its address's limit, counted for its vote id or for its voter."""
     if removal.address is not None:
         await asyncio.gather(
             *(

@@ -1,4 +1,4 @@
-"""The views of the catalogue: written by one atomic function, read with one call each."""
+"""Views of the catalogue: written by one atomic Valkey function, each read by one call."""
 
 import asyncio
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 
 
 class Mark(NamedTuple):
-    """Where a view stands, and how often it was exchanged for one folded anew."""
+    """A view's position, and the number of its swaps for another generation."""
 
     position: Position | None
     swaps: int
@@ -49,18 +49,18 @@ class Mark(NamedTuple):
 ANY_VERSION = -1
 REASON_SIZE = 500
 STORED_SIZE = 7
-"""What an outcome says of each record that was written: the members of `Stored`."""
+"""Number of values per written record in a packed outcome: the members of `Stored`."""
 
 
 class CatalogueViews:
-    """The catalogue of one world (`namespace`). An account's records lie in one partition, found by its name.
+    """The catalogue of one environment (`namespace`). The account's name determines its records' partition.
 
-    Every method raises `ViewsUnavailable` when Valkey is away; those that read records, keys or outcomes also
-    while the view is not fresh (`libs/views/freshness.py`). So nothing is absent that was acknowledged, or older.
+    Every method raises `ViewsUnavailable` if Valkey is unavailable; reads of records, keys and outcomes also while
+    the view is not fresh (`libs/views/freshness.py`). So no read misses an acknowledged write.
     """
 
     def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
-        """With a `generation`, `position` and `apply` are of that one, everything else of the live one."""
+        """With a `generation`, `position` and `apply` use that one; all other methods use the live one."""
         self._valkey = valkey
         self._namespace = namespace
         self._generation = generation
@@ -68,19 +68,19 @@ class CatalogueViews:
         self.fresh = FreshReader(valkey, "catalogue", self._base)
 
     async def position(self, partition: int) -> Position | None:
-        """How far `partition` has been folded; None when nothing was."""
-        named = "" if self._generation is None else self._generation
+        """Return the position up to which `partition` is folded; None if nothing is."""
+        generation = "" if self._generation is None else self._generation
         log, offset, *_ = await self._valkey.call(
-            "FCALL_RO", "catalogue_position", 1, self._base(partition), named
+            "FCALL_RO", "catalogue_position", 1, self._base(partition), generation
         )
         return _position(log, offset)
 
     async def mark(self, partition: int) -> Mark:
-        """Equal marks: nothing that is read has changed in between."""
+        """Return a mark of the partition's content: equal marks mean equal content."""
         return Mark(*await self.fresh.read_at("mark", partition))
 
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
-        """As `generations.apply` says."""
+        """Fold entries, see `generations.apply`."""
         items = msgpack.packb([_item(record, event) for record, event in entries])
         await apply(self._valkey, "catalogue", self._base(partition), start, end, items, self._generation)
 
@@ -99,7 +99,7 @@ class CatalogueViews:
         since: int | None = None,
         limit: int,
     ) -> list[Stored]:
-        """Up to `limit` records, newest first by `order`: older than `before`, not older than `since` (us)."""
+        """Return up to `limit` records, newest first by `order`: before `before`, at or after `since` (us)."""
         flat = await self.fresh.read(
             "page",
             self._partition(account),
@@ -114,7 +114,7 @@ class CatalogueViews:
         return _many(flat)
 
     async def contest_config(self, account: str, contest: str) -> ContestConfig:
-        """The contest, all its participants and vote sources in the order of their making, and their version."""
+        """Return the contest, its participants and vote sources in the order of creation, and their version."""
         position, reply = await self.fresh.read_at("contest", self._partition(account), account, contest)
         version, envelope, participants, sources = reply
         return ContestConfig(
@@ -126,37 +126,37 @@ class CatalogueViews:
         )
 
     async def due(self, partition: int, most: int) -> list[tuple[str, str]]:
-        """Account and key of the contests of a partition that are due by its Valkey's clock, the longest first."""
+        """Return account and key of the partition's contests that are due by Valkey's clock, longest due first."""
         flat = await self.fresh.read("due", partition, most)
         return [(account.decode(), key.decode()) for account, key in zip(flat[::2], flat[1::2], strict=True)]
 
     async def settle(self, account: str, contest: str, version: int, due: int | None) -> None:
-        """A contest that was due is so again at `due` (us; None: never), unless it has changed since `version`."""
-        partition, again = self._partition(account), "" if due is None else due
+        """Make a due contest due again at `due` (us; None: never), unless it has changed since `version`."""
+        partition, next_due = self._partition(account), "" if due is None else due
         await self._valkey.call(
-            "FCALL", "catalogue_settle", 1, self._base(partition), account, contest, version, again
+            "FCALL", "catalogue_settle", 1, self._base(partition), account, contest, version, next_due
         )
 
     async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]:
-        """What became of each command (at most 4,000), None where the fold has not seen it in 24 h of log time."""
+        """Return the outcome of each command (at most 4,000); None if not folded within 24 h of log time."""
         replies = await self.fresh.read("outcomes", partition, *command_ids)
         return [_outcome(packed) if packed else None for packed in replies]
 
     async def keys(self, partition: int, known_version: str) -> KeyRows:
-        """The API keys of a partition, unless they are still at `known_version`."""
+        """Return the API keys of a partition, unless their version is `known_version`."""
         version, changed, *flat = await self.fresh.read("keys", partition, known_version)
         rows = tuple(_key_row(key_id, row) for key_id, row in zip(flat[::2], flat[1::2], strict=True))
         return KeyRows(version.decode(), rows if changed else None)
 
     async def find_owner(self, resource: str, key: str) -> str | None:
-        """The account that owns a record with a key made by the server; every partition is asked."""
+        """Return the account that owns a record with a server-assigned key, by reading every partition."""
         owners = await asyncio.gather(
             *(self.fresh.read("owner", p, resource, key) for p in range(CATALOGUE_PARTITIONS))
         )
         return next((owner.decode() for owner in owners if owner is not None), None)
 
     async def quarantine(self, partition: int) -> dict[int, str]:
-        """Offset and reason of every record that could not be folded."""
+        """Return the reason of every record that could not be folded, by offset."""
         flat = await self._valkey.call("FCALL_RO", "catalogue_quarantine", 1, self._base(partition))
         return {int(offset): reason.decode() for offset, reason in zip(flat[::2], flat[1::2], strict=True)}
 
@@ -168,52 +168,51 @@ class CatalogueViews:
 
 
 def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
-    """An event as the function takes it: the order of `event_of` in catalogue.lua."""
-    where = [record.offset, record.timestamp_ms]
+    """Convert an event to the arguments of the function, in the order of `event_of` in catalogue.lua."""
+    position = [record.offset, record.timestamp_ms]
     match event:
         case Undecodable():
-            return ["poison", *where, event.reason[:REASON_SIZE]]
+            return ["poison", *position, event.reason[:REASON_SIZE]]
         case LogCreated() | OperatorActed():
-            return ["nothing", *where]
-    who = [event.at, event.account, event.command_id, event.content]
+            return ["nothing", *position]
+    head = [*position, event.at, event.account, event.command_id, event.content]
     match event:
         case RecordCreated():
-            return [event.type, *where, *who, *_what(event, None)]
+            return [event.type, *head, *_write(event, None)]
         case RecordChanged():
-            return [event.type, *where, *who, *_what(event, event.expected_version)]
+            return [event.type, *head, *_write(event, event.expected_version)]
         case RecordsWritten():
             writes = [
-                ["RecordCreated" if write.expected_version is None else "RecordChanged", *where, *who, *what]
+                ["RecordCreated" if version is None else "RecordChanged", *head, *_write(write, version)]
                 for write in event.writes
-                for what in [_what(write, write.expected_version)]
+                for version in [write.expected_version]
             ]
-            return [event.type, *where, *who, writes]
+            return [event.type, *head, writes]
         case RecordDeleted():
             versions = [_any(event.expected_version), _any(event.expected_parent)]
-            return [event.type, *where, *who, event.resource, event.key, event.contest or "", *versions]
+            return [event.type, *head, event.resource, event.key, event.contest or "", *versions]
         case ContestClosing():
             name, versions = ["contests", event.contest, event.contest], [event.expected_config, ANY_VERSION]
-            return [event.type, *where, *who, *name, *versions, event.record]
+            return [event.type, *head, *name, *versions, event.record]
         case KeyIssued():
             return [
                 event.type,
-                *where,
-                *who,
+                *head,
                 event.key_id,
                 event.sha256,
                 list(event.permissions),
                 _rules(event.rules),
             ]
         case KeyRevoked():
-            return [event.type, *where, *who, event.key_id]
+            return [event.type, *head, event.key_id]
     assert_never(event)
 
 
-def _what(write: RecordWritten | Write, expected_version: int | None) -> list[Any]:
+def _write(write: RecordWritten | Write, expected_version: int | None) -> list[Any]:
     refs, offers = ([part for ref in flat for part in ref] for flat in (write.refs, write.offers))
-    what = [write.resource, write.key, write.contest or "", _any(expected_version), ANY_VERSION, write.record]
+    record = [write.resource, write.key, write.contest or "", _any(expected_version), ANY_VERSION, write.record]
     due = False if write.due is None else write.due
-    return [*what, *(write.parent or ("", "")), refs, offers, due]
+    return [*record, *(write.parent or ("", "")), refs, offers, due]
 
 
 def _any(version: int | None) -> int:
@@ -248,5 +247,5 @@ def _key_row(key_id: bytes, packed: bytes) -> KeyRow:
 
 
 def _rules(rules: KeyRules) -> str:
-    """Opaque to Lua, whose lists have no holes."""
+    """Encode the rules as JSON, opaque to Lua, whose lists cannot contain nil."""
     return orjson.dumps([rules.name, rules.expires, rules.networks, rules.rate]).decode()

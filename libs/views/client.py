@@ -1,4 +1,4 @@
-"""One connection to Valkey for all concurrent callers of a process: their calls share a pipeline per loop tick."""
+"""Valkey client shared by all callers of a process: their calls share one pipeline per event loop tick."""
 
 import asyncio
 import logging
@@ -15,33 +15,32 @@ from libs.views.settings import ValkeySettings
 
 logger = logging.getLogger(__name__)
 
-MOST_FLIGHTS = 2
-"""Pipelines under way at once; what comes meanwhile goes with the next, so load makes them larger, not more."""
+MAX_PIPELINES = 2
+"""Pipelines in flight at once; later calls join the next one, so load makes pipelines larger, not more."""
 TIMEOUT_S = 5.0
-"""How long a call may take, from its beginning to its answer. What comes later is unknown, never assumed."""
+"""Timeout of a call, from its start to its answer. After it the outcome is unknown."""
 SWEEP_S = 0.1
-"""How often overdue calls are answered; one may be answered this much late."""
+"""Interval of the timeout checks: a timeout may be reported this much late."""
 
-
-NO_ANSWER = "Records and counts cannot be reached at the moment."
-"""All that a caller is told, whatever Valkey or the way to it said."""
+NO_ANSWER = "Records and counts are temporarily unavailable; retry shortly."
+"""The only message for clients, regardless of the error of Valkey or the network."""
 
 
 class NotPermitted(ViewsUnavailable):
-    """Valkey's access control list keeps this process's user from a command."""
+    """Valkey's access control list (ACL) denies the command to this process's user."""
 
 
 class Valkey(Protocol):
-    """What the views need: one command, answered or failed. Never sent twice on its own account."""
+    """Interface of the client for the views: commands are never retried automatically."""
 
     async def call(self, *command: Any) -> Any:
-        """The reply as bytes, int, list or None; `ViewsUnavailable` when the server refused, or may have."""
+        """Return the reply as bytes, int, list or None. Raises `ViewsUnavailable`: failed, or outcome unknown."""
 
 
 def connect(settings: ValkeySettings, timeout_s: float = TIMEOUT_S) -> Redis:
-    """A client that never repeats a command by itself: the callers know which of theirs may be repeated.
+    """Create a client that never retries a command: only its callers know which ones are idempotent.
 
-    A user and password in the URL win over those in the other settings.
+    A user and password in the URL take precedence over the other settings.
     """
     tls: dict[str, Any] = {}
     if settings.uses_tls:
@@ -62,8 +61,8 @@ def connect(settings: ValkeySettings, timeout_s: float = TIMEOUT_S) -> Redis:
     )
 
 
-class _Passenger(NamedTuple):
-    """One call in a pipeline, or before it: its command, who waits for it, and until when (the loop's clock)."""
+class _Call(NamedTuple):
+    """One call, queued or in a pipeline: its command, the future of its answer, and its deadline (loop time)."""
 
     command: list[Any]
     answer: "asyncio.Future[Any]"
@@ -71,40 +70,40 @@ class _Passenger(NamedTuple):
 
 
 class Coalescer:
-    """A `Valkey` that sends what is called during one tick of the event loop as one pipeline.
+    """A `Valkey` that sends all calls of one event loop tick as one pipeline.
 
-    A few pipelines may be under way at once, each on a connection of its own, so a slow call holds back only those
-    of its tick. Every call is answered within `TIMEOUT_S`, also where it waits for a pipeline to leave.
+    Up to `MAX_PIPELINES` are in flight at once, each on its own connection, so a slow call delays only those of
+    its tick. Every call ends within `TIMEOUT_S`, including its time in the queue.
     """
 
     def __init__(self, redis: Redis, repair: Callable[[Valkey], Awaitable[None]] | None = None) -> None:
-        """`repair` is called when the server does not know a function: an empty one took its place."""
+        """Call `repair` when the server lacks a function: it was emptied or replaced."""
         self._redis = redis
         self._repair = repair
-        self._waiting: list[_Passenger] = []
-        self._flights: dict[asyncio.Task[None], list[_Passenger]] = {}
+        self._waiting: list[_Call] = []
+        self._pipelines: dict[asyncio.Task[None], list[_Call]] = {}
         self._repairs: set[asyncio.Task[None]] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def call(self, *command: Any) -> Any:
-        """Raises what encoding an argument raises, before anything is sent."""
+        """Send a command with the next pipeline. Raises `TypeError` for an argument that cannot be encoded."""
         if self._closed:
             raise ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause="the connection is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         encoded = [command[0], *map(_encode, command[1:])]
         if not self._waiting:
-            loop.call_soon(self._depart)
+            loop.call_soon(self._flush)
         if self._sweeper is None:
             self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
-        self._waiting.append(_Passenger(encoded, future, loop.time() + TIMEOUT_S))
+        self._waiting.append(_Call(encoded, future, loop.time() + TIMEOUT_S))
         return await future
 
     async def close(self) -> None:
-        """Wait for what is under way or waits, then close the connections; later calls fail."""
-        while self._flights or self._waiting:
-            await asyncio.gather(*self._flights, return_exceptions=True)
+        """Wait for queued calls and those in flight, then close the connections; later calls fail."""
+        while self._pipelines or self._waiting:
+            await asyncio.gather(*self._pipelines, return_exceptions=True)
             await asyncio.sleep(0)
         self._closed = True
         if self._sweeper is not None:
@@ -114,11 +113,11 @@ class Coalescer:
     def _start_repair(self) -> None:
         repair, self._repair = self._repair, None
         if repair is not None:
-            task = asyncio.ensure_future(self._mend(repair))
+            task = asyncio.ensure_future(self._run_repair(repair))
             self._repairs.add(task)
             task.add_done_callback(self._repairs.discard)
 
-    async def _mend(self, repair: Callable[[Valkey], Awaitable[None]]) -> None:
+    async def _run_repair(self, repair: Callable[[Valkey], Awaitable[None]]) -> None:
         try:
             await repair(self)
         except ViewsUnavailable:
@@ -126,43 +125,43 @@ class Coalescer:
         finally:
             self._repair = repair
 
-    def _depart(self) -> None:
-        if not self._waiting or len(self._flights) >= MOST_FLIGHTS:
+    def _flush(self) -> None:
+        if not self._waiting or len(self._pipelines) >= MAX_PIPELINES:
             return
-        passengers = [passenger for passenger in self._waiting if not passenger.answer.done()]
+        calls = [call for call in self._waiting if not call.answer.done()]
         self._waiting = []
-        if passengers:
-            flight = asyncio.ensure_future(self._fly(passengers))
-            self._flights[flight] = passengers
-            flight.add_done_callback(self._landed)
+        if calls:
+            task = asyncio.ensure_future(self._execute(calls))
+            self._pipelines[task] = calls
+            task.add_done_callback(self._finish)
 
-    def _landed(self, flight: asyncio.Task[None]) -> None:
-        """Answers those whom the flight left without an answer, however it ended."""
-        error = None if flight.cancelled() else flight.exception()
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        """Fail the calls that the pipeline left unanswered, and send the next one."""
+        error = None if task.cancelled() else task.exception()
         if error is not None:
             logger.error("a pipeline to Valkey failed", exc_info=error)
-        _fail(self._flights.pop(flight), "the pipeline was cancelled" if error is None else repr(error))
-        self._depart()
+        _fail(self._pipelines.pop(task), "the pipeline was cancelled" if error is None else repr(error))
+        self._flush()
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer overdue calls. Those that still wait are never sent; of the others nobody knows."""
+        """Fail overdue calls. Queued ones are never sent; the outcome of those in flight is unknown."""
         now = loop.time()
-        for passengers in (self._waiting, *self._flights.values()):
-            _fail((each for each in passengers if each.deadline <= now), f"no answer within {TIMEOUT_S:g} s")
-        self._waiting = [passenger for passenger in self._waiting if not passenger.answer.done()]
-        busy = self._waiting or self._flights
+        for calls in (self._waiting, *self._pipelines.values()):
+            _fail((call for call in calls if call.deadline <= now), f"no answer within {TIMEOUT_S:g} s")
+        self._waiting = [call for call in self._waiting if not call.answer.done()]
+        busy = self._waiting or self._pipelines
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop) if busy else None
 
-    async def _fly(self, passengers: list[_Passenger]) -> None:
+    async def _execute(self, calls: list[_Call]) -> None:
         replies: list[Any]
         try:
             pipeline = self._redis.pipeline(transaction=False)
-            for passenger in passengers:
-                pipeline.execute_command(*passenger.command)
+            for call in calls:
+                pipeline.execute_command(*call.command)
             replies = await pipeline.execute(raise_on_error=False)
         except (RedisError, OSError, TimeoutError) as error:
-            replies = [error] * len(passengers)
-        for (_, future, _), reply in zip(passengers, replies, strict=True):
+            replies = [error] * len(calls)
+        for (_, future, _), reply in zip(calls, replies, strict=True):
             if future.done():
                 continue
             if isinstance(reply, Exception):
@@ -175,7 +174,7 @@ class Coalescer:
 
 
 def _encode(argument: Any) -> bytes | int | float:
-    """As the client library would, but before the argument shares a pipeline with those of others."""
+    """Encode an argument before it joins a pipeline, so that a bad one fails only its own call."""
     if isinstance(argument, str):
         return argument.encode()
     if isinstance(argument, bool) or not isinstance(argument, bytes | int | float):
@@ -183,7 +182,7 @@ def _encode(argument: Any) -> bytes | int | float:
     return argument
 
 
-def _fail(passengers: Iterable[_Passenger], why: str) -> None:
-    for passenger in passengers:
-        if not passenger.answer.done():
-            passenger.answer.set_exception(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=why))
+def _fail(calls: Iterable[_Call], cause: str) -> None:
+    for call in calls:
+        if not call.answer.done():
+            call.answer.set_exception(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=cause))

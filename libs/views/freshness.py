@@ -1,7 +1,8 @@
-"""Fresh views: reads of one that may be older than what was answered before fail, and a projector makes it fresh.
+"""Freshness of views: reads fail while a view may be older than earlier answers.
 
-A Valkey that was emptied, or came back older, answers all the same: records as absent, or as they once were. It is
-fresh once its server, in this run, has folded the log as far as the log went then (`lua/shared/reads.lua`).
+A Valkey that was emptied, or restarted from an older state, would answer that records are absent, or return old
+ones. A projector declares a view fresh once its server has, in its current run, folded the log up to its end
+(`lua/shared/reads.lua`).
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ RECOVERING = "Temporarily unavailable while the service recovers; retry shortly.
 
 
 class Freshness(NamedTuple):
-    """`run` names the server's run, under which the live view is fresh or not; `position` is the view's."""
+    """Freshness of the live view in the server's current `run`, and the view's `position`."""
 
     run: str
     is_fresh: bool
@@ -24,27 +25,27 @@ class Freshness(NamedTuple):
 
 
 class FreshReader:
-    """The only way to what the live views of one topic hold: every read passes the same check.
+    """Reads the live views of one topic, each read with the same check.
 
-    An answer is refused where the view is not fresh, or stands before an earlier answer's position. So what was
-    read, and what was acknowledged to anybody, is in every later answer. Taken for granted: the keys of a
-    partition are lost together, and nobody is connected to a primary that was cut off while its successor writes.
+    An answer is rejected if the view is not fresh, or its position is before that of an earlier answer. So every
+    answer contains all that was read or acknowledged before. Assumptions: the keys of a partition are lost only
+    together, and no client is connected to an isolated primary while its successor writes.
     """
 
     def __init__(self, valkey: Valkey, prefix: Prefix, base: Callable[[int], str]) -> None:
-        """`base` gives the key that all keys of a partition begin with."""
+        """Create a reader; `base` returns the prefix of a partition's keys."""
         self._valkey = valkey
         self._prefix = prefix
         self._base = base
         self._seen: dict[int, Position] = {}
 
     async def read(self, function: str, partition: int, *args: Any) -> Any:
-        """The reply of one function. Raises `ViewsUnavailable`, also when the view is not fresh."""
+        """Return the reply of one function. Raises `ViewsUnavailable`, also if the view is not fresh."""
         return (await self.read_at(function, partition, *args))[1]
 
     async def read_at(self, function: str, partition: int, *args: Any) -> tuple[Position, Any]:
-        """The same, with the position that it holds at."""
-        seen = self._seen.get(partition)  # answers may overtake one another: an earlier question may see less
+        """Return the view's position and the reply. Raises as `read`."""
+        seen = self._seen.get(partition)  # before the call: answers of concurrent calls may overtake one another
         name = f"{self._prefix}_{function}"
         is_fresh, log, offset, *reply = await self._valkey.call("FCALL_RO", name, 1, self._base(partition), *args)
         position = Position(log.decode(), int(offset))
@@ -62,16 +63,16 @@ class FreshReader:
         return Freshness(run.decode(), is_fresh == 1, position)
 
     async def declare(self, partition: int, run: str, end: Position) -> bool:
-        """Make the view fresh if it has come to `end`, which the log was asked for after `run` was read.
+        """Declare the view fresh if it has reached `end`, the log's end as read after `run`.
 
-        False where it has not, or where the server runs anew.
+        False if it has not, or if the server was restarted.
         """
         name = f"{self._prefix}_declare_fresh"
         return bool(await self._valkey.call("FCALL", name, 1, self._base(partition), run, *end) == 1)
 
 
 def is_behind(position: Position | None, seen: Position | None) -> bool:
-    """Whether a view that stands at `position` of a log has gone back since it was `seen`."""
+    """Return whether a view at `position` is behind the position `seen` before in the same log."""
     if seen is None:
         return False
     return position is None or (position.log_id == seen.log_id and position.offset < seen.offset)

@@ -1,7 +1,7 @@
 """The Valkey functions, loaded by every process at its start.
 
-Each file in `lua` is a library; so is each folder, its files joined in the order of their names. What lies in
-`lua/shared` stands at the head of every one.
+Each file in `lua` is a library; so is each folder, its files joined in the order of their names. The files of
+`lua/shared` are prepended to every library.
 """
 
 import logging
@@ -18,7 +18,7 @@ SOURCES = Path(__file__).with_name("lua")
 
 
 def libraries() -> Iterator[tuple[str, str]]:
-    """Name and source of each library."""
+    """Yield name and source of each library."""
     shared = "\n".join(part.read_text() for part in sorted((SOURCES / "shared").glob("*.lua")))
     for path in sorted(SOURCES.iterdir()):
         if path.name == "shared":
@@ -29,21 +29,21 @@ def libraries() -> Iterator[tuple[str, str]]:
 
 
 async def load_functions(valkey: Valkey) -> None:
-    """Load or replace the libraries; repeatable, and safe while others call them.
+    """Load or replace the libraries; repeatable, and safe during concurrent calls.
 
-    A user who may not leaves them as they are: a function runs with the rights of its caller, so only those load
-    them who may write everything (`deploy/security`).
+    Without the permission in Valkey's ACL they stay unchanged: only users with all write permissions load them,
+    since a function runs with its caller's permissions (`deploy/security`).
     """
     for name, source in libraries():
         try:
             await valkey.call("FUNCTION", "LOAD", "REPLACE", source)
         except NotPermitted:
-            logger.info("%s is not loaded by this process: its user in Valkey may not", name)
+            logger.info("%s is not loaded by this process: its Valkey user has no permission", name)
 
 
 def open_valkey(url: SecretUrl | str) -> Coalescer:
-    """The connection that a process shares; it loads the functions again when an emptied server lacks them.
+    """Open the process's shared client; it reloads the functions when an emptied server lacks them.
 
-    User, password and certificates beside the `url` come from the process's `ValkeySettings`.
+    User, password and certificates that `url` lacks come from the process's `ValkeySettings`.
     """
     return Coalescer(connect(ValkeySettings(valkey_url=url)), repair=load_functions)

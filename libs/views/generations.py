@@ -1,4 +1,4 @@
-"""The generations of one topic's views: opened, folded, swapped and dropped (`lua/shared/generations.lua`)."""
+"""Generations (copies) of a topic's views: opened, folded, swapped and dropped (`lua/shared/generations.lua`)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
@@ -13,11 +13,11 @@ from libs.views.client import Valkey
 from libs.views.serialization import glob_escaped, pack, unpack
 
 Prefix = Literal["votes", "catalogue", "purchases"]
-"""Of the names of one library's functions."""
+"""Prefix of the function names of one library."""
 TAGS: Final[dict[Prefix, str]] = {"votes": "", "catalogue": "c", "purchases": "q"}
-"""What stands before the partition in a hash tag."""
+"""Prefix of the partition in a hash tag."""
 TIMELINE: Final = "*timeline"
-"""The scope of a votes generation that is folded for its timeline alone; it can be no contest's key."""
+"""Scope of a votes generation that is folded only for its timeline; never a contest's key."""
 SCANNED: Final = 1_000
 WIDTH: Final = 9
 
@@ -29,30 +29,30 @@ class State(StrEnum):
     FOLLOWING = "following"
     """Folded together with the live one, in the same call."""
     KEPT = "kept"
-    """The same, of what was read before, or was swapped back. There is one at most."""
+    """Folded like a following one: the previous live one after a swap, to be swapped back. At most one exists."""
     SIDE = "side"
-    """To be looked at only, as of some earlier time."""
+    """Read-only copy as of an earlier time; never swapped in."""
     BROKEN = "broken"
-    """It cannot be folded any further, or by other code only."""
+    """It cannot be folded any further, or only by another version of the code."""
 
 
 class GenerationGone(TallyError):
-    """The generation is not there, or broken: it was dropped, or Valkey lost it."""
+    """The generation does not exist or is broken: it was dropped, or Valkey lost it."""
 
     code = "views_unavailable"
 
     @classmethod
     def of(cls, number: int | None, base: str) -> Self:
-        return cls(f"Generation {number} of {base} is gone, or broken. Start the replay anew.")
+        return cls(f"Generation {number} of {base} no longer exists, or is broken. Start the replay again.")
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One generation of one partition. `scope` is "" or the contest that alone is folded into it.
+    """One generation of one partition. `scope` is "", or the only contest that is folded into it.
 
-    `schema` is the layout of what is stored, `read` whether what it was opened for is what readers see. `position`
-    is None while nothing was folded. `kept_since` is when it was swapped (seconds since 1970; None: it is not
-    kept), `held` whether it is kept until somebody drops it.
+    `schema` is the version of the stored layout. `read`: its content is what readers get. `position` is None while
+    nothing is folded. `kept_since` is the time of its swap (seconds since 1970; None: not kept). `held`: it is
+    kept until an operator drops it.
     """
 
     number: int
@@ -67,8 +67,11 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class PartitionGenerations:
-    """All of one partition. `swaps` counts how often what is read was exchanged, `last` is the highest number that
-    was ever given, `schema` the layout that the running code reads."""
+    """All generations of one partition.
+
+    `swaps` is the number of swaps so far, `last` the highest number ever assigned, `schema` the layout version of
+    the running code.
+    """
 
     swaps: int
     last: int
@@ -80,13 +83,13 @@ class PartitionGenerations:
         return self.live if number == self.live.number else self.others.get(number)
 
     def offset_of(self, number: int) -> int:
-        """How far a generation is folded; 0 also where there is none of that number."""
+        """Return the offset up to which a generation is folded; 0 also if it does not exist."""
         one = self.get(number)
         return 0 if one is None or one.position is None else one.position.offset
 
 
 class Differing(NamedTuple):
-    """A part of a key that two generations hold differently; `live` or `other` is "" where it is missing."""
+    """A field of a key whose values differ between two generations; `live` or `other` is "" if it is missing."""
 
     partition: int
     key: str
@@ -96,11 +99,11 @@ class Differing(NamedTuple):
 
 
 class Moving(Exception):
-    """The two generations stand at different positions just now: ask again."""
+    """The two generations are at different positions at the moment; retry."""
 
 
 class FencesDiffer(TallyError):
-    """The generation was folded by other fences than the live one: accepted votes would count no more."""
+    """The generation was folded by other fences than the live one: accepted votes would no longer count."""
 
     code = "fences_differ"
 
@@ -108,13 +111,13 @@ class FencesDiffer(TallyError):
     def of(cls, number: int, partition: str) -> Self:
         return cls(
             f"Generation {number} of {partition} was folded by other fences (records that end doubt about earlier "
-            "votes) than the live view, since one of them was in quarantine: accepted votes could count no more. "
-            "--accept-differences swaps all the same; voting in that partition goes on after a new fence."
+            "votes) than the live view, since one of them was in quarantine: accepted votes could no longer "
+            "count. --accept-differences swaps anyway; voting in that partition resumes after a new fence."
         )
 
 
 class AnotherIsKept(TallyError):
-    """Readers cannot be given another generation: the former one is to be kept, and two at most are folded."""
+    """No swap is possible: a kept generation is held, and at most one is kept beside the live one."""
 
     code = "generation_kept"
 
@@ -122,7 +125,7 @@ class AnotherIsKept(TallyError):
     def of(cls, number: int, topic: str) -> Self:
         return cls(
             f"Generation {number} of {topic} is kept until it is dropped, and only one is kept. "
-            "`tally replay drop --execute` drops it, `tally replay keep --no-hold --execute` lets it go."
+            "`tally replay drop --execute` drops it, `tally replay keep --no-hold --execute` ends the hold."
         )
 
 
@@ -131,9 +134,9 @@ ANOTHER_IS_KEPT: Final = "another is kept"
 
 
 class Swap(NamedTuple):
-    """Whether the generation is read now; else why not.
+    """Result of a swap; `reason` if it was not `done`.
 
-    That is its state, "gone", FENCES_DIFFER, ANOTHER_IS_KEPT, or "moving": try again.
+    `reason` is the generation's state, "gone", FENCES_DIFFER, ANOTHER_IS_KEPT, or "moving": retry.
     """
 
     done: bool
@@ -141,7 +144,7 @@ class Swap(NamedTuple):
 
 
 class Generations:
-    """Raises `ViewsUnavailable` when Valkey is away."""
+    """The generations of one topic's views. All methods raise `ViewsUnavailable`."""
 
     def __init__(self, valkey: Valkey, namespace: str, prefix: Prefix, topic: Topic) -> None:
         self.topic = topic
@@ -159,28 +162,28 @@ class Generations:
         return PartitionGenerations(swaps, last, schema, live, {one.number: one for one in others})
 
     async def read_all(self) -> list[PartitionGenerations]:
-        """By partition."""
+        """Read the generations of every partition, in order."""
         return await asyncio.gather(*(self.read(partition) for partition in range(self.topic.partitions)))
 
     async def scope(self, number: int) -> str | None:
-        """Of a generation; None where no partition has one of that number."""
+        """Return the scope of a generation; None if no partition has one of that number."""
         found = (partition.get(number) for partition in await self.read_all())
         return next((one.scope for one in found if one is not None), None)
 
     async def open(self, partition: int, number: int, scope: str = "", *, side: bool = False) -> bool:
-        """Whether it is open now, for this purpose; False where the number was given to another."""
+        """Open a generation, repeatable; False if the number was assigned for another purpose."""
         return bool(await self._call("open", partition, number, scope, int(side)))
 
     async def swap(self, partition: int, number: int, *, read: bool = True, accept: bool = False) -> Swap:
-        """Have readers see what the generation holds; `read` False: no more (of one with a narrower scope).
+        """Switch readers to the generation's content; `read` False: back again (only with a narrower scope).
 
-        `accept`: also where votes were folded by other fences; then the gate is shut until the next fence.
+        `accept`: also if votes were folded by other fences; then the gate is closed until the next fence.
         """
         done, *reason = await self._call("swap", partition, number, int(read), int(accept))
         return Swap(bool(done), reason[0].decode() if reason else "")
 
     async def touch(self, partition: int, number: int, position: Position) -> State:
-        """Fold nothing into the generation, which stands at `position`; what that makes of it."""
+        """Fold an empty batch into the generation at `position`, and return its resulting state."""
         args = position.log_id, position.offset, position.offset, pack([]), number
         reply = await self._call("fold", partition, *args)
         if reply[0] == -1:
@@ -188,15 +191,15 @@ class Generations:
         return State(reply[-1].decode())
 
     async def differences(self, partition: int, number: int, names: Collection[str]) -> AsyncIterator[Differing]:
-        """What the generation holds otherwise than the live one, in the keys of these names.
+        """Yield the differences to the live generation in the keys of these names.
 
-        Each page of a key is compared where both stand at the same position. Raises `Moving`.
+        Each page of a key is compared with both at the same position. Raises `Moving` if they are not.
         """
         for name in names:
-            for which in ("live", "other"):
+            for side in ("live", "other"):
                 cursor: bytes | None = b"0"
                 while cursor is not None:
-                    args = self.base(partition), number, name, cursor, which
+                    args = self.base(partition), number, name, cursor, side
                     reply = unpack(await self._valkey.call("FCALL_RO", f"{self.prefix}_compare", 1, *args))
                     if len(reply) == 1:
                         raise Moving
@@ -205,7 +208,7 @@ class Generations:
                         yield Differing(partition, name, field.decode(errors="replace"), live, other)
 
     async def names(self, numbers: Collection[int]) -> dict[int, set[str]]:
-        """By partition, the names of the keys within these generations."""
+        """Return the names of the keys within these generations, by partition."""
         found: dict[int, set[str]] = {}
         for partition, number, key in await self._keys():
             if number in numbers:
@@ -213,26 +216,26 @@ class Generations:
         return found
 
     async def drop(self, partition: int, number: int) -> None:
-        """Fold it no further. `sweep` deletes what it holds. The live one is never dropped."""
+        """Stop folding a generation; `sweep` deletes its keys. The live one is never dropped."""
         await self._call("drop", partition, number)
 
     async def hold(self, partition: int, number: int, until_dropped: bool | None = None) -> bool:
-        """Begin anew the time for which it is kept; False where none of that number is kept.
+        """Restart the time for which a generation is kept; False if none of that number is kept.
 
-        `until_dropped`: whether it is kept until somebody drops it; None leaves that as it is.
+        `until_dropped`: keep it until an operator drops it, or not; None leaves that unchanged.
         """
         return bool(
             await self._call("hold", partition, number, "" if until_dropped is None else int(until_dropped))
         )
 
     async def expire(self, partition: int, after_s: int) -> list[int]:
-        """Drop what has been kept for longer, unless it is to be kept until somebody drops it; its numbers."""
+        """Drop the generations kept for longer than `after_s` and not held; return their numbers."""
         return list(await self._call("expire", partition, after_s))
 
     async def sweep(self) -> int:
-        """Delete what generations hold that are not open any more; how many keys that were.
+        """Delete the keys of dropped generations; return their number.
 
-        One that is opened meanwhile has a number that was not given before.
+        A generation opened meanwhile has a new number, so its keys are not deleted.
         """
         known = await self.read_all()
         swept = 0
@@ -242,13 +245,13 @@ class Generations:
         return swept
 
     async def memory(self, number: int, scope: str = "") -> int:
-        """Bytes that a generation takes, about: long hashes are judged by a few of their fields."""
+        """Return the approximate memory of a generation in bytes; Valkey samples the fields of long hashes."""
         names = [key for _, its, key in await self._keys() if its == number and key.endswith(scope.encode())]
         sizes = await asyncio.gather(*(self._valkey.call("MEMORY", "USAGE", key) for key in names))
         return sum(size or 0 for size in sizes)
 
     async def _keys(self) -> list[tuple[int, int, bytes]]:
-        """Partition, generation and name of every key; found by walking through all keys of the server."""
+        """Return partition, generation and name of every key, by a SCAN over all keys of the server."""
         prefix, middle = f"{self._namespace}:{{{TAGS[self.prefix]}", "}:g"
         found: dict[bytes, tuple[int, int]] = {}
         cursor = 0
@@ -270,10 +273,10 @@ class Generations:
 async def apply(
     valkey: Valkey, prefix: Prefix, base: str, start: Position, end: int, items: bytes, generation: int | None
 ) -> None:
-    """Fold packed `items` and store `end` as the next offset: all of it or, raising `Behind`, nothing.
+    """Fold packed `items` and store `end` as the next offset, atomically. A repeated batch changes nothing.
 
-    Repeating what was folded before is silently done. Into the live generation and those that follow it, or into
-    another one alone: then raises `GenerationGone` where that is not there.
+    Folds into the live generation and those that follow it, or only into `generation`. Raises `Behind` if the
+    view is at another position than `start`, and `GenerationGone` if the generation does not exist.
     """
     function, into = ("apply", ()) if generation is None else ("fold", (generation,))
     args = start.log_id, start.offset, end, items, *into

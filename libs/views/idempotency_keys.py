@@ -1,4 +1,4 @@
-"""What callers' idempotency keys stand for, where the effect of a request is idempotent by itself."""
+"""Idempotency keys of requests whose effect is idempotent by itself, with the content that each was used for."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ class RequestKeys:
         self._namespace = namespace
 
     async def claim(self, name: str, content: str) -> str | None:
-        """What `name` stood for already; from now on it stands for `content`. Raises `ViewsUnavailable`."""
+        """Store `content` for `name`; return the content already stored, or None. Raises `ViewsUnavailable`."""
         key = f"{self._namespace}:requests:{name}"
         if await self._valkey.call("SET", key, content, "NX", "EX", KEPT_S):
             return None

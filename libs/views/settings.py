@@ -1,4 +1,4 @@
-"""Settings of everything that talks to Valkey."""
+"""Settings of the connection to Valkey and of the views."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +14,7 @@ SCHEMES: Final = ("redis", "rediss", "unix")
 
 
 def _is_valkey(url: SecretUrl) -> SecretUrl:
-    """A client library would quote what it cannot parse: part of a password, perhaps."""
+    """Validate the URL here: the client library's error could quote a part of the password."""
     with suppress(ValueError):
         parts = urlsplit(url.get_secret_value())
         if parts.scheme in SCHEMES and (parts.port is None or parts.port > 0):
@@ -49,7 +49,7 @@ class ValkeySettings(BaseSettings):
 
     @model_validator(mode="after")
     def _certificates_are_used(self) -> Self:
-        """Refuses certificates beside an address that would connect without TLS."""
+        """Reject certificates if the URL connects without TLS."""
         if not self.uses_tls and (self.valkey_ca_file or self.valkey_certificate_file):
             raise ValueError("certificates of Valkey are set, but TALLY_VALKEY_URL does not begin with rediss://")
         return self

@@ -40,7 +40,7 @@ async def test_another_number_of_partitions_is_refused_at_the_start(place: Place
             await guard.check()
         assert guard.refusal() is not None
         writer = await started(place, guard)
-        with pytest.raises(NotAppended, match="does not fit"):
+        with pytest.raises(NotAppended, match="does not match its stored data"):
             await writer.append(place.votes.name, 1, b"{}")
         await writer.stop()
 
