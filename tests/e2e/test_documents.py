@@ -13,7 +13,7 @@ from tests.support.voting import Api
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = {
     "/openapi.json": ROOT / "services/gateway/openapi.json",
-    "/asyncapi": ROOT / "services/projector/asyncapi.json",
+    "/asyncapi": ROOT / "libs/contracts/asyncapi.json",
 }
 
 
