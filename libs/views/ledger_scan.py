@@ -1,4 +1,4 @@
-"""A partition's ledger as it is stored, page by page: what another fold is compared with (`tally verify`)."""
+"""Pages through a partition's stored ledger, to compare it with another fold (`tally verify`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from libs.views.client import Valkey
 from libs.views.serialization import SOURCES, digest, glob_escaped, raw, text, unlimited, unpack
 
 INLINE: Final = 8
-"""A voter's latest records stay with the voter; older ones are spilled."""
+"""Number of a voter's latest records stored with the voter; older ones are spilled into another hash."""
 ROW_SIZE: Final = 54
 DIGEST_SIZE: Final = 12
 PAGE: Final = 500
@@ -20,9 +20,9 @@ SumKey = tuple[int, str, int]
 
 
 class VoterRow(NamedTuple):
-    """One voter: the latest records as bytes, how many older ones were spilled, and (votes used, limit, active).
+    """One voter: latest records as bytes, number of spilled older ones, and sums as (votes used, limit, active).
 
-    `epoch` and `latest` (us) are 0 where allowances do not renew; `slots` are digests by (participant's index,
+    `epoch` and `latest` (us) are 0 unless allowances renew; `slots` are vote id digests by (participant's index,
     source).
     """
 
@@ -37,7 +37,7 @@ class VoterRow(NamedTuple):
 
 
 class VotersPage(NamedTuple):
-    """Some voters of a contest, as of `position`; a voter may come twice. `cursor` is None on the last page."""
+    """A page of a contest's voters at `position`; a voter may occur twice. `cursor` is None on the last page."""
 
     position: Position
     cursor: str | None
@@ -45,7 +45,7 @@ class VotersPage(NamedTuple):
 
 
 class HashPage(NamedTuple):
-    """Some fields of one of a contest's hashes with their values as stored, as of `position`."""
+    """A page of one of a contest's hashes: fields with their stored values, at `position`."""
 
     position: Position
     cursor: str | None
@@ -54,7 +54,7 @@ class HashPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One folded vote id, read back from its bytes. `participant` is its index."""
+    """One folded vote id, decoded from its bytes. `participant` is an index."""
 
     digest: bytes
     content: str
@@ -70,9 +70,9 @@ class StoredRecord:
 
 
 class LedgerScan:
-    """Pages through ledgers. A page is one atomic call of some 0.1 ms; `ViewsUnavailable` when Valkey is away.
+    """Pages through ledgers of the live generation, or another one. Raises `ViewsUnavailable`.
 
-    Whoever was in the ledger when paging began is on one of the pages. Of the live generation, or another one.
+    A page is one atomic call of some 0.1 ms. The pages contain all voters that the ledger had at the start.
     """
 
     def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
@@ -81,7 +81,7 @@ class LedgerScan:
         self._generation = generation
 
     async def contests(self) -> dict[int, set[str]]:
-        """The contests that each partition holds anything of; found by walking through all keys of the server."""
+        """Return the contests with data in each partition, by a SCAN over all keys of the server."""
         prefix, middle = f"{self._namespace}:{{", "}:g"
         pattern = f"{glob_escaped(prefix)}*{middle}*:*:*"
         held: dict[tuple[int, int], set[str]] = {}
@@ -107,7 +107,7 @@ class LedgerScan:
         return found
 
     async def voters(self, partition: int, contest: str) -> list[VotersPage]:
-        """All pages of a contest's voters, in the order in which they were read."""
+        """Read all pages of a contest's voters, in order."""
         pages: list[VotersPage] = []
         cursor: str | None = "0"
         while cursor is not None:
@@ -116,27 +116,27 @@ class LedgerScan:
             pages.append(VotersPage(position, cursor, rows))
         return pages
 
-    async def fields(self, partition: int, what: str, contest: str) -> list[HashPage]:
-        """All pages of one of the contest's hashes, named as the head of `lua/votes` does."""
+    async def fields(self, partition: int, name: str, contest: str) -> list[HashPage]:
+        """Read all pages of one of the contest's hashes, by its name in `lua/votes/01_records.lua`."""
         pages: list[HashPage] = []
         cursor: str | None = "0"
         while cursor is not None:
-            position, cursor, flat = await self._page(partition, what, contest, cursor)
+            position, cursor, flat = await self._page(partition, name, contest, cursor)
             pages.append(HashPage(position, cursor, list(_pairs(flat))))
         return pages
 
     async def _page(
-        self, partition: int, what: str, contest: str, cursor: str
+        self, partition: int, name: str, contest: str, cursor: str
     ) -> tuple[Position, str | None, Sequence[bytes]]:
         base = f"{self._namespace}:{{{partition}}}"
-        args = what, contest, cursor, PAGE, "" if self._generation is None else self._generation
+        args = name, contest, cursor, PAGE, "" if self._generation is None else self._generation
         reply = await self._valkey.call("FCALL_RO", "votes_page", 1, base, *args)
         log, offset, following, flat = unpack(reply)
         return Position(log.decode(), offset), None if following == b"0" else following.decode(), flat
 
 
 def record_of(vote: FoldedVote, index: int) -> bytes:
-    """The bytes that the ledger keeps of a folded vote; `index` is its participant's in this contest."""
+    """Encode a folded vote as the ledger stores it; `index` is its participant's in this contest."""
     cast = vote.cast
     count = 0 if cast.form == "ballot" or not cast.choices else cast.choices[0][1]
     flags = SOURCES.index(cast.source) + 2 * vote.status + 16 * has_details(vote)
@@ -157,12 +157,12 @@ def record_of(vote: FoldedVote, index: int) -> bytes:
 
 
 def has_details(vote: FoldedVote) -> bool:
-    """Whether the ledger keeps more of the vote than its record: choices, rating, or the period it uses."""
+    """Return whether the ledger stores details besides the record: choices, rating, or the allowance period."""
     return vote.cast.form != "plain" or vote.epoch > 0
 
 
 def read_record(record: bytes) -> StoredRecord:
-    """What the bytes of one record say."""
+    """Decode the bytes of one record."""
     at = 0
     fields: list[bytes] = []
     for size in (DIGEST_SIZE, 8, 7, 5, 3, 3, 1, 4, 4, 7):

@@ -1,4 +1,4 @@
-"""The views of the purchases: written by one atomic function, read with one call a partition."""
+"""Views of the purchases: written by one atomic Valkey function, read by one call per partition."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ MOST_LISTED = 1_000
 
 
 class Unreadable(NamedTuple):
-    """A purchase that is stored otherwise than this code reads it."""
+    """A stored purchase that this code cannot decode."""
 
     account: str
     key: str
@@ -43,28 +43,28 @@ class Unreadable(NamedTuple):
 
 
 class Todo(NamedTuple):
-    """A purchase whose votes are to be cast or taken back, since the event at `offset`."""
+    """A purchase whose votes have to be cast or removed, since the event at `offset`."""
 
     offset: int
     purchase: Purchase | Unreadable
 
 
 class Listed(NamedTuple):
-    """A purchase in a list, with its place there: that is known also of one that cannot be read."""
+    """A purchase in a list, with its place there, which is set also for one that cannot be decoded."""
 
     place: Place
     purchase: Purchase | Unreadable
 
 
 class PurchaseViews:
-    """The purchases of a namespace. A purchase lies in the partition of its key, a user's in all of them.
+    """The purchases of a namespace. A purchase's key determines its partition; a user's purchases are in several.
 
-    Every method raises `ViewsUnavailable` when Valkey is away; those that read purchases also while the view is
-    not fresh (`libs/views/freshness.py`).
+    Every method raises `ViewsUnavailable` if Valkey is unavailable; those that read purchases also while the view
+    is not fresh (`libs/views/freshness.py`).
     """
 
     def __init__(self, valkey: Valkey, namespace: str, topic: Topic, generation: int | None = None) -> None:
-        """With a `generation`, `position` and `apply` are of that one, everything else of the live one."""
+        """With a `generation`, `position` and `apply` use that one; all other methods use the live one."""
         self._generation = generation
         self._valkey = valkey
         self._namespace = namespace
@@ -72,13 +72,13 @@ class PurchaseViews:
         self.fresh = FreshReader(valkey, "purchases", self._base)
 
     async def position(self, partition: int) -> Position | None:
-        """How far `partition` has been folded; None when nothing was."""
-        named = "" if self._generation is None else self._generation
-        log, offset, _ = await self._valkey.call("FCALL_RO", "purchases_position", 1, self._base(partition), named)
+        """Return the position up to which `partition` is folded; None if nothing is."""
+        args = self._base(partition), "" if self._generation is None else self._generation
+        log, offset, _ = await self._valkey.call("FCALL_RO", "purchases_position", 1, *args)
         return _position(log, offset)
 
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
-        """As `generations.apply` says."""
+        """Fold entries, see `generations.apply`."""
         items = msgpack.packb([_item(record, event) for record, event in entries])
         await apply(self._valkey, "purchases", self._base(partition), start, end, items, self._generation)
 
@@ -87,15 +87,15 @@ class PurchaseViews:
         return None if packed is None else _readable(account, key, packed)
 
     async def of_user(self, account: str, user: str, before: Place | None, limit: int) -> list[Listed]:
-        """Up to `limit` (at most 1,000) purchases of a user's pseudonym, by creation, older than `before`."""
+        """Return up to `limit` (at most 1,000) purchases of a user's pseudonym before `before`, latest first."""
         return await self._list(f"users:{account}:{user}", account, before, limit)
 
     async def refused(self, account: str, before: Place | None, limit: int) -> list[Listed]:
-        """Up to `limit` (at most 1,000) purchases of the refund list, by refusal, older than `before`."""
+        """Return up to `limit` (at most 1,000) purchases of the refund list before `before`, latest first."""
         return await self._list(f"refused:{account}", account, before, limit)
 
     async def todo(self, partition: int, after: int, limit: int) -> list[Todo]:
-        """Up to `limit` open purchases since offsets greater than `after`, in the order of the log."""
+        """Return up to `limit` open purchases with offsets greater than `after`, in log order."""
         flat = await self.fresh.read("todo", partition, after, limit)
         return [
             Todo(int(offset), _readable(account.decode(), key.decode(), packed))
@@ -103,12 +103,12 @@ class PurchaseViews:
         ]
 
     async def quarantine(self, partition: int) -> dict[int, str]:
-        """Offset and reason of every record that could not be folded."""
+        """Return the reason of every record that could not be folded, by offset."""
         flat = await self._valkey.call("FCALL_RO", "purchases_quarantine", 1, self._base(partition))
         return {int(offset): reason.decode() for offset, reason in zip(flat[::2], flat[1::2], strict=True)}
 
     async def _list(self, name: str, account: str, before: Place | None, limit: int) -> list[Listed]:
-        """Newest first, from enough of every partition; in one of them no two have the same moment."""
+        """Merge the partitions' lists, newest first; within a partition times are distinct."""
         latest: int | str = "+inf" if before is None else before.at
         pages = await asyncio.gather(
             *(
@@ -130,14 +130,14 @@ class PurchaseViews:
 
 
 def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:
-    """An event as the function takes it: the order of `event_of` in purchases.lua."""
-    where = [record.offset, record.timestamp_ms]
+    """Convert an event to the arguments of the function, in the order of `event_of` in purchases.lua."""
+    position = [record.offset, record.timestamp_ms]
     match event:
         case Undecodable():
-            return ["poison", *where, event.reason[:REASON_SIZE]]
+            return ["poison", *position, event.reason[:REASON_SIZE]]
         case LogCreated():
-            return ["nothing", *where]
-    item = [event.type, *where, event.at, event.account, event.key]
+            return ["nothing", *position]
+    item = [event.type, *position, event.at, event.account, event.key]
     match event:
         case PurchaseRecorded():
             return [*item, event.user, int(event.vote is not None), purchases_codec.encode(event).decode()]
@@ -153,7 +153,7 @@ def _position(log: bytes, offset: bytes) -> Position | None:
 
 
 def _readable(account: str, key: str, packed: bytes) -> Purchase | Unreadable:
-    """Whatever is wrong with one purchase is no reason to leave the others."""
+    """Decode a purchase; an error of one purchase must not stop the others."""
     try:
         return _purchase(account, key, packed)
     except Exception as error:

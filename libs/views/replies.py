@@ -1,4 +1,4 @@
-"""What the vote views are told, and answer: of a partition, a vote, a voter, a contest, a source."""
+"""Arguments and results of the vote views: partitions, votes, voters, contests and external sources."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from libs.tally.voter_ledger import VoteStatus
 
 
 class FoldInput(NamedTuple):
-    """One record: its event, or why it is none, its offset and the broker's append time."""
+    """One record: its event or decoding error, its offset, and the broker's append time."""
 
     event: Event | Undecodable
     offset: int
@@ -22,10 +22,10 @@ class FoldInput(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Gate, position and doubt of one partition. Times are microseconds since 1970 UTC.
+    """Gate, position and open reservations of one partition. Times are microseconds since 1970 UTC.
 
-    `now` is by Valkey's clock; `clock` is the partition's own, which stamps what it admits: it goes with Valkey's,
-    but never back while the gate is open. The oldest reservation is known by its moment, which no later one has.
+    `now` is Valkey's clock. `clock` is the partition's, which timestamps admitted votes: it follows Valkey's, but
+    never goes back while the gate is open. Its timestamps are unique, so one identifies the oldest reservation.
     """
 
     position: Position
@@ -41,11 +41,11 @@ class PartitionState:
     overruled: int
     clock: int
     same_run: bool = True
-    """The server still runs in which the gate was opened last, so it has lost nothing since."""
+    """True if the server was not restarted since the gate was opened, so it has lost no data."""
 
 
 class VoteName(NamedTuple):
-    """A vote id is one of its contest's and voter's."""
+    """Identifies a vote: vote ids are unique per contest and voter."""
 
     contest: str
     voter: str
@@ -53,23 +53,23 @@ class VoteName(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a partition's fold has come, and whether its gate is open, under which incarnation."""
+    """Position of a partition's fold, and its gate: open or closed, and its fence epoch (`incarnation`)."""
 
     position: Position
     open: bool
     incarnation: int
 
     def ended(self, incarnation: int) -> bool:
-        """A fence ended `incarnation`: what was reserved under it and is not folded never counts."""
+        """Return whether a fence ended `incarnation`: its reservations not folded by now never count."""
         return self.open and self.incarnation != incarnation
 
 
 @dataclass(frozen=True, slots=True)
 class VoteState:
-    """What the ledger knows of one vote id: nothing (`pending` False, `status` None), pending, or folded.
+    """State of one vote id in the ledger: unknown (`pending` False, `status` None), pending, or folded.
 
-    Folded, `content` and the first answer are those of the attempt that was recorded, which may be another one
-    than the caller's: the same id, reserved anew after a fence, may stand for other content.
+    Once folded, `content` and the first answer are those of the recorded attempt, which may differ from the
+    caller's: the same id, reserved again after a fence, may have other content.
     """
 
     progress: Progress
@@ -84,7 +84,7 @@ class VoteState:
     remaining_contest: int | None = None
     next_free_vote_at: int | None = None
     removal_waits: bool = False
-    """A removal came behind the contest's close: it takes effect if the contest is reopened."""
+    """A removal was recorded after the contest's close: it takes effect if the contest is reopened."""
 
     @property
     def known(self) -> Duplicate | None:
@@ -97,9 +97,9 @@ class VoteState:
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """What an external source reported, by its own ids of participants; `held` went down and waits for permission.
+    """Counts reported by an external source, by its own participant ids; `held` are decreases not yet permitted.
 
-    `closed` is the number of the closing in force for it, `updated_ms` when its last report was appended.
+    `closed` is the number of its closing in force, `updated_ms` the append time of its latest report.
     """
 
     closed: int
@@ -109,10 +109,10 @@ class SourceCounts:
 
 
 class SourceRow(NamedTuple):
-    """An external source as it is stored, but for its figures.
+    """An external source as stored, without its figures.
 
-    `closed` is a closing that is in force unless it was reopened, `minute` that of the last change; of its `ids`,
-    the figures of `held` wait. With each of its `releases` all of those that waited are taken over.
+    `closed` is a closing in force unless it was reopened; `minute` is that of the latest change. `ids` counts its
+    ids, `held` those with held figures. Each of its `releases` puts all held figures in force.
     """
 
     closed: int
@@ -124,9 +124,9 @@ class SourceRow(NamedTuple):
 
 
 class SourceFigures(NamedTuple):
-    """What is stored of one id of an external source, last reported in `minute`.
+    """Stored figures of one id of an external source, last reported in `minute`.
 
-    What is `held` counts from the next of the source's `releases` on.
+    `held` figures are in force from the source's next release after `releases` on.
     """
 
     figures: VoteSums
@@ -136,7 +136,7 @@ class SourceFigures(NamedTuple):
 
 
 class SourceSize(NamedTuple):
-    """The closing in force for an external source, the ids that it reported, and how many others are `unknown`."""
+    """Size of an external source: its closing in force, the ids that it reported, and the number of new ids."""
 
     closed: int
     ids: int
@@ -147,10 +147,10 @@ class SourceSize(NamedTuple):
 class ContestCounts:
     """One contest's counts in one partition, at `position`.
 
-    `figures` is keyed by (participant or "" for the contest, source or "" for both); the count of the latter is
-    the sum of the former. `ratings` is keyed by participant or "". `changed` is the offset of the last event that
-    changed anything of it (-1: none yet), `swaps` how often the view was exchanged for one folded anew, `closed`
-    the closing in force, `reopened` the last one that was voided.
+    `figures` is keyed by (participant or "" for the contest, source or "" for both); the count of both sources is
+    the sum. `ratings` is keyed by participant or "". `changed` is the offset of the contest's latest change (-1:
+    none), `swaps` the number of swaps of the view, `closed` the closing in force, `reopened` the latest one
+    cancelled.
     """
 
     position: Position
@@ -164,7 +164,7 @@ class ContestCounts:
     ratings: Mapping[str, RatingSums] = field(default_factory=dict)
     sources: Mapping[str, SourceCounts] = field(default_factory=dict)
     reported: int = field(default=0, compare=False)
-    """The number of the last change of what external sources reported."""
+    """Number of the latest change of external sources' figures."""
 
 
 class UsedVotes(NamedTuple):
@@ -178,11 +178,11 @@ class UsedVotes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VoterAllowance:
-    """What a voter has used, as of `now` by the ledger's clock (us).
+    """Allowances used by a voter, as of `now` by the ledger's clock (us).
 
-    `latest` is when the voter's latest free vote was accepted (None: there is none), `epoch` the allowance period
-    that the voter had come to by then. A contest of another configuration than `config` names is `Stale` by it.
-    Only while the gate `is_open` is nothing missing of what was accepted.
+    `latest` is when the latest free vote was accepted (None: none), `epoch` its allowance period. A contest of
+    another configuration than that in `config` is stale. Only while the gate `is_open` are all accepted votes
+    included.
     """
 
     now: int
@@ -195,7 +195,7 @@ class VoterAllowance:
 
 @dataclass(frozen=True, slots=True)
 class Refund:
-    """What is known of a paid vote that is to be taken back, whether or not it came."""
+    """A paid vote to be removed by a refund, whether or not it was cast."""
 
     anonymous: bool
     content: str
@@ -204,7 +204,7 @@ class Refund:
 
 @dataclass(frozen=True, slots=True)
 class ReportState:
-    """What became of a report id of an external source; `offset` is None while it was not folded."""
+    """State of a report id of an external source; `offset` is None until it is folded."""
 
     position: Position
     content: str | None = None
@@ -215,11 +215,11 @@ class ReportState:
 
 @dataclass(frozen=True, slots=True)
 class ClosingState:
-    """How a contest's closing stands in one partition. `sources` gives the closing in force of each that reported.
+    """State of a contest's closing in one partition, at the offset `folded`.
 
-    `pending` counts what is reserved and not folded (read in parts, some may come twice); `in_force` is the
-    configuration version that admits. `waiting` counts the votes with changes that wait for a reopening. All is as
-    of the offset `folded`.
+    `sources` maps each external source with reports to its closing in force. `pending` is the number of
+    reservations not folded (read in pages, some may be counted twice); `in_force` is the configuration version
+    that admits votes. `waiting` is the number of votes with changes that wait for a reopening.
     """
 
     open: bool

@@ -1,4 +1,4 @@
-"""Between the words of `libs.tally` and the packed arguments of the functions in `lua/votes`."""
+"""Conversion between the types of `libs.tally` and the packed arguments and replies of `lua/votes`."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ FORMS: Final = ("plain", "rating", "ballot")
 OTHER, CAST, FENCE, POISON, REMOVAL, REPORT, CLOSED, REOPENED, VOIDED = range(9)
 COUNTS, LIMITS, EPOCHS, WHOLE = 2**24, 2**31, 2**28, 2**53
 RATINGS, FIGURES = 2**31, 2**44
-"""What the fields of a record in `lua/votes` have room for, and where Lua's numbers stop being whole."""
+"""Exclusive bounds of a stored record's fields; Lua's numbers are exact integers below `WHOLE`."""
 
 _GLOB: Final = str.maketrans({character: f"\\{character}" for character in "*?[]\\^"})
 
@@ -59,7 +59,7 @@ def unpack(reply: bytes) -> Any:
 
 
 def raw(pseudonym: str) -> bytes:
-    """The bytes behind an unpadded base64url text: half the size in the views."""
+    """Decode unpadded base64url, to save a quarter of the size in the views."""
     return urlsafe_b64decode(pseudonym + "=" * (-len(pseudonym) % 4))
 
 
@@ -68,22 +68,22 @@ def text(raw_bytes: bytes) -> str:
 
 
 def digest(vote_id: str) -> bytes:
-    """12 bytes that stand for a vote id within one voter's ledger."""
+    """Hash a vote id to the 12 bytes that identify it within one voter's ledger."""
     return sha256(vote_id.encode()).digest()[:12]
 
 
 def span(contest: Contest) -> tuple[int, int]:
-    """When the contest runs, [from, until) in microseconds; -1 for never, and for no end."""
+    """Return the interval [from, until) in which the contest runs (us); -1: never, or no end."""
     return contest.runs() or (UNLIMITED, UNLIMITED)
 
 
 def glob_escaped(name: str) -> str:
-    """Matches `name` alone, as part of a SCAN's pattern."""
+    """Escape `name` for a SCAN pattern."""
     return name.translate(_GLOB)
 
 
 NOTHING_CHOSEN: Final = (0, (("", 0),), 0, 0)
-"""Stands for the selection of a vote that the caller refuses: it is not looked at."""
+"""Placeholder for the selection of a vote that the caller refuses: the function ignores it."""
 
 
 def request_item(request: Request) -> list[Any]:
@@ -175,11 +175,11 @@ def unlimited(number: int | None) -> int:
 
 
 class DoesNotFit(Exception):
-    """The views have no room for a number or name, or an identity is none."""
+    """A number, name or identity of an event cannot be stored in the views."""
 
 
 def fold_item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
-    """One record of the log as `votes_apply` takes it; one that cannot be folded is poison, with the reason."""
+    """Convert a record to an item of `votes_apply`; one that cannot be folded becomes poison, with the reason."""
     try:
         return _item(event, offset, time_ms)
     except DoesNotFit as error:
@@ -203,8 +203,8 @@ def _item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
         case VoteRemoved():
             _check(0 <= event.incarnation < WHOLE and 0 <= event.removed_at < WHOLE, "a number out of range")
             identity = _voter(event.voter), digest(event.vote_id), event.incarnation
-            what = int(event.anonymous), _content(event.content), SOURCES.index(event.source), event.removed_at
-            return [REMOVAL, *head, *identity, *what]
+            vote = int(event.anonymous), _content(event.content), SOURCES.index(event.source), event.removed_at
+            return [REMOVAL, *head, *identity, *vote]
         case VoteVoided() | VoteRestored():
             _check(event.void != "", "the operation has no name")
             name = _voter(event.voter), digest(event.vote_id)
@@ -289,6 +289,6 @@ def _name(text: str) -> bool:
     return text != "" and "\0" not in text
 
 
-def _check(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise DoesNotFit(otherwise)
+def _check(is_valid: bool, reason: str) -> None:
+    if not is_valid:
+        raise DoesNotFit(reason)

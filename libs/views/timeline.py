@@ -1,7 +1,7 @@
-"""What a contest was at the end of any minute (`lua/votes/12_timeline.lua`).
+"""Historical counts of a contest at the end of any minute (`lua/votes/12_timeline.lua`).
 
-A minute is that of the latest append time among the events that changed the contest in the partition: times may go
-back, minutes do not. So what is behind a change in a later minute stays as it is, whoever folds it.
+An event's minute is the maximum append time of the events that changed the contest in the partition so far: append
+times may go back, minutes do not. So all before a change in a later minute is final, and the same in every fold.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -17,9 +17,9 @@ from libs.views.votes import contest_counts, joined, rating_sums, source_figures
 
 MINUTE_MS: Final = 60_000
 SUBJECTS: Final = 100
-"""Asked for by one call."""
+"""Maximum number of subjects per call."""
 ATTEMPTS: Final = 3
-"""Times that a contest is read again where its view was exchanged for another meanwhile."""
+"""Attempts to read a contest whose view is swapped during the read."""
 
 
 class Moment(NamedTuple):
@@ -34,16 +34,16 @@ class Moment(NamedTuple):
 
 
 class PastRow(NamedTuple):
-    """A row at the end of a minute: its numbers behind the index (see the head of `lua/votes`), and ratings."""
+    """A row at the end of a minute: its cells after the index (see `lua/votes/01_records.lua`), and ratings."""
 
     cells: tuple[int, ...]
     rating: RatingSums
 
 
 class Change(NamedTuple):
-    """A subject at the end of a minute in which it changed.
+    """A subject's value at the end of a minute in which it changed.
 
-    That is "" and a participant ("" for the contest itself), or an external source and one of its ids.
+    The subject is ("", participant or "" for the contest), or (external source, one of its ids).
     """
 
     subject: tuple[str, str]
@@ -52,24 +52,24 @@ class Change(NamedTuple):
 
 
 class ChangesPage(NamedTuple):
-    """Some changes, in order of time for each of those asked for, as of `position`."""
+    """A page of changes at `position`, ordered by time for each subject."""
 
     position: Position
     changes: list[Change]
 
 
 def field_of(moment: Moment) -> bytes:
-    """What stands before the value in the part `minutes` of a contest's views."""
+    """Encode the prefix of a value in the zset `minutes` of a contest."""
     subject, minute = moment
     match subject:
         case int():
-            named = b"r" + subject.to_bytes(3, "big")
+            prefix = b"r" + subject.to_bytes(3, "big")
         case str():
-            named = f"s{subject}\0".encode()
+            prefix = f"s{subject}\0".encode()
         case source, mapped_id:
             name = f"{source}\0{mapped_id}".encode()
-            named = b"f" + len(name).to_bytes(4, "big") + name
-    return named + minute.to_bytes(4, "big")
+            prefix = b"f" + len(name).to_bytes(4, "big") + name
+    return prefix + minute.to_bytes(4, "big")
 
 
 def moment_of(field: bytes) -> Moment:
@@ -84,7 +84,7 @@ def moment_of(field: bytes) -> Moment:
 
 
 def past_of(value: bytes) -> PastRow | SourceRow | SourceFigures:
-    """What was kept of the subject at the end of that minute."""
+    """Decode the stored value of a subject at the end of a minute."""
     stored = unpack(value)
     match len(stored):
         case 2:
@@ -100,7 +100,10 @@ def _past_row(stored: Sequence[Any]) -> PastRow:
 
 
 class Timeline:
-    """Raises `ViewsUnavailable`. Of the live generation, or another one; `LedgerPages.fields` reads all of it."""
+    """Reads timelines of the live generation, or another one; `LedgerScan.fields` reads them whole.
+
+    All methods raise `ViewsUnavailable`.
+    """
 
     def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
         self._valkey = valkey
@@ -115,12 +118,10 @@ class Timeline:
         participants: Iterable[str],
         sources: Mapping[str, SourceCounts],
     ) -> ContestCounts:
-        """Counts of these participants and external sources at the end of a minute.
+        """Return counts of these participants and external sources at the end of a minute (since 1970).
 
-        Minutes are counted since 1970; the contest must not change in it any more. The position is that of now.
-
-        Read in short calls, one after the other: what such a minute was never changes. Raises `ViewsUnavailable`
-        also where the views are exchanged meanwhile.
+        The minute must be final: the contest cannot change in it any more. The position is the current one. Reads
+        in several short calls. Raises `ViewsUnavailable` also if the views are swapped during the read.
         """
         named = ["r", *(f"r{name}" for name in participants), *(f"s{name}" for name in sources)]
         named += [f"f{source}\0{mapped_id}" for source, mapped_id in ids_of(sources)]
@@ -129,8 +130,8 @@ class Timeline:
         for _ in range(ATTEMPTS):
             parts = []
             for at in range(0, len(named), SUBJECTS):
-                some = named[at : at + SUBJECTS]
-                call = self._valkey.call("FCALL_RO", "votes_counts_at", 1, base, *args, *some)
+                page = named[at : at + SUBJECTS]
+                call = self._valkey.call("FCALL_RO", "votes_counts_at", 1, base, *args, *page)
                 parts.append(unpack(await call))
             if len({(part[0], part[3]) for part in parts}) == 1:
                 offset = min(part[1] for part in parts)
@@ -138,7 +139,7 @@ class Timeline:
         raise ViewsUnavailable("The counts were replaced while they were read; retry shortly.", retry_after_s=1)
 
     async def first_minute(self, partition: int, contest: str) -> int | None:
-        """The first minute in which the contest changed; None while it has not."""
+        """Return the first minute in which the contest changed; None if it has not."""
         base = f"{self._namespace}:{{{partition}}}"
         first: int = await self._valkey.call("FCALL_RO", "votes_first_minute", 1, base, contest, self._generation)
         return None if first < 0 else first
@@ -151,23 +152,23 @@ class Timeline:
         rows: Sequence[str],
         sources: Mapping[str, SourceCounts],
     ) -> AsyncIterator[ChangesPage]:
-        """Reads all changes of these participants ("": the contest) and of the ids of these external sources in
-        `minutes`; of those within one step, which begins at a multiple of itself, at least the last.
+        """Yield the changes of these participants ("": the contest) and external sources' ids in `minutes`.
 
-        A page is one call of 2 ms at most.
+        Of the changes within one step of `minutes`, which begins at a multiple of its length, at least the last is
+        included. A page is one call of 2 ms at most.
         """
         base = f"{self._namespace}:{{{partition}}}"
         args = contest, self._generation, minutes.start, minutes.stop, minutes.step
         wanted = [("", name) for name in rows] + list(ids_of(sources))
         at, since = 0, minutes.start
         while at < len(wanted):
-            asked = wanted[at : at + SUBJECTS]
-            named = [f"f{source}\0{name}" if source else f"r{name}" for source, name in asked]
+            page = wanted[at : at + SUBJECTS]
+            named = [f"f{source}\0{name}" if source else f"r{name}" for source, name in page]
             reply = await self._valkey.call("FCALL_RO", "votes_changes", 1, base, *args, since, *named)
             log, offset, following, *lists = unpack(reply)
             changes = [
                 Change(subject, minute, source_figures(unpack(value)) if subject[0] else _past_row(unpack(value)))
-                for subject, flat in zip(asked, lists, strict=False)
+                for subject, flat in zip(page, lists, strict=False)
                 for minute, value in zip(flat[::2], flat[1::2], strict=True)
             ]
             yield ChangesPage(Position(log.decode(), offset), changes)
@@ -176,5 +177,5 @@ class Timeline:
 
 
 def ids_of(sources: Mapping[str, SourceCounts]) -> Iterator[tuple[str, str]]:
-    """Each external source with each of the ids that it reported."""
+    """Yield (external source, one of the ids that it reported)."""
     return ((name, mapped_id) for name, source in sources.items() for mapped_id in source.figures)

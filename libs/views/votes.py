@@ -1,4 +1,4 @@
-"""The ledger, counts and gate of every votes partition, as Valkey keeps them (`lua/votes`)."""
+"""The ledger, counts and gate of every votes partition, stored in Valkey (`lua/votes`)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -50,24 +50,24 @@ from libs.views.serialization import (
 APPLY_ITEMS = 128
 """Records folded by one call: 2 ms at most, so that reservations never wait longer for the fold."""
 APPLY_BYTES = 96 * 1024
-"""And of how many bytes: more than that many votes have, and few long reports or ballots."""
+"""Maximum size of these records: more than so many votes need; it bounds long reports and ballots."""
 
 PENDING_PAGE = 500
-"""Reservations looked through by one call, about."""
+"""Approximate number of reservations read by one call."""
 FIGURES_PAGE = 250
 """Figures of external sources read by one call: 0.2 ms, most of it for the copy into the reply."""
 ATTEMPTS = 3
-"""Times that counts are read again where their view was exchanged for another meanwhile."""
+"""Attempts to read counts whose view is swapped during the read."""
 NOTHING_KNOWN = -2
-"""Stands for the offset of the last change in counts that nobody holds."""
+"""Offset of the latest known change if the caller has no counts."""
 UPTO, LAST = 9, 10
-"""In a reply of counts: the number of the last change of external figures in it, and of the last there is."""
+"""Indexes in a reply of counts: numbers of the latest change of external figures in the reply, and overall."""
 
 
 class VoteViews:
-    """One method a function. All raise `ViewsUnavailable` when Valkey's answer is not known.
+    """Client of the functions in `lua/votes`, one method per function. All raise `ViewsUnavailable`.
 
-    With a `generation`, `apply`, `position`, `state` and `counts` are of that one, all else of the live one.
+    With a `generation`, `apply`, `position`, `state` and `counts` use that one; all others use the live one.
     """
 
     def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
@@ -83,25 +83,25 @@ class VoteViews:
         return await self._valkey.call("FCALL", function, 1, self._base(partition), *args)
 
     async def _read(self, function: str, partition: int, *args: Any) -> Any:
-        """Calls a function that writes nothing, which a user without the right to write may do."""
+        """Call a read-only function, which Valkey users without write permission may do."""
         return await self._valkey.call("FCALL_RO", function, 1, self._base(partition), *args)
 
     async def reserve(self, partition: int, requests: Sequence[Request]) -> list[Answer]:
-        """Decide about `requests` in their order, each after those before it."""
+        """Decide `requests` in order, each after the previous ones."""
         packed = pack([request_item(request) for request in requests])
         return [answer(reply) for reply in unpack(await self._call("votes_reserve", partition, packed))]
 
     async def remove(
         self, partition: int, contest: Contest, voter: str, vote_id: str, declined: bool
     ) -> RemovalAnswer:
-        """Ask to take back a vote for its voter; `declined`: the caller refuses."""
+        """Reserve the removal of a vote by its voter; `declined`: the caller refuses it."""
         judged = contest.version, *span(contest), contest.reopened, declined, False
         return await self._remove(partition, contest.key, voter, vote_id, *judged)
 
     async def refund(
         self, partition: int, contest: str, voter: str, vote_id: str, refund: Refund
     ) -> RemovalAnswer:
-        """Ask to take back a vote whenever, also one that never came: its id is used up then."""
+        """Reserve the removal of a refunded vote at any time; an id that was never cast is used up."""
         vote = refund.anonymous, raw(refund.content), SOURCES.index(refund.source)
         return await self._remove(partition, contest, voter, vote_id, 0, 0, 0, 0, False, vote)
 
@@ -112,43 +112,44 @@ class VoteViews:
     async def release_removal(
         self, partition: int, contest: str, voter: str, vote_id: str, incarnation: int
     ) -> None:
-        """As `release`, of a removal."""
+        """Release an attempt of a removal that the log definitely rejected."""
         name = b"R" + digest(vote_id)
         await self._call("votes_release", partition, contest, raw(voter), name, incarnation)
 
     async def release(self, partition: int, contest: str, voter: str, vote_id: str, incarnation: int) -> None:
-        """Take back a reservation's attempt that the log definitely refused."""
+        """Release an attempt of a reservation that the log definitely rejected."""
         await self._call("votes_release", partition, contest, raw(voter), digest(vote_id), incarnation)
 
     async def confirm(self, partition: int, incarnation: int) -> bool:
-        """Whether the gate is still open under `incarnation`: only then is an acknowledged vote sure to count."""
+        """Return whether the gate is still open under `incarnation`: only then acknowledged votes count."""
         return bool(await self._call("votes_confirm", partition, incarnation))
 
     async def raise_config(self, partition: int, contest: str, version: int) -> None:
-        """The projector's word: puts a configuration version in force, as a maximum, before anybody can read it.
+        """Raise the configuration version in force; the projector does so before the version can be read.
 
-        Where no version is in force, it only bars older ones.
+        If no version is in force, it only excludes older ones.
         """
         await self._call("votes_raise", partition, contest, version)
 
     async def put_in_force(self, partition: int, contest: Contest, incarnation: int) -> bool:
-        """A worker's word, under the incarnation of the `Stale` answer that made it load the contest.
+        """Put a worker's configuration in force, under the `incarnation` of the `Stale` answer before its load.
 
-        False where the contest was read from a catalogue that lacked what its log held when the gate was shut.
+        False if the catalogue view it was read from lacked records that the catalogue's log had when the gate was
+        closed.
         """
         place = catalogue_topic(self._namespace).partition_of(contest.account), contest.as_of
         done = await self._call("votes_raise", partition, contest.key, contest.version, incarnation, *place)
         return bool(done >= 0)
 
     async def need(self, partition: int, fence: Fence, catalogue_ends: Mapping[int, int]) -> None:
-        """Say, before `fence` is appended, where the catalogue's log ended after the gate was shut."""
+        """Store, before `fence` is appended, the catalogue log's end offsets read after the gate was closed."""
         ends = [number for place in catalogue_ends.items() for number in place]
         await self._call("votes_need", partition, fence.incarnation, *ends)
 
     async def shut(self, partition: int, incarnation: int, *, forget_clock: bool = False) -> Fence | None:
-        """Shut the gate that stood open under `incarnation`; the fence to append, None if moot.
+        """Close the gate that is open under `incarnation`; return the fence to append, None if not needed.
 
-        The same one again until a fence was folded: appending it twice does no harm. With `forget_clock` the
+        Returns the same fence until one is folded; appending it twice is harmless. With `forget_clock` the
         partition's clock may go back to the server's when the gate opens.
         """
         n, *bound = await self._call("votes_shut", partition, incarnation, int(forget_clock))
@@ -159,24 +160,24 @@ class VoteViews:
         return state.position if state.position.log_id else None
 
     async def apply(self, partition: int, start: Position, items: Sequence[FoldInput], end: int) -> None:
-        """As `generations.apply` says."""
+        """Fold records, see `generations.apply`."""
         packed = pack([fold_item(*item) for item in items])
         await apply(self._valkey, "votes", self._base(partition), start, end, packed, self.generation)
 
     async def state(self, partition: int) -> PartitionState:
         r = unpack(await self._read("votes_state", partition, self._named))
         position, (n, now, fence, pending, oldest) = Position(r[0].decode(), r[1]), r[3:8]
-        judged = *r[8:13], r[13] == 1
-        return PartitionState(position, r[2] == 1, n, now, fence, pending, oldest or None, *judged)
+        rest = *r[8:13], r[13] == 1
+        return PartitionState(position, r[2] == 1, n, now, fence, pending, oldest or None, *rest)
 
     async def counts(
         self, partition: int, contest: str, known: ContestCounts | None = None
     ) -> ContestCounts | None:
-        """The contest's counts; None when nothing changed since those `known`.
+        """Return the contest's counts; None if nothing changed since those `known`.
 
-        Figures of external sources are read in short calls, until none that changed meanwhile are left: so all
-        is as of the position of the last call. Raises `ViewsUnavailable` also where the views are exchanged
-        meanwhile.
+        Figures of external sources are read in short calls, including those changed meanwhile: so the result is
+        consistent at the position of the last call. Raises `ViewsUnavailable` also if the views are swapped during
+        the read.
         """
         since, after = (NOTHING_KNOWN, 0), 0
         if known is not None:
@@ -199,7 +200,7 @@ class VoteViews:
         return list(unpack(await self._read("votes_counts", partition, *args)))
 
     async def source(self, partition: int, contest: str, source: str, ids: Collection[str]) -> SourceSize:
-        """Size up an external source, and how many of `ids`, which are distinct, would be new to it."""
+        """Return the size of an external source, and how many of `ids` (distinct) are new to it."""
         named, parts = list(ids), list[SourceSize]()
         for at in range(0, len(named) or 1, FIGURES_PAGE):
             args = contest, source, *named[at : at + FIGURES_PAGE]
@@ -207,7 +208,7 @@ class VoteViews:
         return parts[-1]._replace(unknown=sum(part.unknown for part in parts))
 
     async def ids(self, partition: int) -> dict[VoteStatus, int]:
-        """How many vote ids of all contests are folded, by what became of them; read page by page."""
+        """Return the number of folded vote ids of all contests by status, read page by page."""
         contests: dict[bytes, Sequence[int]] = {}
         cursor = b"0"
         while True:
@@ -221,7 +222,7 @@ class VoteViews:
         return state
 
     async def lookups(self, partition: int, votes: Sequence[VoteName]) -> tuple[Progress, Sequence[VoteState]]:
-        """The state of each of `votes`, all as of the same progress."""
+        """Return the state of each of `votes`, all at the same progress."""
         packed = pack([(vote.contest, raw(vote.voter), digest(vote.vote_id)) for vote in votes])
         log, offset, is_open, incarnation, *rows = unpack(await self._read("votes_lookup", partition, packed))
         progress = Progress(Position(log.decode(), offset), is_open == 1, incarnation)
@@ -243,10 +244,10 @@ class VoteViews:
         return ReportState(position, text(content), where, late == 1, tuple([name.decode() for name in held]))
 
     async def closing(self, partition: int, contest: str) -> ClosingState:
-        """As of the first of several short calls; `open` and `pending` are of all of them.
+        """Return the state at the first of several short calls; `open` and `pending` cover all of them.
 
-        From the first on, reservations are only admitted by configurations that are no older than the one in force
-        then, so nothing older that is pending is missed.
+        From the first call on, only configurations at least as new as the one then in force admit reservations. So
+        no pending reservation of an older one is missed.
         """
         pages = [await self._closing(partition, contest, b"0")]
         while pages[-1][0] != b"0":
@@ -255,8 +256,8 @@ class VoteViews:
         is_open = all(page[1:3] == [1, incarnation] for page in pages)
         pending = sum(page[4] for page in pages)
         sources = {name.decode(): seq for name, seq in zip(flat[::2], flat[1::2], strict=True)}
-        marks = closed, reopened, waiting, folded, sources
-        return ClosingState(is_open, limited(in_force), pending, now, *marks)
+        rest = closed, reopened, waiting, folded, sources
+        return ClosingState(is_open, limited(in_force), pending, now, *rest)
 
     async def _closing(self, partition: int, contest: str, cursor: bytes) -> list[Any]:
         args = contest, cursor, PENDING_PAGE
@@ -264,7 +265,7 @@ class VoteViews:
 
 
 def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:
-    """A row of `votes_lookup`."""
+    """Decode a row of `votes_lookup`."""
     if row[0] != 2:
         return VoteState(progress, True, None, row[1]) if row[0] == 1 else VoteState(progress)
     status, at, offset, source, content, left_p, left_c, next_at, chosen, waits = row[1:]
@@ -285,21 +286,21 @@ def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:
 
 
 def joined(parts: Sequence[Sequence[Any]], at: Sequence[Any]) -> list[Any]:
-    """Several answers of `votes_counts` or `votes_counts_at` as one, with the position and last change of `at`."""
+    """Join several replies of `votes_counts` or `votes_counts_at`, with the position and last change of `at`."""
     lists = zip(*(part[4:UPTO] for part in parts), strict=True)
     return [*at[:4], *(list(chain.from_iterable(each)) for each in lists), *at[UPTO:]]
 
 
 def _are_of_one_view(parts: Sequence[Sequence[Any]]) -> bool:
-    """Neither exchanged for another view between the calls, nor gone back."""
+    """Return whether the view was neither swapped between the calls nor set back."""
     offsets = [part[1] for part in parts]
     return len({(part[0], part[3]) for part in parts}) == 1 and offsets == sorted(offsets)
 
 
 def _has_figures_of(reply: Sequence[Any], known: ContestCounts) -> bool:
-    """Nothing that external sources reported changed since."""
-    told, swaps = Position(reply[0].decode(), reply[1]), reply[3]
-    has_gone_back = told.log_id != known.position.log_id or told.offset < known.position.offset
+    """Return whether the external sources' figures are unchanged since `known`."""
+    position, swaps = Position(reply[0].decode(), reply[1]), reply[3]
+    has_gone_back = position.log_id != known.position.log_id or position.offset < known.position.offset
     return bool(swaps == known.swaps and reply[LAST] == known.reported and not has_gone_back)
 
 
@@ -314,7 +315,7 @@ def _with_figures_of(known: ContestCounts, found: ContestCounts) -> ContestCount
 
 
 def contest_counts(reply: Sequence[Any]) -> ContestCounts:
-    """What `votes_counts` and `votes_counts_at` answer, in one part."""
+    """Decode a reply of `votes_counts` or `votes_counts_at`."""
     log, offset, changed, swaps, rows, ratings, sources, fields, reported, _, last = reply
     figures: dict[tuple[str, str], VoteSums] = {}
     top: Sequence[int] = ()
@@ -343,37 +344,37 @@ def contest_counts(reply: Sequence[Any]) -> ContestCounts:
 def _sources(
     sources: Iterable[tuple[bytes, bytes]], reported: Iterable[tuple[bytes, bytes]], reopened: int
 ) -> dict[str, SourceCounts]:
-    kept = {name.decode(): source_row(unpack(packed)) for name, packed in sources}
-    figures: dict[str, dict[str, VoteSums]] = {name: {} for name in kept}
-    held: dict[str, dict[str, VoteSums]] = {name: {} for name in kept}
+    rows = {name.decode(): source_row(unpack(packed)) for name, packed in sources}
+    figures: dict[str, dict[str, VoteSums]] = {name: {} for name in rows}
+    held: dict[str, dict[str, VoteSums]] = {name: {} for name in rows}
     for field, packed in dict(reported).items():
         name, _, mapped_id = field.decode().partition("\0")
-        if not packed or name not in kept:
-            continue  # a release, or a view that lost a part: `tally verify` says so
+        if not packed or name not in rows:
+            continue  # a release, or a view that lost data, which `tally verify` reports
         its = source_figures(unpack(packed))
-        if its.held is not None and its.releases == kept[name].releases:
+        if its.held is not None and its.releases == rows[name].releases:
             held[name][mapped_id] = its.held
         figures[name][mapped_id] = its.figures if its.held is None or mapped_id in held[name] else its.held
     return {
         name: SourceCounts(row.closed if row.closed > reopened else 0, row.updated_ms, figures[name], held[name])
-        for name, row in kept.items()
+        for name, row in rows.items()
     }
 
 
 def rating_sums(packed: Sequence[Any]) -> RatingSums:
-    """As `ratings` holds them."""
+    """Decode a value of the hash `ratings`."""
     count, total, subs = packed
     each = zip(subs[::3], subs[1::3], subs[2::3], strict=True)
     return RatingSums(count, total, {name.decode(): (its, sum_of) for name, its, sum_of in each})
 
 
 def source_row(packed: Sequence[int]) -> SourceRow:
-    """As `sources` holds them."""
+    """Decode a value of the hash `sources`."""
     return SourceRow(*packed)
 
 
 def source_figures(packed: Sequence[Any]) -> SourceFigures:
-    """As `figures` holds them."""
+    """Decode a value of the hash `figures`."""
     *numbers, minute = packed[:4]
     if len(packed) == 4:
         return SourceFigures(VoteSums(*numbers), minute)
