@@ -1,4 +1,4 @@
-"""The `tally` command: for whoever runs the service."""
+"""The `tally` command line, for operators of the service."""
 
 import os
 import sys
@@ -62,7 +62,7 @@ app.add_typer(void, name="void")
 
 
 class Service(StrEnum):
-    """What can run as a process of its own."""
+    """Services that can run as processes of their own."""
 
     GATEWAY = "gateway"
     INGESTION = "ingestion"
@@ -74,9 +74,9 @@ class Service(StrEnum):
 
 @app.command()
 def serve(
-    service: Annotated[Service, typer.Argument(help="Which; its settings come from the environment.")],
+    service: Annotated[Service, typer.Argument(help="The service; its settings come from the environment.")],
 ) -> None:
-    """Run one service in the foreground, against the servers that the settings name."""
+    """Run one service in the foreground, with the servers given in the settings."""
     os.execv(sys.executable, [sys.executable, "-m", f"services.{service}"])  # noqa: S606
 
 
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def _print_redacted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A bug's traceback may quote an address with its password."""
+    """Print an unexpected error's traceback without passwords: it may quote an address that contains one."""
     sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))
 
 

@@ -1,4 +1,4 @@
-"""What a deployment needs before its services start, and the keys that development gets with it."""
+"""Prepares a deployment before its services start, and creates API keys for development."""
 
 import asyncio
 from typing import Final
@@ -19,14 +19,14 @@ from services.cli.commands.keys import issue_key
 
 ACCOUNT: Final = "dev"
 UNLIMITED = 0
-"""Rate of the development key."""
+"""Rate limit of the development key."""
 STORED: Final = "development/{namespace}.json"
 READABLE_S: Final = 30.0
 POLL_S: Final = 0.05
 
 
 async def prepare(kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> None:
-    """Make the topics, begin their logs and load the Valkey functions; safe to repeat."""
+    """Create the topics, write their first records and load the Valkey functions; idempotent."""
     settings, store = KafkaSettings(kafka_bootstrap_servers=kafka), open_store(storage_url)
     await create_deployment(settings, namespace, partitions, store)
     connection = open_valkey(valkey)
@@ -39,7 +39,7 @@ async def prepare(kafka: str, valkey: str, namespace: str, partitions: int, stor
 async def development_credentials(
     kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str
 ) -> dict[str, str]:
-    """A key with all permissions in each world; made once, and kept in the object store from run to run."""
+    """Return a key with all permissions for each environment; created once, then kept in the object store."""
     del partitions
     store = open_store(storage_url)
     settings = KafkaSettings(kafka_bootstrap_servers=kafka)
@@ -59,33 +59,33 @@ async def _credentials(store: Store, settings: KafkaSettings, valkey: str, names
     name = STORED.format(namespace=namespace)
     stored = await store.get(name)
     if stored is not None:
-        kept = orjson.loads(stored)
-        if await _is_known(valkey, namespace, kept["api_key"]):
-            return kept["account"], kept["api_key"]
+        credentials = orjson.loads(stored)
+        if await _exists(valkey, namespace, credentials["api_key"]):
+            return credentials["account"], credentials["api_key"]
         await store.delete(name)
     issued = await issue_key(settings, valkey, namespace, ACCOUNT, PERMISSIONS, KeyRules(rate=UNLIMITED))
-    kept = {"account": issued.account, "api_key": issued.api_key}
-    await store.put_if_absent(name, orjson.dumps(kept))
+    credentials = {"account": issued.account, "api_key": issued.api_key}
+    await store.put_if_absent(name, orjson.dumps(credentials))
     return issued.account, issued.api_key
 
 
-async def _is_known(valkey: str, namespace: str, token: str) -> bool:
+async def _exists(valkey: str, namespace: str, token: str) -> bool:
     connection = open_valkey(valkey)
     try:
-        return await _when_readable(ApiKeyCache(CatalogueViews(connection, namespace)), token)
+        return await _exists_when_readable(ApiKeyCache(CatalogueViews(connection, namespace)), token)
     finally:
         await connection.close()
 
 
-async def _when_readable(ring: ApiKeyCache, token: str) -> bool:
-    """Once all keys can be read: a projector that was just started may still have to fold them."""
+async def _exists_when_readable(cache: ApiKeyCache, token: str) -> bool:
+    """Return whether the key exists, once all keys are readable: a new projector may still be folding them."""
     deadline = asyncio.get_running_loop().time() + READABLE_S
     while True:
         try:
-            await ring.refresh()
+            await cache.refresh()
         except ViewsUnavailable:
             if asyncio.get_running_loop().time() > deadline:
                 raise
             await asyncio.sleep(POLL_S)
         else:
-            return ring.get(token) is not None
+            return cache.get(token) is not None

@@ -1,4 +1,4 @@
-"""The catalogue of one world, for commands that read and write it."""
+"""Access to the catalogue of one environment, for commands that read and write it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,21 +18,23 @@ from libs.views.key_uses import KeyUses
 
 
 class Environment(StrEnum):
-    """Which world is meant: nothing of one is known in the other."""
+    """Production or the legacy test environment; they share no data."""
 
     PRODUCTION = "production"
     TEST = "test"
 
     def namespace(self, production: str) -> str:
-        """Its namespace, beside the deployment's own."""
+        """Return the environment's namespace, derived from the deployment's own."""
         return test_world(production) if self is Environment.TEST else production
 
 
-World = Annotated[Environment, typer.Option("--environment", help="The legacy test environment is apart.")]
+EnvironmentOption = Annotated[
+    Environment, typer.Option("--environment", help="Production, or the separate legacy test environment.")
+]
 
 
 class CatalogueAccess(NamedTuple):
-    """What commands work with."""
+    """Connections to the catalogue's log and views, and to the last uses of API keys."""
 
     writer: CatalogueWriter
     views: CatalogueViews
@@ -43,7 +45,10 @@ class CatalogueAccess(NamedTuple):
 async def open_catalogue_access(
     kafka: KafkaSettings, valkey_url: str, namespace: str
 ) -> AsyncIterator[CatalogueAccess]:
-    """For one world, `namespace`. The projector must be running: what is written is there once it is folded."""
+    """Connect to the catalogue of one environment, `namespace`.
+
+    A projector must run: writes return when folded.
+    """
     valkey = open_valkey(valkey_url)
     log = LogWriter(kafka)
     await log.start()

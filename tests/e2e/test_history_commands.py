@@ -137,7 +137,7 @@ async def test_voters_are_all_who_voted_and_it_is_said_wherever_they_are_counted
     await eventually(is_counted)
     shown = (await run(stack, "count", "--contest", contest.key)).stdout
     assert "1 votes of 2 voters" in shown
-    assert "Voters are all who voted, also for participants that were rejected." in shown
+    assert "Voters are counted even if they voted only for rejected participants." in shown
     page = (await api.client.get(f"/dashboard{contest.path}")).text
     assert "All who voted, also those who voted only for participants that were rejected later" in page
     schemas = (await api.client.get("/openapi.json")).json()["components"]["schemas"]

@@ -112,11 +112,11 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
     assert {"seal", "closing"}.isdisjoint(record)
     assert code(await api.client.patch(contest.path, json={"seal": None})) == (422, "validation_failed")
     assert (await api.client.patch(contest.path, json={"title": "Over"})).status_code == 200
-    assert "sealed by it" in (await tally("certificate", "show", contest.key)).output
+    assert "sealed with it" in (await tally("certificate", "show", contest.key)).output
     assert "--execute" in (await tally("unseal", contest.key)).output
     assert code(await api.client.post(reopening, json={"end": hours_from_now(1)})) == (409, "contest_final")
     assert (await tally("unseal", contest.key, "--execute")).exit_code == 0
-    assert "unsealed since" in (await tally("certificate", "show", contest.key)).output
+    assert "unsealed later" in (await tally("certificate", "show", contest.key)).output
     assert (await api.client.post(reopening, json={"end": in_seconds(2)})).status_code == 200
     assert (await contest.vote(1, voter="v2")).status_code == 201
 
@@ -159,7 +159,11 @@ async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
     forged = tmp_path / "forged.json"
     forged.write_text(file.read_text().replace('"rank":1', '"rank":2'))
     found = await tally("certificate", "verify", forged)
-    assert (found.exit_code, "it was changed" in found.output, "/rank: certificate says 2" in found.output) == (
+    assert (
+        found.exit_code,
+        "the file was changed" in found.output,
+        "/rank: certificate says 2" in found.output,
+    ) == (
         1,
         True,
         True,

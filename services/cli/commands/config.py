@@ -1,4 +1,4 @@
-"""`tally config`: every setting, its value, and where that came from."""
+"""`tally config`: lists the settings with their values and the origins of these."""
 
 import os
 import re
@@ -21,26 +21,29 @@ from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 from services.gateway.settings import Settings as GatewaySettings
 from services.projector.settings import Settings as ProjectorSettings
 
-app = typer.Typer(no_args_is_help=True, help="The settings.")
+app = typer.Typer(no_args_is_help=True, help="Settings and their values.")
 
 SETTINGS: Final[tuple[type[BaseSettings], ...]] = (GatewaySettings, ProjectorSettings, StackSettings)
-"""Where several know a setting, the first says what it is."""
-IN_STACK: Final = {
+"""For a setting that several of these define, the first one's definition applies."""
+STACK_MEMBERS: Final = {
     "kafka_bootstrap_servers": "kafka",
     "valkey_url": "valkey",
     "storage_url": "storage_url",
     "namespace": "namespace",
     "partitions": "partitions",
 }
-"""The settings that commands take from a running stack, by the member of stack.json."""
-OF_THE_STACK: Final = frozenset({"namespace", "partitions"})
-"""Those of them in which a running stack's word goes before the environment's."""
+"""Settings that commands read from a running stack, with the member of stack.json."""
+STACK_FIRST: Final = frozenset({"namespace", "partitions"})
+"""Settings for which a running stack takes precedence over the environment."""
 HIDDEN: Final = "***"
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One setting as the commands and, unless `tally up` sets it, the services take it. Secrets are hidden."""
+    """One setting with the value that commands use and, unless `tally up` sets it, services.
+
+    Secrets are hidden.
+    """
 
     setting: str
     value: str | int | float | None
@@ -51,7 +54,7 @@ class Value:
 
 @app.command()
 def show(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
-    """Every setting, its value, and whether that comes from the environment, a running stack or is the default."""
+    """List every setting with its value and origin: the environment, a running stack or the default."""
 
     async def work() -> ExitCode:
         found = read_config(data_dir, os.environ)
@@ -65,17 +68,17 @@ def show(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
 
 
 def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
-    """By the settings' names."""
+    """Return all settings, sorted by name."""
     fields = {name: field for each in reversed(SETTINGS) for name, field in each.model_fields.items()}
     problems = {name: text for each in reversed(SETTINGS) for name, text in _problems(each).items()}
     stack = description.read(data_dir) or {}
     found = []
     for name, field in sorted(fields.items()):
-        variable, member = f"TALLY_{name.upper()}", IN_STACK.get(name, "")
+        variable, member = f"TALLY_{name.upper()}", STACK_MEMBERS.get(name, "")
         value, origin = field.default, "default"
         if member in stack:
             value, origin = stack[member], "stack.json"
-        if environment.get(variable) and not (name in OF_THE_STACK and member in stack):
+        if environment.get(variable) and not (name in STACK_FIRST and member in stack):
             value, origin = environment[variable], "environment"
         if name == "data_dir" and str(data_dir) != str(value):
             value, origin = data_dir, "--data-dir"
@@ -85,7 +88,7 @@ def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
 
 
 def unknown(environment: Mapping[str, str]) -> list[str]:
-    """Variables with our prefix that are no setting: misspelt, perhaps."""
+    """Return the environment's variables that have the prefix `TALLY_` but are no settings: probably misspelt."""
     known = {f"TALLY_{name.upper()}" for each in SETTINGS for name in each.model_fields}
     return sorted(name for name in environment if name.startswith("TALLY_") and name not in known)
 
@@ -99,7 +102,7 @@ def _problems(settings: type[BaseSettings]) -> dict[str, str]:
 
 
 def _setting_of(location: tuple[int | str, ...], message: str) -> str:
-    """The field that a problem is about; one between several settings names the first of them in its message."""
+    """Return the invalid field; an error about several settings names the first of them in its message."""
     if location:
         return str(location[0])
     named = re.search(r"TALLY_([A-Z_]+)", message)
@@ -113,7 +116,7 @@ def _shown(value: Any) -> str | int | float | None:
 
 
 def _show(found: list[Value]) -> None:
-    """A table on a terminal, a line a setting elsewhere."""
+    """Print a table on a terminal, otherwise one line per setting."""
     console = Console(highlight=False, soft_wrap=True, markup=False)
     table = Table("setting", "value", "from", "meaning", box=None)
     for one in found:
@@ -125,4 +128,4 @@ def _show(found: list[Value]) -> None:
     if console.is_terminal:
         console.print(table, soft_wrap=False)
     for name in unknown(os.environ):
-        console.print(f"{name} is set, but is no setting.")
+        console.print(f"{name} is set, but there is no such setting.")

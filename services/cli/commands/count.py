@@ -1,4 +1,4 @@
-"""`tally count`: the counts of a contest, exact at any instant."""
+"""`tally count`: computes the exact counts of a contest as of any time."""
 
 import json
 import time
@@ -19,21 +19,26 @@ from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json, r
 
 def count(
     contest: Annotated[str, typer.Option("--contest", help="Key of the contest.")],
-    at: Annotated[str | None, typer.Option("--at", help="When; like 2026-05-01T18:00:00Z. Absent: now.")] = None,
-    sources: Annotated[bool, typer.Option("--sources", help="By vote source, too.")] = False,
+    at: Annotated[
+        str | None, typer.Option("--at", help="Time of the counts, like 2026-05-01T18:00:00Z; default: now.")
+    ] = None,
+    sources: Annotated[bool, typer.Option("--sources", help="Add counts by vote source.")] = False,
     generation: Annotated[
-        int | None, typer.Option("--generation", help="As views hold it that a replay made beside the live ones.")
+        int | None,
+        typer.Option(
+            "--generation", help="Read the counts from this generation (copy of the views) that a replay built."
+        ),
     ] = None,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Count a contest as of an instant, from the log itself: all that was appended up to then.
+    """Count a contest as of a given time, from all records appended to the log until then.
 
-    Who takes part, titles and what sources' ids mean are as they are now, of a closed contest as they were at its
-    closing. Before the contest all is zero; a time in the future is now.
+    Participants, titles and mappings of sources' ids are the current ones, for a closed contest those of its
+    closing. Before the contest all counts are zero; a time in the future means now.
     """
     if None not in (at, generation):
-        raise typer.BadParameter("A generation is as of one time only: leave out --at.", param_hint="--generation")
+        raise typer.BadParameter("A generation has no earlier counts: omit --at.", param_hint="--generation")
 
     async def work() -> ExitCode:
         now = time.time_ns() // 1000
@@ -54,7 +59,7 @@ def count(
 
 
 def show(counted: Counted) -> None:
-    """A table on a terminal, a line a participant elsewhere; the most voted for first."""
+    """Print a table on a terminal, otherwise one line per participant, in the order of votes."""
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     rows = _rows(counted)
     if console.is_terminal and rows:
@@ -64,18 +69,18 @@ def show(counted: Counted) -> None:
         console.print(table, soft_wrap=False)
     else:
         for row in rows:
-            console.out(" ".join(f"{name}={_word(value)}" for name, value in row.items()))
-    record, said = counted.record, counted.as_json()
+            console.out(" ".join(f"{name}={_quoted(value)}" for name, value in row.items()))
+    record, result = counted.record, counted.as_json()
     for source in record.get("total_vote_sources", ()):
         totals = "in total" if source["is_in_total"] else "not in total"
         console.out(f"Source {source['source']} ({source['title']}): {source['count']:,} votes, {totals}.")
     console.out(
         f"{record['count']:,} votes of {record['unique_voter_count']:,} voters, "
-        f"{record['anonymous_voter_count']:,} of them anonymous, as of {said['at']}. "
-        "Voters are all who voted, also for participants that were rejected."
+        f"{record['anonymous_voter_count']:,} of them anonymous, as of {result['at']}. "
+        "Voters are counted even if they voted only for rejected participants."
     )
-    console.out(f"Last event of the log in it: {said['last_event'] or '-'}. Tally-Position: {said['position']}")
-    for partition, position in said["positions"].items():
+    console.out(f"Last event included: {result['last_event'] or '-'}. Tally-Position: {result['position']}")
+    for partition, position in result["positions"].items():
         if not console.is_terminal:
             console.out(f"partition {partition}: {position['log_id'] or '-'} {position['offset']}")
 
@@ -102,11 +107,11 @@ def _rows(counted: Counted) -> list[dict[str, str]]:
 
 
 def _by_source(entry: dict[str, Any], sources: list[str]) -> dict[str, str]:
-    """An external source has an entry for each of its ids that is mapped to the participant, or none."""
+    """Sum the participant's votes by source; an external source has an entry for each of its mapped ids."""
     given = entry.get("vote_sources", ())
     return {name: f"{sum(one['count'] for one in given if one['source'] == name):,}" for name in sources}
 
 
-def _word(value: str) -> str:
-    """As it is, or in quotes where it would be several words, or none."""
+def _quoted(value: str) -> str:
+    """Return a single word as it is, anything else in quotes."""
     return value if len(value.split()) == 1 else json.dumps(value, ensure_ascii=False)

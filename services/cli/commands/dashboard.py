@@ -1,4 +1,4 @@
-"""`tally dashboard`: a browser on the dashboard, logged in without a key in an address."""
+"""`tally dashboard`: opens the dashboard in a browser, logged in by a ticket instead of the API key."""
 
 import asyncio
 import os
@@ -19,23 +19,25 @@ from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 class NotLoggedIn(TallyError):
-    """The service gave no ticket."""
+    """The service issued no ticket."""
 
     code = "not_logged_in"
 
 
 def dashboard(
-    contest: Annotated[str, typer.Argument(help="A contest's key; else the list of contests.")] = "",
+    contest: Annotated[str, typer.Argument(help="Key of a contest; default: the list of contests.")] = "",
     data_dir: DataDir = DATA_DIR,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Open the dashboard of the stack on this machine, logged in; prints the address, good once within 60 s."""
+    """Open the local stack's dashboard, logged in, and print the URL, which is valid once, for 60 s."""
 
     async def work() -> ExitCode:
         stack = find_deployment(data_dir).description
         if not stack:
-            raise NoDeployment("Only for a stack of `tally up`. Elsewhere log in at /dashboard, with an API key.")
+            raise NoDeployment(
+                "This works only for a stack of `tally up`. Otherwise log in at /dashboard with an API key."
+            )
         address = await ticketed(stack, contest)
         if as_json:
             print_json({"dashboard_url": address})
@@ -49,9 +51,7 @@ def dashboard(
 
 
 async def open_dashboard(stack: dict[str, Any], contest: str = "") -> None:
-    """A browser, where this machine has somebody to look at it. Raises nothing, and waits for no browser: some
-    are only there until they are closed.
-    """
+    """Open a browser if this machine has a display. Raises nothing, and does not wait for the browser to exit."""
     if has_display():
         with suppress(TallyError):
             address = await ticketed(stack, contest)
@@ -59,7 +59,7 @@ async def open_dashboard(stack: dict[str, Any], contest: str = "") -> None:
 
 
 async def ticketed(stack: dict[str, Any], contest: str = "") -> str:
-    """The address of a contest's page, or of the dashboard, that logs in once. Raises `NotLoggedIn`."""
+    """Return the URL of a contest's page or the dashboard, valid for one login. Raises `NotLoggedIn`."""
     headers = {"authorization": f"Bearer {stack['api_key']}"}
     try:
         async with httpx.AsyncClient(base_url=stack["base_url"], headers=headers, trust_env=False) as client:
@@ -67,13 +67,13 @@ async def ticketed(stack: dict[str, Any], contest: str = "") -> str:
     except httpx.HTTPError as error:
         raise NotLoggedIn(f"The service at {stack['base_url']} does not answer", retry_after_s=1) from error
     if answer.status_code != HTTPStatus.CREATED:
-        raise NotLoggedIn(f"The service gave no ticket: {answer.text[:300]}")
+        raise NotLoggedIn(f"The service issued no ticket: {answer.text[:300]}")
     page = f"/contests/{quote(contest, safe='')}" if contest else ""
     return f"{stack['dashboard_url']}{page}#ticket={answer.json()['ticket']}"
 
 
 def has_display() -> bool:
-    """Whether a browser that is opened here would be seen."""
+    """Return whether this machine has a display for a browser."""
     return sys.platform in ("darwin", "win32") or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )

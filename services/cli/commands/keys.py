@@ -13,7 +13,7 @@ from libs.contracts.catalogue import NO_RULES, KeyRow, KeyRules
 from libs.deployment.deployment import check_deployment_of
 from libs.kafka.settings import KafkaSettings
 from libs.tally.time import timestamp
-from services.cli.catalogue_access import Environment, World, open_catalogue_access
+from services.cli.catalogue_access import Environment, EnvironmentOption, open_catalogue_access
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json, run
 
@@ -30,7 +30,7 @@ async def issue_key(
     permissions: Iterable[str],
     rules: KeyRules = NO_RULES,
 ) -> IssuedKey:
-    """Make a key in the world `namespace`.
+    """Create an API key in the environment `namespace`.
 
     Raises `ValidationFailed`, `LogUnavailable`, `ViewsUnavailable`.
     """
@@ -54,7 +54,7 @@ def create(
         list[str] | None,
         typer.Option("--network", help="Usable only from there: 192.0.2.0/24. May be given several times."),
     ] = None,
-    environment: World = Environment.PRODUCTION,
+    environment: EnvironmentOption = Environment.PRODUCTION,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
@@ -77,7 +77,7 @@ def create(
 
 @app.command("list")
 def list_keys(
-    environment: World = Environment.PRODUCTION, data_dir: DataDir = DATA_DIR, as_json: AsJson = False
+    environment: EnvironmentOption = Environment.PRODUCTION, data_dir: DataDir = DATA_DIR, as_json: AsJson = False
 ) -> None:
     """All keys: ids, accounts, permissions and rules, never the keys themselves.
 
@@ -103,7 +103,7 @@ def list_keys(
 @app.command()
 def revoke(
     key_id: Annotated[str, typer.Argument(help="As `tally keys list` shows it.")],
-    environment: World = Environment.PRODUCTION,
+    environment: EnvironmentOption = Environment.PRODUCTION,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
     execute: Annotated[bool, typer.Option("--execute", hidden=True)] = True,

@@ -11,7 +11,7 @@ from libs.contracts.topics import catalogue_topic
 from libs.deployment.deployment import check_deployment_of
 from libs.kafka.reader import LogReader
 from libs.storage.store import open_store, world_files
-from services.cli.catalogue_access import Environment, World, open_catalogue_access
+from services.cli.catalogue_access import Environment, EnvironmentOption, open_catalogue_access
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import ProgressBar
 from services.cli.reset import Contents, RecordName
@@ -36,7 +36,7 @@ class Found(NamedTuple):
 
 
 def wipe(
-    environment: World,
+    environment: EnvironmentOption,
     keys: Annotated[bool, typer.Option("--keys", help="Revoke its API keys, too.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
     data_dir: DataDir = DATA_DIR,

@@ -1,1 +1,1 @@
-"""`tally seal`, `unseal` and `certificate`: a closed contest's result, for good, and for anybody to check."""
+"""`tally seal`, `unseal` and `certificate`: the final, publicly verifiable result of a closed contest."""

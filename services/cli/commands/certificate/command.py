@@ -1,4 +1,4 @@
-"""`tally certificate`: showing what was sealed, checking it, and proving that a vote is in it."""
+"""`tally certificate`: shows and verifies certificates, and proves that a vote is included in one."""
 
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -28,12 +28,14 @@ MOST_SHOWN = 30
 app = typer.Typer(no_args_is_help=True, help="Certificates of sealed contests.")
 
 ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
-Seq = Annotated[int | None, typer.Option("--seq", min=1, help="Number of the closing; absent: the latest sealed.")]
+Seq = Annotated[
+    int | None, typer.Option("--seq", min=1, help="Number of the closing; default: the latest sealed one.")
+]
 
 
 @app.command()
 def show(contest: ContestKey, seq: Seq = None, data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
-    """The certificate of a contest; with --json, as it is kept."""
+    """Show a contest's certificate; with --json, exactly as stored."""
 
     async def work() -> ExitCode:
         async with open_seal_context(find_deployment(data_dir), contest) as context:
@@ -43,7 +45,7 @@ def show(contest: ContestKey, seq: Seq = None, data_dir: DataDir = DATA_DIR, as_
             typer.echo(certificate.canonical())
         else:
             show_certificate(certificate)
-            typer.echo("The contest is sealed by it." if in_force else "It was unsealed since.")
+            typer.echo("The contest is sealed with it." if in_force else "The contest was unsealed later.")
         return ExitCode.FINE
 
     run(work())
@@ -51,33 +53,36 @@ def show(contest: ContestKey, seq: Seq = None, data_dir: DataDir = DATA_DIR, as_
 
 @app.command()
 def verify(
-    file: Annotated[Path, typer.Argument(help="The certificate.", exists=True, dir_okay=False)],
+    file: Annotated[Path, typer.Argument(help="File of the certificate.", exists=True, dir_okay=False)],
     export: Annotated[
         Path | None,
         typer.Option(
-            "--export", help="What `tally export` wrote: no servers are needed.", exists=True, file_okay=False
+            "--export",
+            help="Directory written by `tally export`, read in place of the servers.",
+            exists=True,
+            file_okay=False,
         ),
     ] = None,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Compute a certificate anew from the log, and say what of it does not fit."""
+    """Recompute a certificate from the log and list all differences."""
 
     async def work() -> ExitCode:
         given = _read(file, Certificate, "FILE")
         with ProgressBar("Reading the log", enabled=not as_json) as progress, without_gc():
             if export is not None:
-                found = await _misfits(given, _exported(export), progress)
+                found = await _find_problems(given, _exported(export), progress)
             else:
                 stack = find_deployment(data_dir)
                 async with LogReader(stack.kafka_settings) as reader:
-                    found = await _misfits(given, ServedLog(reader, stack), progress)
+                    found = await _find_problems(given, ServedLog(reader, stack), progress)
         if as_json:
             where = {"contest_key": given.contest_key, "seq": given.seq, "sha256": given.sha256}
             print_json(where | {"verified": not found, "problems": found})
         else:
-            fits = f"The certificate fits the log: {given.result.count:,} votes, sha256 {given.sha256}."
-            _say(found, "The certificate does not fit the log.", fits)
+            fits = f"The certificate matches the log: {given.result.count:,} votes, sha256 {given.sha256}."
+            _print_problems(found, "The certificate does not match the log.", fits)
         return ExitCode.PROBLEM if found else ExitCode.FINE
 
     run(work())
@@ -86,13 +91,15 @@ def verify(
 @app.command()
 def prove(
     contest: ContestKey,
-    receipt: Annotated[str, typer.Argument(help="What the voter was given for the vote.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Where to; absent: printed.", dir_okay=False)] = None,
+    receipt: Annotated[str, typer.Argument(help="Receipt that the voter received for the vote.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the proof; default: standard output.", dir_okay=False)
+    ] = None,
     seq: Seq = None,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that the vote of a receipt is in the sealed set, without naming anybody."""
+    """Prove that the vote with this receipt is in the sealed set, without naming any voter."""
 
     async def work() -> ExitCode:
         async with open_seal_context(find_deployment(data_dir), contest) as context:
@@ -116,7 +123,7 @@ def check(
     certificate_file: Annotated[Path, typer.Argument(metavar="CERTIFICATE", exists=True, dir_okay=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Check a proof against a certificate: no servers are needed."""
+    """Check a proof against a certificate, without servers."""
 
     async def work() -> ExitCode:
         proof = _read(proof_file, Proof, "PROOF")
@@ -124,16 +131,16 @@ def check(
         if as_json:
             print_json({"holds": not found, "problems": found, "became": proof.became, "receipt": proof.receipt})
         else:
-            holds = f"The proof holds: the vote {_became(proof)}, by certificate {proof.certificate}."
-            _say(found, "The proof does not hold.", holds)
+            holds = f"The proof is valid: the vote {_became(proof)}, by certificate {proof.certificate}."
+            _print_problems(found, "The proof is not valid.", holds)
         return ExitCode.PROBLEM if found else ExitCode.FINE
 
     run(work())
 
 
-async def _misfits(given: Certificate, log: Log, progress: Progress) -> list[str]:
-    """What does not fit, of the file itself and against the log."""
-    found = [] if given.is_whole else ["/sha256: is not that of the certificate's contents: it was changed"]
+async def _find_problems(given: Certificate, log: Log, progress: Progress) -> list[str]:
+    """List the problems of the file itself and its differences from the log."""
+    found = [] if given.is_whole else ["/sha256: is not that of the certificate's contents: the file was changed"]
     progress.begin(await log.size())
     try:
         sealing = await Sealing.open(log, given.decision.account, given.contest_key, given.seq)
@@ -143,40 +150,42 @@ async def _misfits(given: Certificate, log: Log, progress: Progress) -> list[str
 
 
 async def _prove(context: SealContext, certificate: Certificate, receipt: str, progress: Progress) -> Proof:
-    """Raises `NotFound`, and `TallyError` where the log is not what was sealed."""
+    """Find the receipt's vote and build its proof. Raises `LogDiffers` and `NotInSet`."""
     progress.begin(len(certificate.partitions))
     sealing = await Sealing.open(context.log, context.account, context.contest, certificate.seq)
     for sealed in certificate.partitions:
         leaves = await sealing.leaves(sealed.partition)
         if root_of([leaf.hash for leaf in leaves]).hex() != sealed.root:
             raise LogDiffers(
-                f"Partition {sealed.partition} of the log is not what was sealed: "
-                "`tally certificate verify` says what differs."
+                f"Partition {sealed.partition} of the log differs from the sealed one: "
+                "`tally certificate verify` lists the differences."
             )
         proof = proof_of(certificate, sealed.partition, leaves, receipt)
         if proof is not None:
             return proof
         progress.advance(1)
-    raise NotInSet("No vote of this receipt is in the sealed set: it came too late, or is of another contest.")
+    raise NotInSet(
+        "No vote with this receipt is in the sealed set: it was too late, or belongs to another contest."
+    )
 
 
 class LogDiffers(TallyError):
-    """The log holds other records than the certificate says."""
+    """The log holds other records than those that were sealed."""
 
 
 class NotInSet(TallyError):
-    """No vote of the sealed set has this receipt."""
+    """No vote in the sealed set has this receipt."""
 
 
 def _became(proof: Proof) -> str:
     if proof.became == "counted":
         return "is in the sealed set and counted"
     if proof.became == "unapproved":
-        return "is in the sealed set, but is for nobody who took part at the end"
+        return "is in the sealed set, but for none of the final participants"
     return f"is in the sealed set as {proof.became}, and not counted"
 
 
-def _say(problems: list[str], verdict: str, fine: str) -> None:
+def _print_problems(problems: list[str], verdict: str, fine: str) -> None:
     for problem in problems[:MOST_SHOWN]:
         typer.echo(problem)
     if len(problems) > MOST_SHOWN:

@@ -1,4 +1,4 @@
-"""What the commands work with."""
+"""Services and connections shared by the commands about seals."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ from services.cli.commands.certificate.log_source import ServedLog
 
 @dataclass(frozen=True, slots=True)
 class SealContext:
-    """For one contest and the account that owns it."""
+    """Services for one contest and the account that owns it."""
 
     contest: str
     account: str
@@ -38,7 +38,10 @@ class SealContext:
         return await self.record_service.get(CONTESTS, self.account, self.contest)
 
     async def certificate(self, seq: int | None = None) -> Certificate:
-        """What is kept of closing `seq`; None: of the latest that was sealed. Raises `NotFound`, and as `kept`."""
+        """Return the certificate of closing `seq`, by default the latest sealed one.
+
+        Raises `NotFound`, and as `kept`.
+        """
         document = (await self.record()).document
         closing = closing_of(document)
         latest = reopened_of(document) if closing is None else closing.seq
@@ -49,14 +52,14 @@ class SealContext:
         raise NotFound(f"Closing {seq} was never sealed." if seq else "The contest was never sealed.")
 
     async def in_force(self, certificate: Certificate) -> bool:
-        """Whether the contest is sealed by this one."""
+        """Return whether the contest is sealed with this certificate."""
         seal = seal_of((await self.record()).document)
         return seal is not None and seal.sha256 == certificate.sha256
 
 
 @asynccontextmanager
 async def open_seal_context(stack: Deployment, contest: str) -> AsyncIterator[SealContext]:
-    """Raises `BadParameter` where there is no such contest."""
+    """Connect to the servers. Raises `BadParameter` for an unknown contest."""
     await check_deployment_of(stack)
     valkey = open_valkey(stack.valkey)
     try:

@@ -1,4 +1,4 @@
-"""The log that certificates are computed from: on the servers, or as `tally export` wrote it."""
+"""Log sources from which certificates are computed: the servers, or files written by `tally export`."""
 
 from contextlib import aclosing
 from itertools import islice
@@ -15,7 +15,7 @@ from libs.tally.errors import TallyError
 
 
 class ServedLog:
-    """On the servers, up to where each partition ends when it is asked for."""
+    """Reads the log from the servers, each partition up to its end offset at the time of the call."""
 
     def __init__(self, reader: LogReader, stack: Deployment) -> None:
         self._reader = reader
@@ -43,15 +43,15 @@ class ServedLog:
 
 
 class ExportedLog:
-    """In a directory of NDJSON files, which hold the values of the records to the byte."""
+    """Reads the log from a directory of NDJSON files, which preserve the records' values byte for byte."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises ValueError where `directory` holds no whole export."""
+        """Raises ValueError unless `directory` holds a complete export."""
         manifest = read_manifest(directory)
         if manifest is None:
             raise ValueError(f"{directory} holds no export")
         if not (manifest.complete and manifest.request.is_whole):
-            raise ValueError(f"{directory} holds only a part of the log: export all of it, as ndjson")
+            raise ValueError(f"{directory} holds only part of the log: export all of it, as ndjson")
         self._directory = directory
         self._manifest: Manifest = manifest
 
@@ -69,15 +69,15 @@ class ExportedLog:
         return self._records("votes", partition)
 
     async def _records(self, kind: str, partition: int) -> Batches:
-        """Raises `BrokenExport`."""
+        """Yield the records of one file. Raises `BrokenExport`."""
         part = next(part for part in self._manifest.parts if (part.kind, part.partition) == (kind, partition))
         try:
             with (self._directory / part.file).open("rb") as lines:
                 while records := [from_line(line) for line in islice(lines, SLICE)]:
                     yield records
         except (ValueError, KeyError, OSError) as error:
-            raise BrokenExport(f"{part.file} is not as `tally export` wrote it: {error}") from None
+            raise BrokenExport(f"{part.file} was changed after `tally export` wrote it: {error}") from None
 
 
 class BrokenExport(TallyError):
-    """A file of an export is missing, or has a line that is none."""
+    """A file of an export is missing or holds an invalid line."""

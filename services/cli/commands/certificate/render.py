@@ -1,4 +1,4 @@
-"""A certificate for people."""
+"""Renders a certificate for the terminal."""
 
 from rich.console import Console
 from rich.table import Table
@@ -8,7 +8,7 @@ from libs.tally.time import timestamp
 
 
 def show(certificate: Certificate) -> None:
-    """A table on a terminal, a line a participant elsewhere; the best first."""
+    """Print a table on a terminal, otherwise one line per participant, in the order of rank."""
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     result, parts = certificate.result, certificate.partitions
     console.out(

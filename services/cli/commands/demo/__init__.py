@@ -1,4 +1,4 @@
-"""`tally demo`: the whole service at work, for somebody who sees it for the first time."""
+"""`tally demo`: runs the whole service with simulated voters, for newcomers."""
 
 from services.cli.commands.demo.command import demo
 

@@ -1,4 +1,4 @@
-"""The end of a demo: what was counted against the fold of the log, and against what the voters were told."""
+"""Compares the demo's counts with a fold of the log and with the responses that the voters received."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,10 +15,11 @@ from services.cli.commands.demo.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """`report` compares views and log. The rest compares the log with the voters' answers, by vote id.
+    """Differences between views, log and responses.
 
-    `lost` were accepted and are not counted, `unasked` are counted although their voter was refused; `of_others`
-    are votes that did not come from the simulated voters. `shown` is the count that the API gives.
+    `report` compares views and log; the rest compares the log with the responses to voters, by vote id. `lost`
+    were accepted and are not counted, `unasked` are counted although they were refused; `of_others` counts votes
+    not sent by the simulated voters. `shown` is the count returned by the API.
     """
 
     report: Report
@@ -53,48 +54,48 @@ class CheckResult:
         }
 
 
-async def judge(
+async def check_counts(
     stack: Deployment,
     sample: Sample,
-    books: AcceptedResults,
+    results: AcceptedResults,
     ids: set[str],
     counts: dict[str, Any] | None,
     *,
     folded: bool,
 ) -> CheckResult:
-    """`ids` are all that the simulated voters ever used, `counts` the vote count record read after the fold."""
+    """Compare the counts; `ids` are all ids of the simulated votes, `counts` is the final vote count record."""
     casts: list[VoteCast] = []
 
-    def keep(fold: LogFold) -> None:
+    def collect(fold: LogFold) -> None:
         casts.extend(counted_casts(fold, sample.key))
 
-    report = await compare(stack, sample.key, inspect=keep)
+    report = await compare(stack, sample.key, inspect=collect)
     counted = {cast.vote_id for cast in casts} & ids
-    told = set(books.accepted)
+    accepted = set(results.accepted)
     return CheckResult(
         report=report,
         folded=folded,
-        accepted=len(told),
-        in_doubt=len(books.in_doubt),
-        lost=sorted(told - counted),
-        unasked=sorted(counted - told - set(books.in_doubt)),
+        accepted=len(accepted),
+        in_doubt=len(results.in_doubt),
+        lost=sorted(accepted - counted),
+        unasked=sorted(counted - accepted - set(results.in_doubt)),
         of_others=sum(cast.vote_id not in ids for cast in casts),
         votes=sum(cast.choices[0][1] for cast in casts),
         shown=None if counts is None else int(counts["count"]),
-        miscounted=_miscounted(casts, ids, books, counts),
+        miscounted=_miscounted(casts, ids, results, counts),
     )
 
 
 def _miscounted(
-    casts: list[VoteCast], ids: set[str], books: AcceptedResults, counts: dict[str, Any] | None
+    casts: list[VoteCast], ids: set[str], results: AcceptedResults, counts: dict[str, Any] | None
 ) -> list[str]:
-    """Where the API's counts per participant and source are not the voters' own, others' votes added."""
+    """List the participants and sources whose API counts differ from the accepted votes (plus votes of others)."""
     if counts is None:
         return ["the counts could not be read"]
     expected: Counter[tuple[str, str]] = Counter()
     settled = {cast.vote_id for cast in casts}
-    for ballot in (*books.accepted.values(), *books.in_doubt.values()):
-        if ballot.vote_id in books.accepted or ballot.vote_id in settled:
+    for ballot in (*results.accepted.values(), *results.in_doubt.values()):
+        if ballot.vote_id in results.accepted or ballot.vote_id in settled:
             expected[ballot.participant, ballot.source] += ballot.count
     for cast in casts:
         if cast.vote_id not in ids:
@@ -104,7 +105,7 @@ def _miscounted(
         for source in row["vote_sources"]:
             shown[participant, source["source"]] += source["count"]
     return [
-        f"{participant} {source}: voters say {expected[participant, source]}, the API {shown[participant, source]}"
+        f"{participant} {source}: expected {expected[participant, source]}, in the API {shown[participant, source]}"
         for participant, source in sorted(expected.keys() | shown.keys())
         if expected[participant, source] != shown[participant, source]
     ]

@@ -1,4 +1,4 @@
-"""The simulated voters at work: each sends its ballot until it is told what became of it."""
+"""Sends the simulated voters' ballots, each until it receives a final response."""
 
 import asyncio
 import random
@@ -14,58 +14,58 @@ from services.cli.commands.demo.voters import Ballot, VoterPopulation
 MOST_IN_FLIGHT: Final = 200
 BATCH: Final = 20
 BATCH_SHARE: Final = 0.1
-"""Of all votes come from one client that sends batches."""
+"""Share of the votes that one client sends in batches."""
 BROKEN_LINE: Final = b'{"participant_key": 7}'
 JSON: Final = {"content-type": "application/json"}
 NDJSON: Final = {"content-type": "application/x-ndjson"}
 
 
 class VoterLoad:
-    """Votes at `rate` a second, with pauses as people make them, until told to stop."""
+    """Sends `rate` votes per second, with exponentially distributed pauses, until stopped."""
 
     def __init__(
         self,
         client: httpx.AsyncClient,
         contest: str,
-        electorate: VoterPopulation,
-        books: AcceptedResults,
+        voters: VoterPopulation,
+        results: AcceptedResults,
         rate: float,
     ) -> None:
         self._client = client
         self._path = f"/contests/{contest}/votes"
-        self._electorate = electorate
-        self._books = books
+        self._voters = voters
+        self._results = results
         self._rate = rate
         self._in_flight: set[asyncio.Task[None]] = set()
         self._give_up_at = float("inf")
 
     @property
     def waiting(self) -> int:
-        """Voters who have not been told yet."""
+        """Number of requests without a final response."""
         return len(self._in_flight)
 
     async def vote_until(self, stop: asyncio.Event) -> None:
-        """Returns when `stop` is set; those who wait for an answer then go on waiting: see `settle`."""
+        """Send votes until `stop` is set; requests then in flight go on: see `settle`."""
         await asyncio.gather(
             self._arrive(stop, self._rate * (1 - BATCH_SHARE), self._one),
             self._arrive(stop, self._rate * BATCH_SHARE / BATCH, self._batch),
         )
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait until everybody has been told, `timeout_s` at most; who has not by then is in doubt."""
+        """Wait at most `timeout_s` for the final responses; ballots without one then count as in doubt."""
         self._give_up_at = time.monotonic() + timeout_s
         if self._in_flight:
             await asyncio.wait(self._in_flight, timeout=timeout_s + 1)
         await self.leave()
 
     async def leave(self) -> None:
-        """Hang up at once."""
+        """Cancel all requests in flight."""
         for task in self._in_flight:
             task.cancel()
         await asyncio.gather(*self._in_flight, return_exceptions=True)
 
     async def _arrive(self, stop: asyncio.Event, rate: float, act: Any) -> None:
-        """One after the other, never making up for a time in which nobody could be served."""
+        """Start `act` at random intervals; arrivals missed during an outage are not made up for."""
         due = time.monotonic()
         stopped = asyncio.create_task(stop.wait())
         try:
@@ -82,61 +82,61 @@ class VoterLoad:
             stopped.cancel()
 
     async def _one(self) -> None:
-        await self._cast(self._electorate.draw())
+        await self._cast(self._voters.draw())
 
     async def _cast(self, ballot: Ballot) -> None:
         try:
-            answer = await self._insist(self._path, ballot.body, JSON)
+            answer = await self._send_until_final(self._path, ballot.body, JSON)
         except asyncio.CancelledError:
-            self._books.given_up(ballot)
+            self._results.record_doubt(ballot)
             raise
         if answer is None:
-            self._books.given_up(ballot)
+            self._results.record_doubt(ballot)
         else:
-            self._tell(ballot, answer.status_code, _code(answer))
+            self._record(ballot, answer.status_code, _code(answer))
 
     async def _batch(self) -> None:
-        ballots = [self._electorate.draw() for _ in range(BATCH)]
+        ballots = [self._voters.draw() for _ in range(BATCH)]
         ballots = [ballot for ballot in ballots if ballot.vote_id]
         lines = [ballot.body for ballot in ballots]
         try:
-            answer = await self._insist(f"{self._path}/batch", b"\n".join([*lines, BROKEN_LINE]), NDJSON)
+            answer = await self._send_until_final(f"{self._path}/batch", b"\n".join([*lines, BROKEN_LINE]), NDJSON)
         except asyncio.CancelledError:
             answer = None
         if answer is None or answer.status_code != httpx.codes.OK:
             for ballot in ballots:
-                self._books.given_up(ballot)
+                self._results.record_doubt(ballot)
             return
         results = answer.json()["results"]
-        self._books.refusals[results.pop()["code"]] += 1
+        self._results.refusals[results.pop()["code"]] += 1
         again = []
         for ballot, result in zip(ballots, results, strict=True):
             if result["status"] >= 500:
-                self._books.again(result["code"])
+                self._results.record_retry(result["code"])
                 again.append(ballot)
             else:
-                self._tell(ballot, result["status"], result.get("code", ""))
+                self._record(ballot, result["status"], result.get("code", ""))
         for ballot in again:
             await self._cast(ballot)
 
-    def _tell(self, ballot: Ballot, status: int, code: str) -> None:
-        if self._books.told(ballot, status, code):
-            self._electorate.accepted(ballot)
+    def _record(self, ballot: Ballot, status: int, code: str) -> None:
+        if self._results.record_response(ballot, status, code):
+            self._voters.accepted(ballot)
 
-    async def _insist(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response | None:
-        """Send again, with the same vote ids, until there is a final answer; None when time is up."""
+    async def _send_until_final(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response | None:
+        """Send the request, with the same vote ids, until it has a final response; None when the time is up."""
         while True:
             pause_s = 0.5
             began = time.monotonic()
             try:
                 answer = await self._client.post(path, content=body, headers=headers)
             except httpx.TransportError:
-                self._books.again("no_answer")
+                self._results.record_retry("no_answer")
             else:
-                self._books.answered(time.monotonic() - began)
+                self._results.record_time(time.monotonic() - began)
                 if answer.status_code < 500 and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
                     return answer
-                self._books.again(_code(answer))
+                self._results.record_retry(_code(answer))
                 pause_s = _seconds(answer.headers.get("retry-after"), pause_s)
             pause_s *= random.uniform(1.0, 1.5)  # noqa: S311
             if time.monotonic() + pause_s > self._give_up_at:
@@ -145,7 +145,7 @@ class VoterLoad:
 
 
 def _code(answer: httpx.Response) -> str:
-    """The problem's code, or else the status."""
+    """Return the problem's code, or `http_<status>` without one."""
     if answer.is_success:
         return ""
     try:

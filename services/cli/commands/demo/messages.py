@@ -1,4 +1,4 @@
-"""What the demo says before and after the table."""
+"""Messages that the demo prints before and after the table."""
 
 import shlex
 from pathlib import Path
@@ -17,7 +17,7 @@ MOST_SHOWN = 10
 
 
 def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir: Path) -> None:
-    """The address, the key, and lines to paste into another terminal; no line is wrapped."""
+    """Print the URLs, the key, and commands to paste into another terminal; lines are not wrapped."""
     base, contest = stack["base_url"], f"{stack['base_url']}/contests/{sample.key}"
     where = "" if data_dir == DATA_DIR else f" --data-dir {shlex.quote(str(data_dir))}"
     vote = f'{{"participant_key": "{next(iter(sample.titles))}", "voter_id": "me"}}'
@@ -35,7 +35,7 @@ def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir:
         f"    -d {escape(shlex.quote(vote))}",
         f"  curl {contest}/vote_updates/ \\",
         f"    {bearer}",
-        "[dim]or take the projector away; nothing is lost, nothing counts twice:[/]",
+        "[dim]or kill the projector; no vote is lost or counted twice:[/]",
         f"  kill -9 {stack['pids'].get('projector', '')}; tally status{escape(where)}",
         "",
     ]
@@ -43,41 +43,41 @@ def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir:
         console.print(line, soft_wrap=True)
 
 
-def conclude(console: Console, verdict: CheckResult, books: AcceptedResults, sample: Sample) -> None:
-    """The verdict last, what it rests on before."""
-    p50, p99 = books.all_times()
+def conclude(console: Console, result: CheckResult, results: AcceptedResults, sample: Sample) -> None:
+    """Print the figures and differences, and the result last."""
+    p50, p99 = results.all_times()
     whole_lines = not console.is_terminal
     console.print(
-        f"\nVoters were told {len(books.accepted):,} times that their vote counts, "
-        f"{books.replayed:,} times that it did already, {sum(books.refusals.values()):,} times that it cannot; "
-        f"{sum(books.retries.values()):,} requests were sent again. "
-        f"Answers took {p50 * 1000:.0f} ms (p50), {p99 * 1000:.0f} ms (p99).",
+        f"\nAccepted {len(results.accepted):,} votes, "
+        f"confirmed {results.replayed:,} repeated ones and refused {sum(results.refusals.values()):,}; "
+        f"{sum(results.retries.values()):,} requests were retried. "
+        f"Response times: {p50 * 1000:.0f} ms (p50), {p99 * 1000:.0f} ms (p99).",
         soft_wrap=whole_lines,
     )
-    if verdict.in_doubt:
-        console.print(f"{verdict.in_doubt:,} votes were still in doubt at the end.", style="yellow")
-    if verdict.of_others:
-        console.print(f"{verdict.of_others:,} votes came from elsewhere: yours?")
-    if not verdict.folded:
-        console.print("The views did not come to the log's end in time.", style="red")
-    show_figures(verdict.report, console)
-    show_differences(verdict.report, console)
-    _list(console, "accepted, but not counted", verdict.lost)
-    _list(console, "counted, but refused", verdict.unasked)
-    _list(console, "counted differently", [_titled(text, sample) for text in verdict.miscounted])
-    if verdict.good:
+    if result.in_doubt:
+        console.print(f"{result.in_doubt:,} votes had no final response at the end.", style="yellow")
+    if result.of_others:
+        console.print(f"{result.of_others:,} votes came from others, perhaps from you.")
+    if not result.folded:
+        console.print("The views did not reach the end of the log in time.", style="red")
+    show_figures(result.report, console)
+    show_differences(result.report, console)
+    _list(console, "accepted, but not counted", result.lost)
+    _list(console, "counted, but refused", result.unasked)
+    _list(console, "counted differently", [_titled(text, sample) for text in result.miscounted])
+    if result.good:
         console.print(
-            f"[bold green]Counts equal the fold of the log:[/] {verdict.accepted:,} vote ids accepted, "
-            f"{verdict.accepted:,} counted, {verdict.votes:,} votes.",
+            f"[bold green]The counts equal those computed from the log:[/] {result.accepted:,} vote ids accepted, "
+            f"{result.accepted:,} counted, {result.votes:,} votes.",
             soft_wrap=whole_lines,
         )
     else:
-        console.print("[bold red]Counts do not equal the fold of the log.[/]")
+        console.print("[bold red]The counts do not equal those computed from the log.[/]")
 
 
-def _list(console: Console, what: str, rows: list[str]) -> None:
+def _list(console: Console, title: str, rows: list[str]) -> None:
     if rows:
-        console.print(f"{len(rows):,} {what}:", style="red")
+        console.print(f"{len(rows):,} {title}:", style="red")
         for row in rows[:MOST_SHOWN]:
             console.print(f"  {escape(row)}", soft_wrap=True)
 

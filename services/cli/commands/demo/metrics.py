@@ -1,4 +1,4 @@
-"""What the screen shows of the service: counts as any dashboard reads them, and how far the fold is behind."""
+"""Reads the metrics on the demo's screen: the API's counts, and the projector's lag."""
 
 import asyncio
 import time
@@ -18,17 +18,17 @@ from libs.views.votes import VoteViews
 
 EVERY_S: Final = 0.4
 STALE_S: Final = 2.5
-"""A lag measured longer ago than this is not shown any more: a server is away."""
+"""A lag measured longer ago than this is not shown: a server is unavailable."""
 
 
 class LiveMetrics:
-    """Reads until cancelled; whoever is away is asked again."""
+    """Polls counts and lag until cancelled; failed requests are retried."""
 
     def __init__(
         self, client: httpx.AsyncClient, contest: str, stack: Deployment, reader: LogReader, valkey: Valkey
     ) -> None:
         self.counts: dict[str, Any] | None = None
-        """The vote count record, as last read."""
+        """Latest vote count record."""
         self._client = client
         self._path = f"/contests/{contest}/vote_updates/"
         self._topic = votes_topic(stack.namespace, stack.partitions)
@@ -41,32 +41,32 @@ class LiveMetrics:
 
     @property
     def lag(self) -> int | None:
-        """Records in the log that the views do not have yet; None when that cannot be told."""
+        """Number of log records not folded yet; None when there is no recent measurement."""
         if time.monotonic() - self._measured > STALE_S:
             return None
         return sum(self._ends.values()) - sum(state.position.offset for state in self._states)
 
     @property
-    def shut(self) -> int:
-        """Partitions that take no votes at the moment."""
+    def closed_gates(self) -> int:
+        """Number of partitions that accept no votes at present (gate closed)."""
         return sum(not state.open for state in self._states)
 
     @property
     def pending(self) -> int:
-        """Votes reserved and not folded yet."""
+        """Number of votes reserved and not folded yet."""
         return sum(state.pending for state in self._states)
 
     async def watch(self) -> None:
-        async def often(read: Any) -> None:
+        async def poll(read: Any) -> None:
             while True:
                 with suppress(TallyError, httpx.HTTPError):
                     await read()
                 await asyncio.sleep(EVERY_S)
 
-        await asyncio.gather(often(self.read_counts), often(self.read_lag))
+        await asyncio.gather(poll(self.read_counts), poll(self.read_lag))
 
     async def read_counts(self) -> None:
-        """Raises what httpx raises."""
+        """Read the vote count record. Raises `httpx.HTTPError`."""
         answer = await self._client.get(
             self._path, params={"sources": "true"}, headers={"if-none-match": self._etag}
         )
@@ -75,7 +75,7 @@ class LiveMetrics:
             self._etag = answer.headers.get("etag", "")
 
     async def read_final_counts(self) -> None:
-        """Once the fold is at the log's end: an answer may be a moment old, so that moment is waited for."""
+        """Read the counts at the measured positions: `min_position` prevents an older, cached response."""
         positions = {partition: state.position.offset for partition, state in enumerate(self._states)}
         answer = await self._client.get(
             self._path, params={"sources": "true", "min_position": encode_positions(positions)}
@@ -84,19 +84,19 @@ class LiveMetrics:
         self.counts = answer.json()
 
     async def read_lag(self) -> None:
-        """Raises `LogUnavailable` and `ViewsUnavailable`."""
+        """Measure the lag. Raises `LogUnavailable` and `ViewsUnavailable`."""
         partitions = range(self._topic.partitions)
         self._states = await asyncio.gather(*map(self._views.state, partitions))
         self._ends = await self._reader.end_offsets(self._topic.name, partitions)
         self._measured = time.monotonic()
 
     async def wait_until_folded(self, timeout_s: float) -> bool:
-        """Whether the views have come to the log's end, with nothing pending, within `timeout_s`."""
+        """Return whether the views reach the log's end within `timeout_s`, with nothing pending."""
         deadline = time.monotonic() + timeout_s
         while True:
             with suppress(TallyError):
                 await self.read_lag()
-                if self.lag == 0 and self.pending == 0 and self.shut == 0:
+                if self.lag == 0 and self.pending == 0 and self.closed_gates == 0:
                     return True
             if time.monotonic() > deadline:
                 return False

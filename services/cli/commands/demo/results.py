@@ -1,4 +1,4 @@
-"""What the simulated voters were told, to be held against what was counted."""
+"""Collects the responses to the simulated voters, to be compared with the counts."""
 
 import time
 from collections import Counter, deque
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from services.cli.commands.demo.voters import Ballot
 
 WINDOW_S = 10.0
-"""Rates and answer times on the screen are those of the last seconds."""
+"""Window of the rates and response times on the screen."""
 MOST_TIMES = 200_000
 
 
 @dataclass(slots=True)
 class AcceptedResults:
-    """`accepted` holds every vote id that was answered 201 or 200 to anybody, each once."""
+    """Responses by kind; `accepted` holds every vote id that was answered with 201 or 200, once."""
 
     accepted: dict[str, Ballot] = field(default_factory=dict)
     first_answers: int = 0
@@ -21,18 +21,18 @@ class AcceptedResults:
     refusals: Counter[str] = field(default_factory=Counter)
     retries: Counter[str] = field(default_factory=Counter)
     in_doubt: dict[str, Ballot] = field(default_factory=dict)
-    """Nobody could be told what became of these before the end."""
+    """Ballots without a final response at the end, by vote id."""
     _times: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TIMES))
     _recent: deque[tuple[float, float]] = field(default_factory=deque)
     _recent_votes: deque[float] = field(default_factory=deque)
 
-    def answered(self, seconds: float) -> None:
-        """A request was answered, whatever with."""
+    def record_time(self, seconds: float) -> None:
+        """Record the response time of a request."""
         self._times.append(seconds)
         self._recent.append((time.monotonic(), seconds))
 
-    def told(self, ballot: Ballot, status: int, code: str) -> bool:
-        """A voter's final answer; whether it is that the vote counts."""
+    def record_response(self, ballot: Ballot, status: int, code: str) -> bool:
+        """Record a final response; returns whether it accepts the vote."""
         if status not in (200, 201):
             self.refusals[code] += 1
             return False
@@ -45,16 +45,16 @@ class AcceptedResults:
         self._recent_votes.append(time.monotonic())
         return True
 
-    def again(self, reason: str) -> None:
-        """No final answer: the same vote id is sent again."""
+    def record_retry(self, reason: str) -> None:
+        """Record that a request has no final response and is retried."""
         self.retries[reason] += 1
 
-    def given_up(self, ballot: Ballot) -> None:
+    def record_doubt(self, ballot: Ballot) -> None:
         if ballot.vote_id and ballot.vote_id not in self.accepted:
             self.in_doubt[ballot.vote_id] = ballot
 
     def rate(self) -> float:
-        """Votes accepted a second, lately."""
+        """Return the accepted votes per second, over the last `WINDOW_S`."""
         horizon = time.monotonic() - WINDOW_S
         while self._recent_votes and self._recent_votes[0] < horizon:
             self._recent_votes.popleft()
@@ -63,14 +63,14 @@ class AcceptedResults:
         return len(self._recent_votes) / max(1.0, min(WINDOW_S, time.monotonic() - self._recent_votes[0]))
 
     def recent_times(self) -> tuple[float, float]:
-        """p50 and p99 of the answer times, lately, in seconds."""
+        """Return p50 and p99 of the response times in seconds, over the last `WINDOW_S`."""
         horizon = time.monotonic() - WINDOW_S
         while self._recent and self._recent[0][0] < horizon:
             self._recent.popleft()
         return quantiles([seconds for _, seconds in self._recent])
 
     def all_times(self) -> tuple[float, float]:
-        """p50 and p99 over the whole run."""
+        """Return p50 and p99 of the response times in seconds, over the whole run."""
         return quantiles(list(self._times))
 
 

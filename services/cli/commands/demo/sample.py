@@ -1,4 +1,4 @@
-"""The contest that the demo votes in, made through the HTTP API as anybody would."""
+"""Creates the demo's contest through the HTTP API."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,21 +25,21 @@ PER_ADDRESS: Final = 10
 
 
 class DemoFailed(TallyError):
-    """The service did not do what the demo needs to begin."""
+    """The service did not create the demo's contest."""
 
     code = "demo_failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A running contest: its key, and participants' titles by key."""
+    """A running contest: its key, and its participants' titles by key."""
 
     key: str
     titles: dict[str, str]
 
 
 async def create_sample(client: httpx.AsyncClient) -> Sample:
-    """Raises `DemoFailed`."""
+    """Create the contest and its participants. Raises `DemoFailed`."""
     now = datetime.now(UTC)
     contest = await _post(
         client,

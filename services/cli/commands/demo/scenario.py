@@ -1,4 +1,4 @@
-"""The acts of the demo: start, introduce, vote, settle, judge."""
+"""Runs the demo: start the stack, send votes, wait for responses, check the counts."""
 
 import asyncio
 from contextlib import suppress
@@ -18,7 +18,7 @@ from libs.local_stack.supervisor import Supervisor
 from libs.views.functions import open_valkey
 from services.cli import bootstrap as prepare
 from services.cli.commands.dashboard import open_dashboard
-from services.cli.commands.demo.check import CheckResult, judge
+from services.cli.commands.demo.check import CheckResult, check_counts
 from services.cli.commands.demo.interrupts import Interrupts
 from services.cli.commands.demo.load import MOST_IN_FLIGHT, VoterLoad
 from services.cli.commands.demo.messages import conclude, introduce
@@ -31,12 +31,12 @@ from services.cli.commands.demo.voters import VoterPopulation
 from services.cli.runner import ExitCode, print_json
 
 SETTLE_S: Final = 60.0
-"""How long voters wait for their answers, and then the check for the fold, once the voting is over."""
+"""Time for the last responses after the voting, and then again for the fold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """See the command's help."""
+    """Options of `tally demo`; see its help."""
 
     data_dir: Path
     port: int
@@ -52,7 +52,7 @@ class Options:
 
 
 async def play(options: Options) -> ExitCode:
-    """Raises `StackError` and `TallyError`; nothing is left running."""
+    """Run the demo. Raises `StackError` and `TallyError`; all processes are stopped at the end."""
     console = Console(stderr=options.as_json, highlight=False)
     interrupts = Interrupts()
     supervisor = Supervisor(
@@ -65,14 +65,14 @@ async def play(options: Options) -> ExitCode:
     )
     console.print("Starting Kafka, Valkey and the service on this machine ...")
     try:
-        if await interrupts.unless_asked(supervisor.start()) is None:
+        if await interrupts.run_unless_interrupted(supervisor.start()) is None:
             return ExitCode.FINE
-        ending = await _perform(options, console, interrupts, supervisor)
+        ending = await _run(options, console, interrupts, supervisor)
         if options.keep:
-            console.print("The stack stays up; Ctrl-C stops it.")
+            console.print("The stack keeps running; Ctrl-C stops it.")
             await interrupts.wait()
     except asyncio.CancelledError:
-        console.print("Stopped at once, without the check.")
+        console.print("Stopped without the check.")
         for part in PARTS:
             if part.name in supervisor.pids:
                 await supervisor.kill(part.name, restart=False)
@@ -82,7 +82,7 @@ async def play(options: Options) -> ExitCode:
     return ending
 
 
-async def _perform(options: Options, console: Console, interrupts: Interrupts, supervisor: Supervisor) -> ExitCode:
+async def _run(options: Options, console: Console, interrupts: Interrupts, supervisor: Supervisor) -> ExitCode:
     stack = _stack(supervisor)
     valkey = open_valkey(stack.valkey)
     try:
@@ -91,48 +91,48 @@ async def _perform(options: Options, console: Console, interrupts: Interrupts, s
             introduce(console, stack.description, sample, options.data_dir)
             if options.browser and console.is_terminal:
                 await open_dashboard(stack.description, sample.key)
-            books, gauge = AcceptedResults(), LiveMetrics(client, sample.key, stack, reader, valkey)
-            electorate = VoterPopulation(list(sample.titles), options.voters, options.seed)
-            crowd = VoterLoad(client, sample.key, electorate, books, options.rate)
-            screen = Screen(sample, gauge, books, stack.description["base_url"], options.seconds)
-            watching = asyncio.create_task(gauge.watch())
+            results, metrics = AcceptedResults(), LiveMetrics(client, sample.key, stack, reader, valkey)
+            voters = VoterPopulation(list(sample.titles), options.voters, options.seed)
+            load = VoterLoad(client, sample.key, voters, results, options.rate)
+            screen = Screen(sample, metrics, results, stack.description["base_url"], options.seconds)
+            watching = asyncio.create_task(metrics.watch())
             try:
                 async with shown(console, screen):
-                    await _vote(crowd, interrupts, options.seconds)
-                    screen.phase = "waiting for the last answers"
-                    await crowd.settle(SETTLE_S)
+                    await _vote(load, interrupts, options.seconds)
+                    screen.phase = "waiting for the last responses"
+                    await load.settle(SETTLE_S)
                     screen.phase = "comparing with the log"
-                    verdict = await _judged(gauge, stack, sample, books, electorate)
+                    result = await _check(metrics, stack, sample, results, voters)
             finally:
                 watching.cancel()
-                await crowd.leave()
+                await load.leave()
     finally:
         await valkey.close()
-    conclude(console, verdict, books, sample)
+    conclude(console, result, results, sample)
     if options.as_json:
-        print_json(_result(stack, sample, books, verdict))
-    return ExitCode.FINE if verdict.good else ExitCode.PROBLEM
+        print_json(_result(stack, sample, results, result))
+    return ExitCode.FINE if result.good else ExitCode.PROBLEM
 
 
-async def _vote(crowd: VoterLoad, interrupts: Interrupts, seconds: float) -> None:
+async def _vote(load: VoterLoad, interrupts: Interrupts, seconds: float) -> None:
     over = asyncio.Event()
-    voting = asyncio.create_task(crowd.vote_until(over))
+    voting = asyncio.create_task(load.vote_until(over))
     await interrupts.wait_on(seconds or None)
     over.set()
     await voting
 
 
-async def _judged(
-    gauge: LiveMetrics, stack: Deployment, sample: Sample, books: AcceptedResults, electorate: VoterPopulation
+async def _check(
+    metrics: LiveMetrics, stack: Deployment, sample: Sample, results: AcceptedResults, voters: VoterPopulation
 ) -> CheckResult:
-    folded = await gauge.wait_until_folded(SETTLE_S)
-    gauge.counts = None
+    folded = await metrics.wait_until_folded(SETTLE_S)
+    metrics.counts = None
     for _ in range(10):
         with suppress(httpx.HTTPError):
-            await gauge.read_final_counts()
+            await metrics.read_final_counts()
             break
         await asyncio.sleep(0.5)
-    return await judge(stack, sample, books, electorate.ids, gauge.counts, folded=folded)
+    return await check_counts(stack, sample, results, voters.ids, metrics.counts, folded=folded)
 
 
 def _stack(supervisor: Supervisor) -> Deployment:
@@ -157,18 +157,18 @@ def _client(stack: dict[str, Any]) -> httpx.AsyncClient:
     )
 
 
-def _result(stack: Deployment, sample: Sample, books: AcceptedResults, verdict: CheckResult) -> dict[str, Any]:
-    p50, p99 = books.all_times()
+def _result(stack: Deployment, sample: Sample, results: AcceptedResults, result: CheckResult) -> dict[str, Any]:
+    p50, p99 = results.all_times()
     return {
         "base_url": stack.description["base_url"],
         "contest_key": sample.key,
         "answers": {
-            "accepted": books.first_answers,
-            "replayed": books.replayed,
-            "refused": dict(books.refusals),
-            "sent_again": dict(books.retries),
+            "accepted": results.first_answers,
+            "replayed": results.replayed,
+            "refused": dict(results.refusals),
+            "sent_again": dict(results.retries),
             "p50_ms": round(p50 * 1000, 1),
             "p99_ms": round(p99 * 1000, 1),
         },
-        **verdict.as_json(),
+        **result.as_json(),
     }

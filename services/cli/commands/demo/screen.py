@@ -1,4 +1,4 @@
-"""The demo in a terminal: one calm table, redrawn in place; elsewhere a line every few seconds."""
+"""Renders the demo's progress: a table on a terminal, otherwise a line of text."""
 
 import time
 from typing import Any, Final
@@ -15,7 +15,7 @@ from services.cli.commands.demo.sample import TITLE, Sample
 EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 TITLE_WIDTH: Final = 19
 BARS: Final = (4, 44)
-"""Narrowest and widest."""
+"""Minimum and maximum width."""
 COLUMNS: Final = (" share", " votes", "  free", "  paid", "voters", " anon.")
 LEADER: Final = "green"
 OTHERS: Final = "cyan"
@@ -23,37 +23,37 @@ QUIET: Final = "dim"
 
 
 class Screen:
-    """`phase` is what goes on now; `seconds` the length of the run, 0 for one without an end."""
+    """Renders the current state; `phase` names the current step, `seconds` is the duration (0: unlimited)."""
 
     def __init__(
-        self, sample: Sample, gauge: LiveMetrics, books: AcceptedResults, address: str, seconds: float
+        self, sample: Sample, metrics: LiveMetrics, results: AcceptedResults, address: str, seconds: float
     ) -> None:
         self.phase = "voting"
         self._sample = sample
-        self._gauge = gauge
-        self._books = books
+        self._metrics = metrics
+        self._results = results
         self._address = address
         self._seconds = seconds
         self._began = time.monotonic()
 
     def render(self, console: Console) -> RenderableType:
-        """At most 20 lines, so that it fits the smallest usual terminal."""
-        below = Text(""), self._answers(), self._refusals(console), self._pulse()
+        """Render the table, in at most 20 lines to fit small terminals."""
+        below = Text(""), self._answers(), self._refusals(console), self._rates()
         return Padding(Group(self._head(), self._table(console), *below), (1, 1, 0, 1))
 
     def line(self) -> str:
-        """All that matters, for a log."""
-        counts, books = self._gauge.counts or {}, self._books
-        p50, p99 = books.recent_times()
-        lag = "?" if self._gauge.lag is None else str(self._gauge.lag)
-        refused = ", ".join(f"{code} {count}" for code, count in books.refusals.most_common()) or "none"
-        retried = ", ".join(f"{code} {count}" for code, count in books.retries.most_common()) or "none"
+        """Return the state as one line, for logs."""
+        counts, results = self._metrics.counts or {}, self._results
+        p50, p99 = results.recent_times()
+        lag = "?" if self._metrics.lag is None else str(self._metrics.lag)
+        refused = ", ".join(f"{code} {count}" for code, count in results.refusals.most_common()) or "none"
+        retried = ", ".join(f"{code} {count}" for code, count in results.retries.most_common()) or "none"
         times = f"p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms"
         return (
             f"{self._clock()} {self.phase}: {counts.get('count', 0)} votes of "
             f"{counts.get('unique_voter_count', 0)} voters ({counts.get('anonymous_voter_count', 0)} anonymous); "
-            f"accepted {len(books.accepted)}, replayed {books.replayed}, {books.rate():.0f}/s, "
-            f"{times}, lag {lag}; refused: {refused}; sent again: {retried}"
+            f"accepted {len(results.accepted)}, replayed {results.replayed}, {results.rate():.0f}/s, "
+            f"{times}, lag {lag}; refused: {refused}; retried: {retried}"
         )
 
     def _clock(self) -> str:
@@ -71,7 +71,7 @@ class Screen:
         return Group(head, Text(""))
 
     def _table(self, console: Console) -> RenderableType:
-        counts = self._gauge.counts or {"participants": {}, "total_vote_sources": []}
+        counts = self._metrics.counts or {"participants": {}, "total_vote_sources": []}
         total, sources = counts.get("count", 0), counts.get("total_vote_sources") or []
         rows = {key: counts["participants"].get(key, {"count": 0}) for key in self._sample.titles}
         figures = {key: _figures(row, total) for key, row in rows.items()}
@@ -94,47 +94,47 @@ class Screen:
         return table
 
     def _answers(self) -> RenderableType:
-        books = self._books
-        refused = sum(books.refusals.values())
-        again = sum(books.retries.values())
+        results = self._results
+        refused = sum(results.refusals.values())
+        again = sum(results.retries.values())
         line = Text.assemble(
-            ("accepted ", QUIET), f"{len(books.accepted):,}", ("   repeated ", QUIET), f"{books.replayed:,}"
+            ("accepted ", QUIET), f"{len(results.accepted):,}", ("   repeated ", QUIET), f"{results.replayed:,}"
         )
         line.append("   refused ", QUIET).append(f"{refused:,}")
-        line.append("   sent again ", QUIET).append(f"{again:,}", "yellow" if again else "")
+        line.append("   retried ", QUIET).append(f"{again:,}", "yellow" if again else "")
         if again:
-            reasons = ", ".join(f"{code} {count:,}" for code, count in books.retries.most_common(3))
+            reasons = ", ".join(f"{code} {count:,}" for code, count in results.retries.most_common(3))
             line.append(f" ({reasons})", QUIET)
         line.truncate(200)
         return line
 
     def _refusals(self, console: Console) -> RenderableType:
-        """As many reasons as two lines hold, the most frequent first."""
+        """List the most frequent reasons that fit in two lines."""
         line = Text(style=QUIET)
-        for code, count in self._books.refusals.most_common():
+        for code, count in self._results.refusals.most_common():
             piece = f"{code.replace('_', ' ')} {count:,}"
             if len(line) + len(piece) > 2 * (console.width - 6):
                 break
             line.append(f"{' · ' if line else ''}{piece}")
         return line
 
-    def _pulse(self) -> RenderableType:
-        p50, p99 = self._books.recent_times()
-        gauge = self._gauge
-        line = Text.assemble(f"{self._books.rate():.0f}", (" votes/s   answers ", QUIET))
+    def _rates(self) -> RenderableType:
+        p50, p99 = self._results.recent_times()
+        metrics = self._metrics
+        line = Text.assemble(f"{self._results.rate():.0f}", (" votes/s   responses ", QUIET))
         line.append(f"{p50 * 1000:.0f} ms").append(" p50, ", QUIET).append(f"{p99 * 1000:.0f} ms")
         line.append(" p99   projector ", QUIET)
-        if gauge.lag is None:
-            line.append("not to be asked now", "yellow")
-        elif gauge.shut:
-            line.append(f"settling doubt in {gauge.shut} partitions", "yellow")
+        if metrics.lag is None:
+            line.append("unavailable", "yellow")
+        elif metrics.closed_gates:
+            line.append(f"recovering in {metrics.closed_gates} partitions", "yellow")
         else:
-            line.append(f"{gauge.lag:,}").append(" behind", QUIET)
+            line.append(f"{metrics.lag:,}").append(" behind", QUIET)
         return line
 
 
 def _figures(row: dict[str, Any], total: int) -> tuple[str, ...]:
-    """A cell for each of `COLUMNS`; no share without a `total`."""
+    """Return a cell for each of `COLUMNS`; the share is empty without a `total`."""
     by_source = {one["source"]: one["count"] for one in row.get("vote_sources") or []}
     count = row.get("count", 0)
     share = f"{100 * count / total:.1f}%" if total else ""
@@ -144,7 +144,7 @@ def _figures(row: dict[str, Any], total: int) -> tuple[str, ...]:
 
 
 def _bar(count: int, top: int, width: int, console: Console) -> str:
-    """The largest count fills the width."""
+    """Return a bar; the largest count fills the width."""
     if not top:
         return ""
     if not console.encoding.startswith("utf"):

@@ -1,4 +1,4 @@
-"""Keeping the demo's screen up to date while something goes on."""
+"""Updates the demo's screen in the background."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ LINE_S: Final = 5.0
 
 @asynccontextmanager
 async def shown(console: Console, screen: Screen) -> AsyncIterator[None]:
-    """Keep the screen fresh: redrawn in place on a terminal, else a line every few seconds."""
+    """Redraw the table every 0.25 s on a terminal, otherwise print a line every 5 s."""
 
     async def redraw(live: Live) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Voters of several kinds, and what each sends: most behave, some repeat themselves, some ask for too much."""
+"""Simulated voters: most vote normally, some repeat their votes, exceed their allowance or send invalid ones."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -8,14 +8,14 @@ from typing import Any, Final
 import orjson
 
 REMEMBERED: Final = 500
-"""Ballots that a voter may send again."""
+"""Number of ballots that may be sent again."""
 EAGER_VOTERS: Final = 24
 SHARED_ADDRESS: Final = "203.0.113.7"
 
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """What one voter sends. `vote_id` is "" where none can be told, `body` need not be a vote."""
+    """One voter's request. `vote_id` is "" if the response is not attributed to a vote; `body` may be invalid."""
 
     kind: str
     vote_id: str
@@ -26,7 +26,7 @@ class Ballot:
 
 
 class VoterPopulation:
-    """Draws ballots. The same seed draws the same ones; `voters` is how many signed-in voters there are."""
+    """Draws random ballots, the same ones for the same seed; `voters` is the number of signed-in voters."""
 
     def __init__(self, participants: Sequence[str], voters: int, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311
@@ -34,21 +34,21 @@ class VoterPopulation:
         self._weights = [self._random.uniform(0.5, 2.0) for _ in participants]
         self._voters = voters
         self.ids: set[str] = set()
-        """Every vote id that was ever handed out."""
+        """All vote ids drawn so far."""
         self._drawn = 0
         self._recent: list[Ballot] = []
         self._kinds = [make for make, _ in _KINDS]
         self._shares = [share for _, share in _KINDS]
 
     def draw(self) -> Ballot:
-        """The next ballot to arrive."""
+        """Return the next ballot."""
         self._drawn += 1
         self._drift()
         make = self._random.choices(self._kinds, self._shares)[0]
         return make(self)
 
     def accepted(self, ballot: Ballot) -> None:
-        """The voter was told so, and may send it again."""
+        """Remember an accepted ballot, which may be sent again."""
         self._recent.append(ballot)
         if len(self._recent) > 2 * REMEMBERED:
             del self._recent[:REMEMBERED]
@@ -67,7 +67,7 @@ class VoterPopulation:
         return self._vote("anonymous", anonymous_id=f"device-{device}", platform=self._platform())
 
     def eager(self) -> Ballot:
-        """More than is allowed: the one half for one favourite, the other for everybody."""
+        """Return a ballot of a voter who exceeds the allowance: half of them for one favourite, half for all."""
         voter = self._random.randrange(EAGER_VOTERS)
         favourite = self._participants[voter // 2 % len(self._participants)] if voter % 2 else ""
         count = self._random.choice((1, 1, 2))
@@ -81,7 +81,7 @@ class VoterPopulation:
         return self._random.choice(self._recent) if self._recent else self.free()
 
     def reused_id(self) -> Ballot:
-        """The id of an earlier vote, for more votes than then."""
+        """Return a ballot that reuses the id of an earlier vote with a higher count."""
         if not self._recent:
             return self.free()
         earlier = self._random.choice(self._recent)
@@ -118,13 +118,13 @@ class VoterPopulation:
         return self._random.choice(("ios", "android", "web"))
 
     def _drift(self) -> None:
-        """Favour comes and goes, so that the lead changes hands."""
+        """Change the participants' popularity at random, so that the lead changes."""
         at = self._random.randrange(len(self._weights))
         self._weights[at] = min(3.0, max(0.3, self._weights[at] * self._random.uniform(0.93, 1.075)))
 
 
 def _address(voter: int) -> str:
-    """Each voter's own, of a range that is never routed."""
+    """Return the voter's own address, from a private range."""
     return f"10.{voter >> 16 & 255}.{voter >> 8 & 255}.{voter & 255}"
 
 
@@ -140,4 +140,4 @@ _KINDS: Final[tuple[tuple[Callable[[VoterPopulation], Ballot], float], ...]] = (
     (VoterPopulation.paid_anonymous, 1),
     (VoterPopulation.malformed, 1.5),
 )
-"""Kinds of ballots and their share."""
+"""Kinds of ballots and their shares in percent."""

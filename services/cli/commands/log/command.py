@@ -20,7 +20,7 @@ from libs.contracts.topics import votes_topic
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import NotFound
-from services.cli.catalogue_access import Environment, World
+from services.cli.catalogue_access import Environment, EnvironmentOption
 from services.cli.commands.log.render import as_json, as_line
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.runner import DataDir, ExitCode, moment, print_json, run
@@ -63,7 +63,7 @@ def log(
     ] = False,
     key: Annotated[str | None, typer.Option("--key", help="Of the audit: by this API key, by its id.")] = None,
     account: Annotated[str | None, typer.Option("--account", help="Of the audit: only of this account.")] = None,
-    environment: World = Environment.PRODUCTION,
+    environment: EnvironmentOption = Environment.PRODUCTION,
     data_dir: DataDir = DATA_DIR,
     in_json: AsNdjson = False,
 ) -> None:
