@@ -76,7 +76,7 @@ async def test_a_release_previews_first_and_acts_when_told_to(api: Api, stack: S
         "unmapped"
     ]
     again = await run(stack, "release", sms.contest.key, "sms", "--execute")
-    assert (again.exit_code, again.stdout) == (0, "Nothing is held for having gone down.\n")
+    assert (again.exit_code, again.stdout) == (0, "No lower counts are held.\n")
 
 
 async def test_what_is_not_there_is_bad_usage(api: Api, stack: Supervisor) -> None:

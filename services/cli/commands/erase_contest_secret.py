@@ -1,4 +1,4 @@
-"""`tally erase-contest-secret`: makes a sealed contest's votes anonymous, for good."""
+"""`tally erase-contest-secret`: makes a sealed contest's votes permanently anonymous."""
 
 import time
 from collections.abc import AsyncIterator
@@ -20,15 +20,15 @@ from services.cli.catalogue_access import open_catalogue_access
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
-WHAT_IS_LOST = """\
-- No vote and no allowance can be looked up by voter any more, nor taken back: such requests answer 410.
-- No purchase can be told from another by its votes; what was bought counts, whatever is refunded.
+CONSEQUENCES = """\
+- Votes and allowances can no longer be read or removed by voter: such requests get 410.
+- Votes can no longer be attributed to purchases; bought votes count even if refunded.
 - The contest can never be reopened.
-Its counts, seal and receipts stay. Whoever has a backup or an export of the object store has the secret still."""
+Its counts, seal and receipts stay. Backups and exports of the object store still contain the secret."""
 
 
 class EraseContext(NamedTuple):
-    """What the command works with, and the account that owns the contest."""
+    """Record service, and the account that owns the contest."""
 
     record_service: RecordService
     account: str
@@ -36,11 +36,11 @@ class EraseContext(NamedTuple):
 
 def erase_secret(
     contest: Annotated[str, typer.Argument(help="Key of the contest.")],
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Destroy the secret that ties a sealed contest's votes to its voters; its counts stay."""
+    """Destroy the secret that links a sealed contest's votes to its voters; the counts stay."""
 
     async def work() -> ExitCode:
         stack = find_deployment(data_dir)
@@ -49,7 +49,7 @@ def erase_secret(
             change = partial(erased, now=time.time_ns() // 1000)
             after = change(before)
             if execute:
-                # the record first: from then on nobody reopens the contest, and repeating this ends what was begun
+                # The record first: it prevents reopening, and a repeated call completes an interrupted one.
                 after = (await context.record_service.amend(CONTESTS, context.account, contest, change)).document
                 await erase_contest_secret(open_store(stack.storage_url), contest)
         _show(contest, before, after, execute, as_json)
@@ -60,7 +60,7 @@ def erase_secret(
 
 @asynccontextmanager
 async def open_erase_context(stack: Deployment, contest: str) -> AsyncIterator[EraseContext]:
-    """Raises `BadParameter` where there is no such contest."""
+    """Connect to the servers. Raises `BadParameter` for an unknown contest."""
     await check_deployment_of(stack)
     async with open_catalogue_access(stack.kafka_settings, stack.valkey, stack.namespace) as access:
         account = await access.views.find_owner("contests", contest)
@@ -78,7 +78,7 @@ def _show(contest: str, before: Document, after: Document, executed: bool, as_js
     if executed:
         typer.echo(f"{title}: the secret is destroyed.")
     elif known is not None:
-        typer.echo(f"{title}: the secret was destroyed at {timestamp(known)}; --execute makes sure of it.")
+        typer.echo(f"{title}: the secret was destroyed at {timestamp(known)}; --execute repeats it to be sure.")
     else:
-        typer.echo(f"{title} is sealed. Without its secret, for ever:\n{WHAT_IS_LOST}")
+        typer.echo(f"{title} is sealed. Permanent effects of destroying its secret:\n{CONSEQUENCES}")
         typer.echo("Run again with --execute to destroy it.")

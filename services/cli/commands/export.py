@@ -1,4 +1,4 @@
-"""`tally export`: the logs and secrets of a namespace, or an extract of them, as files."""
+"""`tally export`: writes the logs and secrets of a namespace, or an extract of them, to files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,29 +19,34 @@ from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 def export(
     to: Annotated[
         Path,
-        typer.Option("--to", help="A directory of its own, or one file (x.ndjson, x.parquet) to look into."),
+        typer.Option("--to", help="A new directory, or one file (x.ndjson, x.parquet) for analysis."),
     ],
-    contest: Annotated[str | None, typer.Option("--contest", help="Only what names this contest.")] = None,
-    since: Annotated[str | None, typer.Option("--from", help="Only what was appended from then on.")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Only what was appended before then.")] = None,
+    contest: Annotated[str | None, typer.Option("--contest", help="Only records that name this contest.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Only records appended at this time or later.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Only records appended before this time.")] = None,
     format_: Annotated[
         Format | None,
-        typer.Option("--format", help="Parquet is for analysts; absent: by the file's name."),
+        typer.Option("--format", help="Format; Parquet is for analysis only. Default: by the file's name."),
     ] = None,
-    no_secrets: Annotated[bool, typer.Option("--no-secrets", help="Leave out what tells who voted.")] = False,
+    no_secrets: Annotated[
+        bool, typer.Option("--no-secrets", help="Omit the secrets that identify voters.")
+    ] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Write the logs as they lie there up to now, a file a partition; interrupted, run it again to go on.
+    """Write the logs up to their current ends, one file per partition; run it again to resume after an
+    interruption.
 
-    Without filters it is a whole export, with the secrets: `tally import` makes the same namespace of it. Times
-    are like 2026-05-01T18:00:00Z. Uploaded files and images are not in it.
+    Without filters the export is complete and includes the secrets: `tally import` restores the namespace from it.
+    Times are like 2026-05-01T18:00:00Z. Uploaded files and images are not included.
     """
 
     async def work() -> ExitCode:
         named = {f".{each}": each for each in Format}.get(to.suffix)
         if named and format_ not in (None, named):
-            raise typer.BadParameter(f"is not the format of {to.name}.", param_hint="--format")
+            raise typer.BadParameter(f"{to.name} has another format.", param_hint="--format")
         directory = to.with_name(to.name + PARTS) if named else to
         request = Request(
             format=format_ or named or Format.NDJSON,
@@ -88,12 +93,12 @@ def show(manifest: Manifest, to: Path, importable: bool) -> None:
     for kind, count in manifest.records_by_kind.items():
         typer.echo(f"{kind}: {count:,} records")
     if not importable:
-        typer.echo(f"They are in {to}, which cannot be imported.")
+        typer.echo(f"Written to {to}, which cannot be imported.")
     elif manifest.request.secrets:
-        typer.echo(f"The whole export is in {to}, with {len(manifest.secrets):,} secrets.")
-        typer.echo("Whoever has those can tell who voted for what: only the files' owner may read them.")
+        typer.echo(f"The complete export is in {to}, with {len(manifest.secrets):,} secrets.")
+        typer.echo("They reveal who voted for what: only the files' owner may read them.")
     else:
-        typer.echo(f"The export is in {to}, without the secrets: `tally import` will look for them.")
+        typer.echo(f"The export is in {to}, without the secrets: `tally import` needs them in the object store.")
 
 
 def _moment(text: str | None, option: str) -> int | None:

@@ -1,4 +1,4 @@
-"""`tally import`: a namespace made of a whole export."""
+"""`tally import`: restores a namespace from a complete export."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,19 +14,19 @@ from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 def import_export(
     source: Annotated[
-        Path, typer.Option("--from", exists=True, file_okay=False, help="Directory of a whole export.")
+        Path, typer.Option("--from", exists=True, file_okay=False, help="Directory of a complete export.")
     ],
     namespace: Annotated[
-        str | None, typer.Option("--namespace", help="Whose topics do not exist yet; absent: by the settings.")
+        str | None, typer.Option("--namespace", help="Namespace without topics; default: from the settings.")
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only checked.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Execute it; default: only check.")] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Make a namespace's logs as they were exported: the same offsets and append times, so the same results.
+    """Restore a namespace's logs with the exported offsets and append times, hence with the same results.
 
-    Interrupted, run it again to go on. No service may serve the namespace before it is through; then the projector
-    folds it as usual.
+    Run it again to resume after an interruption. No service may use the namespace before the import ends; then the
+    projector folds the logs as usual.
     """
 
     async def work() -> ExitCode:
@@ -54,12 +54,12 @@ def as_dict(result: Imported) -> dict[str, int]:
 
 def show(result: Imported, namespace: str, executed: bool) -> None:
     manifest = result.manifest
-    typer.echo(f"The export of {manifest.namespace}, made at {manifest.ended}, is whole and unchanged.")
+    typer.echo(f"The export of {manifest.namespace}, written at {manifest.ended}, is complete and unchanged.")
     secrets = len(manifest.secrets) - result.secrets_present
-    what = f"{manifest.records - result.present:,} records and {secrets:,} secrets"
-    before = f"{result.present:,} records and {result.secrets_present:,} secrets were there before"
+    missing = f"{manifest.records - result.present:,} records and {secrets:,} secrets"
+    before = f"{result.present:,} records and {result.secrets_present:,} secrets existed before"
     if executed:
-        typer.echo(f"Imported {what} into {namespace}; {before}.")
+        typer.echo(f"Imported {missing} into {namespace}; {before}.")
         typer.echo(f"Services started with TALLY_NAMESPACE={namespace} serve it.")
     else:
-        typer.echo(f"Run again with --execute to import {what} into {namespace}; {before}.")
+        typer.echo(f"Run again with --execute to import {missing} into {namespace}; {before}.")

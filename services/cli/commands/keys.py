@@ -1,4 +1,4 @@
-"""`tally keys`: making, listing and revoking API keys."""
+"""`tally keys`: creates, lists and revokes API keys."""
 
 import re
 import time
@@ -40,25 +40,25 @@ async def issue_key(
 
 @app.command()
 def create(
-    account: Annotated[str, typer.Option("--account", help="Made if need be.")],
-    permission: Annotated[list[str], typer.Option("--permission", help="Once for each permission.")],
+    account: Annotated[str, typer.Option("--account", help="Owner of the key; created if necessary.")],
+    permission: Annotated[list[str], typer.Option("--permission", help="Permission of the key; repeatable.")],
     rate: Annotated[
         int | None,
-        typer.Option("--rate", min=0, help="Requests a second; 0: no limit. Left out: TALLY_RATE_PER_KEY."),
+        typer.Option("--rate", min=0, help="Requests per second; 0: no limit. Default: TALLY_RATE_PER_KEY."),
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="For `tally keys list`: who has it, what for.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Label shown by `tally keys list`.")] = "",
     expires: Annotated[
-        str | None, typer.Option("--expires", help="A timestamp, or the time from now: 30d, 12h.")
+        str | None, typer.Option("--expires", help="Expiry: a timestamp, or a duration from now like 30d or 12h.")
     ] = None,
     network: Annotated[
         list[str] | None,
-        typer.Option("--network", help="Usable only from there: 192.0.2.0/24. May be given several times."),
+        typer.Option("--network", help="Allowed network like 192.0.2.0/24; repeatable."),
     ] = None,
     environment: EnvironmentOption = Environment.PRODUCTION,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key. It is shown this once."""
+    """Create an API key and print it; it cannot be shown again."""
 
     async def work() -> ExitCode:
         rules = KeyRules(name, None if expires is None else _expiry(expires), tuple(network or ()), rate)
@@ -79,9 +79,9 @@ def create(
 def list_keys(
     environment: EnvironmentOption = Environment.PRODUCTION, data_dir: DataDir = DATA_DIR, as_json: AsJson = False
 ) -> None:
-    """All keys: ids, accounts, permissions and rules, never the keys themselves.
+    """List all keys with ids, accounts, permissions and rules, never the keys themselves.
 
-    The last use is known to the minute, half a minute later; where Valkey lost its data it is not known any more.
+    The last use is precise to the minute and up to half a minute late; it is unknown after Valkey loses its data.
     """
 
     async def work() -> ExitCode:
@@ -102,15 +102,15 @@ def list_keys(
 
 @app.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="As `tally keys list` shows it.")],
+    key_id: Annotated[str, typer.Argument(help="Id of the key, from `tally keys list`.")],
     environment: EnvironmentOption = Environment.PRODUCTION,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
     execute: Annotated[bool, typer.Option("--execute", hidden=True)] = True,
 ) -> None:
-    """Revoke a key, at once: within a second no process takes it any more."""
-    del execute  # a leaked key must not wait for a second command; the flag is taken as everywhere else
-    # nor for a deployment that is as it must be: keys depend on neither the votes nor the object store
+    """Revoke a key at once: within a second every process rejects it."""
+    del execute  # Revoking a leaked key must not need a second command; the flag is accepted for uniformity.
+    # No `check_deployment_of`: keys depend on neither the votes nor the object store.
 
     async def work() -> ExitCode:
         stack = find_deployment(data_dir)
@@ -146,7 +146,7 @@ def _line(shown: dict[str, Any]) -> str:
     parts += [f"name: {shown['name']}"] if shown["name"] else []
     parts += [f"expires: {shown['expires']}"] if shown["expires"] else []
     parts += [f"networks: {' '.join(shown['networks'])}"] if shown["networks"] else []
-    parts += [f"last used: {shown['last_used'] or 'not known'}"]
+    parts += [f"last used: {shown['last_used'] or 'unknown'}"]
     return "  ".join(parts)
 
 
@@ -155,7 +155,7 @@ def _time(microseconds: int | None) -> str | None:
 
 
 def _expiry(text: str) -> int:
-    """Microseconds since 1970 UTC. Raises `BadParameter`."""
+    """Return the expiry in microseconds since 1970 UTC. Raises `BadParameter`."""
     match = _DURATION.fullmatch(text)
     if match is None:
         return moment(text, "--expires")

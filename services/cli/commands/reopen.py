@@ -1,4 +1,4 @@
-"""`tally reopen`: a closed contest takes votes again, until a new end."""
+"""`tally reopen`: reopens a closed contest until a new end."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json, r
 
 
 class ReopenContext(NamedTuple):
-    """What the command works with, and the account that owns the contest."""
+    """Reopener, and the account that owns the contest."""
 
     reopener: Reopener
     account: str
@@ -33,12 +33,12 @@ class ReopenContext(NamedTuple):
 
 def reopen(
     contest: Annotated[str, typer.Argument(help="Key of the contest.")],
-    end: Annotated[str, typer.Option("--end", help="Until when; like 2026-05-01T18:00:00Z.")],
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    end: Annotated[str, typer.Option("--end", help="New end, like 2026-05-01T18:00:00Z.")],
+    execute: Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Let a closed contest take votes again until a new end; what was late stays late."""
+    """Reopen a closed contest until a new end; late votes stay uncounted."""
 
     async def work() -> ExitCode:
         until = moment(end, "--end")
@@ -57,7 +57,7 @@ def reopen(
 
 @asynccontextmanager
 async def open_reopen_context(stack: Deployment, contest: str) -> AsyncIterator[ReopenContext]:
-    """Raises `BadParameter` where there is no such contest."""
+    """Connect to the servers. Raises `BadParameter` for an unknown contest."""
     valkey = open_valkey(stack.valkey)
     try:
         views, topic = CatalogueViews(valkey, stack.namespace), catalogue_topic(stack.namespace)

@@ -1,4 +1,4 @@
-"""`tally seal` and `tally unseal`."""
+"""`tally seal` and `tally unseal`: certify a closed contest's result, or withdraw that."""
 
 import time
 from typing import Annotated
@@ -18,15 +18,15 @@ from services.cli.progress import ProgressBar
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
-Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")]
 
 
 def seal(
     contest: ContestKey, execute: Execute = False, data_dir: DataDir = DATA_DIR, as_json: AsJson = False
 ) -> None:
-    """Certify the result of a closed contest from the log alone, and let nothing reopen it.
+    """Certify the result of a closed contest from the log alone, and prevent reopening.
 
-    External sources that may still report end at once.
+    External sources that may still report are ended at once.
     """
 
     async def work() -> ExitCode:
@@ -36,7 +36,7 @@ def seal(
             if reporting and execute:
                 await context.sealer.end_grace(contest, closing)
             elif any(not closing.sources[name].retired for name in reporting):
-                _say_who_reports(contest, reporting, as_json)
+                _show_reporting(contest, reporting, as_json)
                 return ExitCode.FINE
             await context.sealer.final(contest, closing)
             with ProgressBar("Reading the log", enabled=not as_json) as progress, without_gc():
@@ -54,7 +54,7 @@ def seal(
 def unseal(
     contest: ContestKey, execute: Execute = False, data_dir: DataDir = DATA_DIR, as_json: AsJson = False
 ) -> None:
-    """Let a sealed contest be reopened. Its certificate is kept."""
+    """Allow a sealed contest to be reopened. Its certificate is kept."""
 
     async def work() -> ExitCode:
         async with open_seal_context(find_deployment(data_dir), contest) as context:
@@ -75,18 +75,18 @@ def unseal(
 
 
 async def _seal(context: SealContext, certificate: Certificate) -> None:
-    """The certificate first: a contest that says it is sealed has one."""
+    """Store the certificate first, so that every sealed contest has one."""
     await keep(context.store, certificate)
     seal = Seal(certificate.seq, certificate.sha256, time.time_ns() // 1000)
     await context.sealer.seal(context.contest, seal)
 
 
-def _say_who_reports(contest: str, sources: list[str], as_json: bool) -> None:
+def _show_reporting(contest: str, sources: list[str], as_json: bool) -> None:
     if as_json:
         print_json({"contest_key": contest, "executed": False, "reporting": sources, "certificate": None})
         return
     typer.echo(f"External sources may still report: {', '.join(sources)}.")
-    typer.echo("Run again with --execute to end that now, and seal what counts then.")
+    typer.echo("Run again with --execute to end this now and seal the resulting counts.")
 
 
 def _show(certificate: Certificate, executed: bool, as_json: bool) -> None:

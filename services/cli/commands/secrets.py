@@ -1,4 +1,4 @@
-"""`tally secrets`: the server's own secrets, rotated without ending sessions, addresses or receipts."""
+"""`tally secrets`: lists, rotates and retires the secrets that sign sessions, receipts and upload addresses."""
 
 import time
 from enum import StrEnum
@@ -22,16 +22,16 @@ class Purpose(StrEnum):
 
 
 PURPOSES: Final = {Purpose.UPLOADS: "upload addresses"}
-"""As the object store names it, where that differs."""
+"""Names in the object store, if different."""
 
-Name = Annotated[Purpose, typer.Argument(help="What they sign.")]
-Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
+Name = Annotated[Purpose, typer.Argument(help="Purpose of the secrets.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")]
 app = typer.Typer(no_args_is_help=True, help="Secrets that sign sessions, receipts and upload addresses.")
 
 
 @app.command("list")
 def list_secrets(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
-    """Since when each secret signs; never the secrets themselves."""
+    """List the secrets' states and start times, never the secrets themselves."""
 
     async def work() -> ExitCode:
         store = open_store(find_deployment(data_dir).storage_url)
@@ -49,9 +49,9 @@ def list_secrets(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
 def rotate_secret(
     purpose: Name, execute: Execute = False, data_dir: DataDir = DATA_DIR, as_json: AsJson = False
 ) -> None:
-    """Make a new secret, which signs a minute later; what the former ones signed holds.
+    """Create a new secret, which signs from a minute later; earlier signatures stay valid.
 
-    A vote's receipt stays what it was: it is of the secret that signed when the vote was accepted.
+    Existing receipts do not change: each uses the secret in force when its vote was accepted.
     """
 
     async def work() -> ExitCode:
@@ -65,9 +65,9 @@ def rotate_secret(
         if as_json:
             print_json({"purpose": purpose, "since": since, "executed": execute})
         elif made is None:
-            typer.echo(f"Run again with --execute: a new secret signs {purpose} from {AHEAD_S} s later on.")
+            typer.echo(f"Run again with --execute: a new secret signs {purpose} {AHEAD_S} s later.")
         else:
-            typer.echo(f"A new secret signs {purpose} from {since} on.")
+            typer.echo(f"A new secret signs {purpose} from {since}.")
         return ExitCode.FINE
 
     run(work())
@@ -75,11 +75,13 @@ def rotate_secret(
 
 @app.command()
 def retire(purpose: Name, execute: Execute = False, data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
-    """Delete all secrets but the newest: what they signed ends. Those of receipts stay: receipts hold for good."""
+    """Delete all secrets but the newest, ending all they signed. Secrets of receipts cannot be retired."""
 
     async def work() -> ExitCode:
         if purpose is Purpose.RECEIPTS:
-            raise typer.BadParameter("Receipts hold for good, so their secrets stay.", param_hint="PURPOSE")
+            raise typer.BadParameter(
+                "Receipts are valid for ever, so their secrets are kept.", param_hint="PURPOSE"
+            )
         stack = find_deployment(data_dir)
         await check_deployment_of(stack)
         store = open_store(stack.storage_url)

@@ -1,4 +1,4 @@
-"""`tally sources`: what external sources reported, what of it counts, and letting counts go down."""
+"""`tally sources`: lists external sources' reported and counted votes, and releases held decreases."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,14 +33,14 @@ ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
 
 @dataclass(frozen=True, slots=True)
 class SourcesContext:
-    """What the commands work with, for one contest and the account that owns it."""
+    """Services for one contest and the account that owns it."""
 
     reporter: SourceReporter
     account: str
     contest: str
 
     async def read(self) -> tuple[dict[str, ExternalCounts], dict[str, SourceCounts]]:
-        """By source what counts, and what was reported."""
+        """Return the counted and the reported votes by source."""
         config = await self.reporter.catalogue.contest_config(self.account, self.contest)
         registered = sources_of(config)
         reported = await asyncio.gather(*map(self._reported, registered))
@@ -55,7 +55,7 @@ class SourcesContext:
 
 @asynccontextmanager
 async def open_sources_context(stack: Deployment, contest: str) -> AsyncIterator[SourcesContext]:
-    """Raises `BadParameter` where there is no such contest."""
+    """Connect to the servers. Raises `BadParameter` for an unknown contest."""
     valkey = open_valkey(stack.valkey)
     try:
         catalogue = CatalogueViews(valkey, stack.namespace)
@@ -71,7 +71,7 @@ async def open_sources_context(stack: Deployment, contest: str) -> AsyncIterator
 
 @app.command("list")
 def list_sources(contest: ContestKey, data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
-    """Every external source of a contest: its registration, what is counted, and what is held and why."""
+    """List a contest's external sources with their registrations, counted votes, and held votes with reasons."""
 
     async def work() -> ExitCode:
         async with open_sources_context(find_deployment(data_dir), contest) as context:
@@ -90,11 +90,11 @@ def list_sources(contest: ContestKey, data_dir: DataDir = DATA_DIR, as_json: AsJ
 def release(
     contest: ContestKey,
     source: Annotated[str, typer.Argument(help="Name of the source.")],
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Let what a source has reported last count, also where that is less than before."""
+    """Count a source's latest report even where it is lower than before."""
 
     async def work() -> ExitCode:
         stack = find_deployment(data_dir)
@@ -117,7 +117,7 @@ def release(
         for name, (before, after) in sorted(lower.items()):
             typer.echo(f"{name}: {before.count:,} -> {after.count:,}")
         if not lower:
-            typer.echo("Nothing is held for having gone down.")
+            typer.echo("No lower counts are held.")
         else:
             typer.echo("Released." if execute else "Run again with --execute to release them.")
         return ExitCode.FINE
@@ -126,7 +126,7 @@ def release(
 
 
 def show(sources: list[dict[str, Any]]) -> None:
-    """A table a source on a terminal, a line an id elsewhere."""
+    """Print a table per source on a terminal, otherwise one line per id."""
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     if not sources:
         console.print("The contest has no external sources.")

@@ -1,4 +1,4 @@
-"""`tally topics`: the log's topics, made and checked."""
+"""`tally topics`: creates and checks the Kafka topics."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from libs.views.functions import load_functions, open_valkey
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
-app = typer.Typer(no_args_is_help=True, help="The log's topics.")
+app = typer.Typer(no_args_is_help=True, help="Kafka topics of the log.")
 
 
 @app.command()
 def create(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
-    """Make the topics that are missing, begin their logs, and load the Valkey functions; safe to repeat."""
+    """Create missing topics, write their first records, and load the Valkey functions; idempotent."""
 
     async def work() -> ExitCode:
         stack = find_deployment(data_dir)
@@ -29,7 +29,7 @@ def create(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
                 stack.kafka_settings, stack.namespace, stack.partitions, open_store(stack.storage_url)
             )
         except (WrongTopic, WrongStore, LogChanged) as error:
-            typer.echo(f"Error: {error.message}. `tally topics check` says how to mend it.", err=True)
+            typer.echo(f"Error: {error.message}. `tally topics check` prints the remedy.", err=True)
             return ExitCode.PROBLEM
         valkey = open_valkey(stack.valkey)
         try:
@@ -43,7 +43,7 @@ def create(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
 
 @app.command()
 def check(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
-    """Compare the topics with what keeps the truth; say what is wrong with each, and how to mend it."""
+    """Compare the topics with the required settings, and print each problem with its remedy."""
 
     async def work() -> ExitCode:
         return await _report(find_deployment(data_dir), as_json)
@@ -59,7 +59,7 @@ async def _report(stack: Deployment, as_json: bool) -> ExitCode:
             "topic": topic.name,
             "partitions": topic.partitions,
             "problems": [
-                {"problem": error.message, "mend": _mend(error, stack)}
+                {"problem": error.message, "mend": _remedy(error, stack)}
                 for error in problems
                 if error.data["topic"] == topic.name
             ],
@@ -76,12 +76,12 @@ async def _report(stack: Deployment, as_json: bool) -> ExitCode:
 def _print(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         if not row["problems"]:
-            typer.echo(f"{row['topic']}: {row['partitions']} partitions, as they must be")
+            typer.echo(f"{row['topic']}: {row['partitions']} partitions, correct")
         for one in row["problems"]:
-            typer.echo(f"{one['problem']}\n  to mend it: {one['mend']}")
+            typer.echo(f"{one['problem']}\n  remedy: {one['mend']}")
 
 
-def _mend(error: TallyError, stack: Deployment) -> str:
+def _remedy(error: TallyError, stack: Deployment) -> str:
     topic, setting = error.data["topic"], error.data.get("setting")
     elsewhere = "set TALLY_NAMESPACE to another name and `tally import` an export there"
     if isinstance(error, WrongStore):

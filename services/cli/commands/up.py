@@ -1,4 +1,4 @@
-"""`tally up`: the whole service on this machine, in the foreground."""
+"""`tally up`: runs the whole service on this machine, in the foreground."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ from services.cli.commands.dashboard import open_dashboard
 
 def up(
     port: Annotated[
-        int, typer.Option(envvar="TALLY_PORT", min=0, max=65535, help="Port of the HTTP front.")
+        int, typer.Option(envvar="TALLY_PORT", min=0, max=65535, help="HTTP port of the gateway.")
     ] = 8080,
     data_dir: Annotated[
-        Path, typer.Option(envvar="TALLY_DATA_DIR", help="Where data and logs are kept from run to run.")
+        Path, typer.Option(envvar="TALLY_DATA_DIR", help="Directory for data and logs, kept between runs.")
     ] = Path(".tally"),
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin without the data of earlier runs: it is deleted.")
-    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of earlier runs first.")] = False,
     any_port: Annotated[
-        bool, typer.Option("--any-port", help="Take a free port where the wished one is in use.")
+        bool, typer.Option("--any-port", help="Use any free port if the requested one is in use.")
     ] = False,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Open none; a terminal with a display gets one, logged in.")
+        bool,
+        typer.Option(
+            "--no-browser",
+            help="Open no browser; by default a terminal session with a display opens one, logged in.",
+        ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print stack.json's contents, on one line, when ready.")
+        bool, typer.Option("--json", help="Print stack.json's contents as one line when ready.")
     ] = False,
 ) -> None:
     """Start everything on this machine and stay in the foreground; Ctrl-C stops it cleanly."""

@@ -1,4 +1,4 @@
-"""`tally verify`: are the views what the log adds up to?"""
+"""`tally verify`: compares the views with an independent fold of the log."""
 
 from typing import Annotated
 
@@ -27,21 +27,22 @@ MOST_SHOWN = 30
 
 
 def verify(
-    contest: Annotated[str | None, typer.Argument(help="Key of one contest; absent: all.")] = None,
-    only: Annotated[str | None, typer.Option("--contest", help="The same.")] = None,
+    contest: Annotated[str | None, typer.Argument(help="Key of one contest; default: all.")] = None,
+    only: Annotated[str | None, typer.Option("--contest", help="Same as the argument.")] = None,
     generation: Annotated[
-        int | None, typer.Option("--generation", help="Views that a replay made beside the live ones.")
+        int | None,
+        typer.Option("--generation", help="Verify this generation (copy of the views) that a replay built."),
     ] = None,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Fold the log anew and compare every view with it, at its exact position. Votes may go on coming in.
+    """Fold the log independently and compare every view with it at its exact position; voting may continue.
 
-    Shows the ledger's equations, too: what became of each vote id that the log holds, and of what external sources
-    reported. A ballot's id stands at each participant that the ballot names.
+    Also prints the ledger's equations: the outcomes of all vote ids in the log and of external sources' reports. A
+    ballot's id is counted at each participant that it names.
     """
     if None not in (contest, only) and contest != only:
-        raise typer.BadParameter("Two contests are named; one can be compared, or all.", param_hint="--contest")
+        raise typer.BadParameter("Two different contests are given; give one or none.", param_hint="--contest")
     contest = contest or only
 
     async def work() -> ExitCode:
@@ -62,7 +63,7 @@ def verify(
 
 
 def show(report: Report) -> None:
-    """The figures, positions and differences, and the verdict."""
+    """Print figures, positions, differences and the result."""
     console = Console(highlight=False, soft_wrap=True)
     show_figures(report, console)
     _show_ledger(report, console)
@@ -77,7 +78,7 @@ def show(report: Report) -> None:
 
 
 def show_figures(report: Report, console: Console) -> None:
-    """What was folded, and the ledger's equation."""
+    """Print the number of folded events and the equation of vote ids."""
     console.print(
         f"Folded {report.events:,} events of {len(report.positions)} partitions "
         f"in {report.seconds:.1f} s ({report.events_per_s:,.0f} events/s)."
@@ -91,7 +92,7 @@ def show_figures(report: Report, console: Console) -> None:
 
 
 def _show_ledger(report: Report, console: Console) -> None:
-    """The equations, contest by contest; of one with many participants only those that do not hold."""
+    """Print the equations by contest; for one with many participants only those that do not hold."""
     for key, totals in sorted(report.contests.items()):
         rows = totals.rows
         few = len(rows) <= MOST_SHOWN
@@ -131,7 +132,7 @@ def _show_positions(report: Report, console: Console) -> None:
 
 
 def show_differences(report: Report, console: Console) -> None:
-    """The first of them; nothing where there are none."""
+    """Print the first `MOST_SHOWN` differences."""
     shown = report.differences[:MOST_SHOWN]
     if shown and console.is_terminal:
         table = Table("partition", "contest", "participant", "source", "what", "log says", "view says")

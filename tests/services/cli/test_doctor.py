@@ -76,7 +76,7 @@ def test_a_jar_that_is_not_the_pinned_one_is_found(tmp_path: Path, monkeypatch: 
     assert not findings["Kafka's jars"].ok
     shutil.rmtree(jar)
     findings = {one.name: one for one in machine.check_machine(StackSettings(), tmp_path, None)}
-    assert "fetched at the next start" in findings["Kafka's jars"].detail
+    assert "downloaded at the next start" in findings["Kafka's jars"].detail
 
 
 async def test_it_sees_shut_gates_and_functions_of_another_version(log: FoldedLog) -> None:

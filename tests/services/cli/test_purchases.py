@@ -115,7 +115,7 @@ async def test_a_file_is_checked_first_and_nothing_recorded(world: World, tmp_pa
         "line 3: is not JSON",
         "line 4: /price: Input should be greater than or equal to 0",
         "2 purchases can be recorded: run again with --execute.",
-        "2 lines are bad.",
+        "2 lines are invalid.",
     ]
     printed = json.loads((await run("import", file, "--json")).stdout)
     assert (printed["executed"], printed["good"], printed["bad_count"]) == (False, 2, 2)
@@ -153,7 +153,7 @@ async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one
         "line 1: /purchase_token: This purchase_token was recorded with other content.",
         "line 3: must be a JSON object",
         "Recorded 1 purchases; 0 were recorded before.",
-        "2 lines are bad.",
+        "2 lines are invalid.",
     ]
 
 
@@ -220,7 +220,7 @@ async def test_purchases_and_their_votes_fit(world: World) -> None:
         await world.append(PurchaseCast(account=ACCOUNT, key=recorded.key, at=1, accepted_at=1))
     code, found = await reconciled()
     assert (code, found["fits"], found["purchases"], found["votes"]) == (0, True, 10, 10)
-    assert (await run("reconcile")).output.splitlines()[-1] == "Purchases and votes fit."
+    assert (await run("reconcile")).output.splitlines()[-1] == "Purchases and votes match."
 
 
 async def test_a_purchase_without_votes_is_found(world: World) -> None:

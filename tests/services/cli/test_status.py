@@ -28,7 +28,7 @@ from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.status import Row, Status, moment
 from libs.views.generations import State
 from services.cli.__main__ import app
-from services.cli.commands.status.reader import open_lookout, parts_of, read_status
+from services.cli.commands.status.reader import open_collector, parts_of, read_status
 from services.cli.commands.status.render import duration, plain_lines, rendered
 from services.cli.commands.status.watch import watch
 from tests.support.builders import a_cast
@@ -91,7 +91,7 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
     await log.fold()
     await log.append([a_cast(vote_id="more")])
     appended = time.time()
-    async with open_lookout(log.stack) as collector:
+    async with open_collector(log.stack) as collector:
 
         async def two_seconds_behind() -> Row | None:
             row = votes(await collector.look())[0]
@@ -121,7 +121,7 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
         return ("stalled", "votes all") in problems(await read_status(log.stack))
 
     await eventually(all_stand)
-    async with open_lookout(log.stack) as collector:
+    async with open_collector(log.stack) as collector:
         await collector.look()
         await log.valkey.call("HSET", log.key("g1:position"), "offset", 4)
         moved, stands = votes(await collector.look())
@@ -184,7 +184,7 @@ async def test_how_far_a_replay_is_is_told_of_all_its_partitions_together(log: F
     generations = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES]
     for partition in (0, 1):
         await generations.open(partition, 2, "")
-    async with open_lookout(log.stack) as collector:
+    async with open_collector(log.stack) as collector:
         (begun,) = (await collector.look()).beside
         assert (begun.fold, begun.generation, begun.partitions) == (Fold.VOTES, 2, 2)
         assert (begun.state, begun.folded, begun.end) == (State.BUILDING, 0, 11)

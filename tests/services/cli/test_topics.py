@@ -55,7 +55,7 @@ async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: 
     assert (made.exit_code, len(made.stdout.splitlines())) == (0, len(names))
     assert await problems() == []
     plain = (await run("check")).stdout
-    assert f"{stack.namespace}.votes: 2 partitions, as they must be" in plain
+    assert f"{stack.namespace}.votes: 2 partitions, correct" in plain
 
 
 async def test_every_wrong_setting_comes_with_its_command(stack: Deployment) -> None:

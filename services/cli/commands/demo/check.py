@@ -105,7 +105,7 @@ def _miscounted(
         for source in row["vote_sources"]:
             shown[participant, source["source"]] += source["count"]
     return [
-        f"{participant} {source}: expected {expected[participant, source]}, in the API {shown[participant, source]}"
+        f"{participant} {source}: expected {expected[participant, source]}, API {shown[participant, source]}"
         for participant, source in sorted(expected.keys() | shown.keys())
         if expected[participant, source] != shown[participant, source]
     ]

@@ -1,1 +1,1 @@
-"""The checks of `tally doctor`: of this machine, and of a running stack."""
+"""`tally doctor`: checks of this machine and of a running stack."""

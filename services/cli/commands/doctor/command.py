@@ -1,4 +1,4 @@
-"""`tally doctor`: what is wrong with this machine or the running stack, and the way out of each."""
+"""`tally doctor`: reports problems of this machine and the running stack, each with a remedy."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -19,10 +19,10 @@ from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 def doctor(
     data_dir: DataDir = DATA_DIR,
-    port: Annotated[int, typer.Option(envvar="TALLY_PORT", help="Where `tally up` would listen.")] = 8080,
+    port: Annotated[int, typer.Option(envvar="TALLY_PORT", help="HTTP port that `tally up` would use.")] = 8080,
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine and the running stack; every problem comes with its way out."""
+    """Check this machine and the running stack; every problem is printed with a remedy."""
 
     async def work() -> ExitCode:
         settings = StackSettings(data_dir=data_dir)

@@ -1,4 +1,4 @@
-"""What one check found."""
+"""Result of one check."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from libs.telemetry.redaction import redacted
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`way_out` says what to do about a problem; `away` marks a server that does not answer."""
+    """Result of one check; `way_out` is the remedy, `away` marks a server that does not respond."""
 
     name: str
     ok: bool

@@ -1,4 +1,4 @@
-"""Whether the functions in Valkey are those of this version."""
+"""Compares the functions in Valkey with those of this version."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from libs.views.functions import libraries
 
 
 async def outdated_libraries(valkey: Valkey) -> list[str]:
-    """The libraries that are not loaded, or loaded from another text than the one beside our code."""
+    """Return the libraries that are not loaded, or whose source differs from this version's."""
     reply = await valkey.call("FUNCTION", "LIST", "WITHCODE")
     loaded = {_text(library["library_name"]): _text(library["library_code"]) for library in map(_members, reply)}
     return [name for name, source in libraries() if loaded.get(name) != source]

@@ -1,4 +1,4 @@
-"""Checks of this machine: what the local stack needs to start."""
+"""Checks this machine for everything that the local stack needs to start."""
 
 import hashlib
 import platform
@@ -20,7 +20,7 @@ OLDEST_PYTHON = (3, 11)
 
 
 def check_machine(settings: StackSettings, data_dir: Path, port: int | None) -> Iterator[Finding]:
-    """`port` is the HTTP front's where none listens yet; None leaves it out."""
+    """Run the checks; `port` is the gateway's future port, None skips that check."""
     yield _python()
     yield _disk(data_dir, settings.stack_min_free_mb)
     if port is not None:
@@ -54,7 +54,9 @@ def _disk(data_dir: Path, least_mb: int) -> Finding:
 def _port(port: int, host: str) -> Finding:
     if ports.is_free(port, host):
         return fine("port", f"{port} is free")
-    return problem("port", f"{port} is in use", "start with --port or --any-port, or end what uses it")
+    return problem(
+        "port", f"{port} is in use", "start with --port or --any-port, or stop the process that uses it"
+    )
 
 
 def _found(name: str, find: Callable[[], Path], version: Callable[[Path], str]) -> Finding:
@@ -75,7 +77,7 @@ def _valkey_version(path: Path) -> str:
 
 
 def _jars(home: Path) -> Finding:
-    """Every jar is hashed anew, whatever was noted when it was fetched."""
+    """Hash every jar again, whatever was noted when it was downloaded."""
     wanted = pins()
     missing, wrong = 0, []
     for pin in wanted:
@@ -88,8 +90,8 @@ def _jars(home: Path) -> Finding:
             if hashlib.file_digest(file, "sha256").hexdigest() != pin.sha256:
                 wrong.append(jar.name)
     if wrong:
-        way_out = f"remove {home}: the next start fetches them again"
+        way_out = f"remove {home}: the next start downloads them again"
         return problem("Kafka's jars", f"other checksums than pinned: {', '.join(wrong)}", way_out)
     if missing:
-        return fine("Kafka's jars", f"{missing} of {len(wanted)} are fetched at the next start")
+        return fine("Kafka's jars", f"{missing} of {len(wanted)} will be downloaded at the next start")
     return fine("Kafka's jars", f"{len(wanted)} cached, checksums as pinned")

@@ -1,4 +1,4 @@
-"""Checks of a running stack: its servers, what lies in them, and whether everything keeps up."""
+"""Checks a running stack: processes, servers, topics, functions, clocks and lag."""
 
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -22,9 +22,9 @@ MOST_SKEW_S = 1.0
 
 
 async def check_servers(stack: Deployment) -> AsyncIterator[Finding]:
-    """What needs a server that does not answer is left out."""
+    """Run the checks; those that need an unresponsive server are skipped."""
     for part in parts_of(stack.description.get("pids", {})):
-        restart = "`tally up` starts it again by itself; if it does not, look into its log and start anew"
+        restart = "`tally up` restarts it automatically; otherwise read its log and start the stack again"
         yield (
             fine(part.name, f"runs as process {part.pid}")
             if part.alive
@@ -67,7 +67,7 @@ async def _front(base_url: str) -> Finding:
         async with httpx.AsyncClient(base_url=base_url, timeout=5.0, trust_env=False) as client:
             answer = await client.get("/readyz")
     except httpx.HTTPError:
-        way_out = "look into the gateway's log in the data directory"
+        way_out = "read the gateway's log in the data directory"
         return problem("HTTP front", f"does not answer at {base_url}", way_out, away=True)
     if answer.status_code == httpx.codes.OK:
         return fine("HTTP front", f"ready at {base_url}")
@@ -80,33 +80,33 @@ async def _topics(stack: Deployment) -> Finding:
     except TallyError as error:
         problems = [error]
     if problems:
-        way_out = "`tally topics check` says how to mend each"
+        way_out = "`tally topics check` prints a remedy for each"
         return problem("topics", str(problems[0]), way_out, away=problems[0].retry_after_s is not None)
     topics = topics_of(stack.namespace, stack.partitions)
-    return fine("topics", f"{len(topics)} with the settings that keep the truth, and their object store")
+    return fine("topics", f"{len(topics)} with the required settings, and their object store")
 
 
 async def _functions(connection: Valkey) -> Finding:
     outdated = await outdated_libraries(connection)
     if outdated:
-        way_out = "start any service again: it loads its own"
+        way_out = "restart any service: it loads its functions"
         return problem("functions", f"missing or of another version: {', '.join(outdated)}", way_out)
     return fine("functions", "loaded, of this version")
 
 
 async def _clock(connection: Valkey) -> Finding:
-    """Half of the round trip is taken for the way there."""
+    """Measure Valkey's clock offset, corrected by half of the round trip."""
     asked: float = time.time()
     reply: Any = await connection.call("TIME")
     here = (asked + time.time()) / 2
     skew_s = int(reply[0]) + int(reply[1]) / 1_000_000 - here
     if abs(skew_s) > MOST_SKEW_S:
-        return problem("clock", f"Valkey's is off by {skew_s:+.3f} s", "keep both machines' clocks by NTP")
+        return problem("clock", f"Valkey's is off by {skew_s:+.3f} s", "synchronise both machines' clocks by NTP")
     return fine("clock", f"Valkey's is off by {skew_s * 1000:+.1f} ms")
 
 
 def _folds(found: Status) -> Iterator[Finding]:
-    """What is wrong with the views, in the words of `tally status`; parts were looked at before."""
+    """Report the problems of the views as `tally status` does; processes were checked before."""
     wrong = [one for one in problems_of(found) if one.kind != "part"]
     yield from (problem(one.kind, f"{one.where}: {one.detail}", one.way_out) for one in wrong)
     if not wrong:

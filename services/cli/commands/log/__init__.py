@@ -1,1 +1,1 @@
-"""What a contest was at any instant, and how it came to be: folded from the log."""
+"""`tally log`: a contest's history and the audit log, computed from the log."""

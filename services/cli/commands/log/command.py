@@ -1,4 +1,4 @@
-"""`tally log`: a contest's events one by one, with what became of each; or the audit."""
+"""`tally log`: prints a contest's events with the outcome of each, or the audit log."""
 
 import asyncio
 from contextlib import aclosing
@@ -25,14 +25,14 @@ from services.cli.commands.log.render import as_json, as_line
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.runner import DataDir, ExitCode, moment, print_json, run
 
-AsNdjson = Annotated[bool, typer.Option("--json", help="Print a line of JSON an event.")]
+AsNdjson = Annotated[bool, typer.Option("--json", help="Print one line of JSON per event.")]
 START: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which events to show: of these partitions (`whole`: of all), of one voter (a pseudonym) or of all, appended
-    in [since, until).
+class EventFilter:
+    """Selects events by partition (`whole`: all partitions), voter (a pseudonym) and append time in [since,
+    until).
     """
 
     contest: str
@@ -50,44 +50,49 @@ class Wanted:
 
 def log(
     contest: Annotated[str | None, typer.Option("--contest", help="Key of the contest.")] = None,
-    voter: Annotated[str | None, typer.Option("--voter", help="Only this voter, by your own id.")] = None,
+    voter: Annotated[
+        str | None, typer.Option("--voter", help="Only this voter, by the id used in the API.")
+    ] = None,
     anonymous: Annotated[str | None, typer.Option("--anonymous", help="Only this anonymous voter.")] = None,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,
     since: Annotated[
-        str | None, typer.Option("--from", "--since", help="Only what was appended then or later.")
+        str | None, typer.Option("--from", "--since", help="Only records appended at this time or later.")
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Only what was appended before.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until interrupted.")] = False,
+    until: Annotated[str | None, typer.Option("--until", help="Only records appended before this time.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Print new events until interrupted.")] = False,
     audit: Annotated[
-        bool, typer.Option("--audit", help="Who wrote to the logs, and what operators did, instead.")
+        bool, typer.Option("--audit", help="Print the audit log of writes and of operators' actions instead.")
     ] = False,
-    key: Annotated[str | None, typer.Option("--key", help="Of the audit: by this API key, by its id.")] = None,
-    account: Annotated[str | None, typer.Option("--account", help="Of the audit: only of this account.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="With --audit: only this API key, by its id.")] = None,
+    account: Annotated[str | None, typer.Option("--account", help="With --audit: only this account.")] = None,
     environment: EnvironmentOption = Environment.PRODUCTION,
     data_dir: DataDir = DATA_DIR,
     in_json: AsNdjson = False,
 ) -> None:
-    """Step through a contest's events: what became of each as it was folded, and the counts before and after.
+    """Print a contest's events with the outcome of each, and the counts before and after.
 
-    All partitions are merged by append time, and the counts are the whole contest's; with --voter, --anonymous or
-    --partition only one is read, and they are that one's. With --follow what comes next is told as it comes. They
-    are the fold's counts: of participants of any status, internal sources alone; of a report by its source's ids.
+    All partitions are merged by append time, and the counts are those of the whole contest; with --voter,
+    --anonymous or --partition one partition is read, and the counts are that partition's. --follow prints new
+    events as they arrive. The counts include participants of any status and only internal sources; those of a
+    report are by its source's ids.
 
-    With --audit: each write to the catalogue, each report of an external source, purchase and refund, and each
-    removal by a voter, also one that was refused since another came first; and each action of an operator. With
-    the API key's id and the caller's address (of a removal, which voters send, without it), or the command and the
-    system's user. Votes themselves are not in it. --from bounds what is read of the votes and purchases.
+    --audit lists each write to the catalogue, each report of an external source, purchase and refund, and each
+    removal by a voter, including those refused because another came first; and each action of an operator. Each
+    has the API key's id and the caller's address (not for a removal, which voters send), or the command and the
+    operating system's user. Votes are not listed. --from limits the records read from the votes and purchases.
     """
 
     async def work() -> ExitCode:
         if follow and until is not None:
-            raise typer.BadParameter("Either stop at a time, or follow.", param_hint="--until")
+            raise typer.BadParameter("Give either --until or --follow.", param_hint="--until")
         stack = find_deployment(data_dir)
         since_ms = START if since is None else _milliseconds(since, "--from")
         until_ms = None if until is None else _milliseconds(until, "--until")
         if audit:
             if contest is not None or voter is not None or anonymous is not None or follow:
-                raise typer.BadParameter("It is of no contest or voter, and ends.", param_hint="--audit")
+                raise typer.BadParameter(
+                    "Cannot be combined with a contest, a voter or --follow.", param_hint="--audit"
+                )
             rows = read_audit(
                 stack,
                 environment.namespace(stack.namespace),
@@ -98,9 +103,9 @@ def log(
                 print_json(row) if in_json else typer.echo(as_audit_line(row))
             return ExitCode.FINE
         if contest is None:
-            raise typer.BadParameter("Name one, or ask for the --audit.", param_hint="--contest")
+            raise typer.BadParameter("Give a contest, or --audit.", param_hint="--contest")
         named = await _partition_and_voter(stack, contest, voter, anonymous, partition)
-        wanted = Wanted(
+        wanted = EventFilter(
             contest=contest,
             partitions=list(range(stack.partitions)) if named[0] is None else [named[0]],
             whole=named[0] is None,
@@ -109,7 +114,7 @@ def log(
             until_ms=until_ms,
         )
         try:
-            await _tell(stack, wanted, _Printer(wanted, in_json=in_json), follow=follow)
+            await _print_history(stack, wanted, _Printer(wanted, in_json=in_json), follow=follow)
         except asyncio.CancelledError:
             if not follow:
                 raise
@@ -118,7 +123,7 @@ def log(
     run(work())
 
 
-async def _tell(stack: Deployment, wanted: Wanted, printer: "_Printer", *, follow: bool) -> None:
+async def _print_history(stack: Deployment, wanted: EventFilter, printer: "_Printer", *, follow: bool) -> None:
     topic, history = (
         votes_topic(stack.namespace, stack.partitions).name,
         History(wanted.contest, wanted.partitions),
@@ -133,7 +138,7 @@ async def _tell(stack: Deployment, wanted: Wanted, printer: "_Printer", *, follo
             async with aclosing(merged(reader, topic, ranges, vote_codec)) as entries:
                 async for entry in entries:
                     printer.take(history.take(entry))
-        if not printer.folded:  # one that was deleted is still in the log; one in neither is nowhere
+        if not printer.folded:  # A deleted contest is still in the log; otherwise it must be in the catalogue.
             await read_contest(stack, wanted.contest)
         if follow:
             async with aclosing(followed(reader, topic, ends)) as entries:
@@ -143,9 +148,9 @@ async def _tell(stack: Deployment, wanted: Wanted, printer: "_Printer", *, follo
 
 
 class _Printer:
-    """Prints the steps that are wanted as they come."""
+    """Prints the selected events as they arrive."""
 
-    def __init__(self, wanted: Wanted, *, in_json: bool) -> None:
+    def __init__(self, wanted: EventFilter, *, in_json: bool) -> None:
         self.folded = 0
         self._shown = 0
         self._wanted = wanted
@@ -153,7 +158,7 @@ class _Printer:
         self._console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
         if not in_json:
             scope = "the whole contest" if wanted.whole else f"partition {wanted.partitions[0]} alone"
-            self._console.print(f"Counts are those of {scope}, by append time.", style="dim")
+            self._console.print(f"The counts are those of {scope}, by append time.", style="dim")
 
     def take(self, step: Step | None) -> None:
         if step is None:
@@ -175,7 +180,7 @@ class _Printer:
 async def _partition_and_voter(
     stack: Deployment, contest: str, voter: str | None, anonymous: str | None, partition: int | None
 ) -> tuple[int | None, str | None]:
-    """The only partition to read, and the pseudonym of the only voter; None for all."""
+    """Return the partition to read and the pseudonym of the voter; None for all."""
     if partition is not None and partition >= stack.partitions:
         raise typer.BadParameter(
             f"The votes log has partitions 0 to {stack.partitions - 1}.", param_hint="--partition"
@@ -195,5 +200,5 @@ async def _partition_and_voter(
 
 
 def _milliseconds(text: str, option: str) -> int:
-    """The first one that is not before the time."""
+    """Return the first millisecond that is not before the time."""
     return -(-moment(text, option) // 1000)

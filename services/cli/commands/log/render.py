@@ -1,4 +1,4 @@
-"""A step of a contest's history in words: a line for people, or all of it as JSON."""
+"""Renders one event of a contest's history as a line of text or as JSON."""
 
 from typing import Any
 
@@ -18,11 +18,11 @@ from libs.tally.time import timestamp
 
 ALARMING = {"overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow"}
 SHORT = 6
-"""Characters of a pseudonym that tell the voters of a screen apart."""
+"""Characters of a pseudonym that suffice to distinguish the voters on a screen."""
 
 
 def as_json(step: Step, *, whole: bool) -> dict[str, Any]:
-    """`whole`: all partitions are folded, so there are counts of the contest."""
+    """Return the event as JSON; with `whole`, all partitions are folded, so the contest's counts are included."""
     return {
         "time": timestamp(step.entry.record.timestamp_ms * 1000),
         "partition": step.entry.partition,
@@ -38,13 +38,13 @@ def as_json(step: Step, *, whole: bool) -> dict[str, Any]:
 
 
 def as_line(step: Step, *, whole: bool, short: bool) -> Text:
-    """`short`: of times and pseudonyms only what tells them apart at a glance."""
+    """Return the event as a line; `short` abbreviates times and pseudonyms."""
     record, change = step.entry.record, step.contest if whole else step.partition
     time = timestamp(record.timestamp_ms * 1000) or ""
     where = f"{step.entry.partition}/{record.offset}"
     line = Text(f"{time[5:23].replace('T', ' ') if short else time} {where} {type(step.event).__name__} ")
     line.append(step.outcome, ALARMING.get(step.outcome))
-    line.append(f" {_what(step.event, short)}")
+    line.append(f" {_details(step.event, short)}")
     if step.replaced is not None:
         line.append(f" replaces={step.replaced}")
     if step.held:
@@ -54,7 +54,7 @@ def as_line(step: Step, *, whole: bool, short: bool) -> Text:
     return line.append(f": {parts + '; ' if parts else ''}{total} {_arrow(change.total)}")
 
 
-def _what(event: ContestEvent, short: bool) -> str:
+def _details(event: ContestEvent, short: bool) -> str:
     match event:
         case VoteCast() | VoteRemoved():
             anonymous = " anonymous" if event.anonymous else ""

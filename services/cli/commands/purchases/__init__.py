@@ -1,4 +1,4 @@
-"""`tally purchases`: taking purchases in from files, the refund list, and whether all of them have their votes."""
+"""`tally purchases`: imports purchases from files, lists refunds, and reconciles purchases with votes."""
 
 import typer
 
@@ -6,7 +6,7 @@ from services.cli.commands.purchases.import_ import import_purchases
 from services.cli.commands.purchases.reconcile import reconcile
 from services.cli.commands.purchases.refunds import refunds
 
-app = typer.Typer(no_args_is_help=True, help="Purchases, and the votes that they paid for.")
+app = typer.Typer(no_args_is_help=True, help="Purchases and the votes bought with them.")
 app.command("import")(import_purchases)
 app.command()(refunds)
 app.command()(reconcile)

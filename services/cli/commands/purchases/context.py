@@ -1,4 +1,4 @@
-"""The purchases of a stack, opened for a command, and whose they are."""
+"""Access to a stack's purchases, and the account option."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,8 @@ from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
 
 Account = Annotated[
-    str | None, typer.Option("--account", help="Whose purchases; absent: the running stack's development account.")
+    str | None,
+    typer.Option("--account", help="Owner of the purchases; default: the running stack's development account."),
 ]
 
 
@@ -36,16 +37,16 @@ async def open_purchase_service(stack: Deployment) -> AsyncIterator[PurchaseServ
 
 
 async def find_account(stack: Deployment, given: str | None) -> str:
-    """The account meant. Raises `BadParameter` where there is none, or none of that name."""
+    """Return the given or default account. Raises `BadParameter` if there is no such account."""
     account: str | None = given or stack.description.get("account")
     if account is None:
-        raise typer.BadParameter("No stack says which account to take.", param_hint="--account")
+        raise typer.BadParameter("No running stack provides a default account.", param_hint="--account")
     valkey = open_valkey(stack.valkey)
     try:
         keys = await list_keys(CatalogueViews(valkey, stack.namespace))
     finally:
         await valkey.close()
     if account not in {key.account for key in keys}:
-        unknown = f"There is no account {account}: no API key was ever made for it."
+        unknown = f"There is no account {account}: it never had an API key."
         raise typer.BadParameter(unknown, param_hint="--account")
     return account

@@ -1,4 +1,4 @@
-"""`tally purchases import`: a file of purchases, one JSON object a line."""
+"""`tally purchases import`: records purchases from a file with one JSON object per line."""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 AT_ONCE = 200
 ATTEMPTS = 5
-"""How often a purchase is sent while a server is away; then the import ends, and can be run again."""
+"""Attempts per purchase while a server is unavailable; then the import ends, and can be run again."""
 MOST_NAMED = 1_000
 MOST_SHOWN = 30
 
 
 class Line(NamedTuple):
-    """A line of the file, from 1, its size, and what it holds or what is wrong with it."""
+    """A line of the file: its number from 1, its size in bytes, and its purchase or its errors."""
 
     number: int
     size: int
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 @dataclass
 class Result:
-    """What became of the lines; `bad` names the first thousand of `bad_count`."""
+    """Outcomes of the lines; `bad` lists the first thousand of `bad_count`."""
 
     good: int = 0
     recorded: int = 0
@@ -54,15 +54,17 @@ class Result:
 
 
 def import_purchases(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="NDJSON.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="NDJSON file.")],
     account: Account = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Record them; else they are only checked.")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Record the purchases; default: only check them.")
+    ] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Record the purchases in a file, a JSON object a line as POST /operations/purchases takes it.
+    """Record the purchases in a file, one JSON object per line as for POST /operations/purchases.
 
-    Good lines are recorded, bad ones named. It may be run again: what was recorded before is not recorded twice.
+    Valid lines are recorded, invalid ones listed. It may be run again: no purchase is recorded twice.
     """
 
     async def work() -> ExitCode:
@@ -72,8 +74,8 @@ def import_purchases(
                 stack = find_deployment(data_dir)
                 owner = await find_account(stack, account)
                 await record_action(stack, "purchases imported", account=owner, file=file.name)
-                async with open_purchase_service(stack) as register:
-                    result = await record_all(file, register, owner, progress)
+                async with open_purchase_service(stack) as service:
+                    result = await record_all(file, service, owner, progress)
             else:
                 result = check_all(file, progress)
         if as_json:
@@ -96,15 +98,15 @@ def check_all(file: Path, progress: Progress) -> Result:
     return result
 
 
-async def record_all(file: Path, register: PurchaseService, account: str, progress: Progress) -> Result:
-    """Raises what recording raises while a server stays away."""
+async def record_all(file: Path, service: PurchaseService, account: str, progress: Progress) -> Result:
+    """Record all valid lines. Raises as `PurchaseService.record` while a server stays unavailable."""
     result = Result()
 
     async def take(line: Line) -> None:
         try:
             if isinstance(line.content, ValidationFailed):
                 raise line.content
-            recorded = await _insist(register, account, line.content)
+            recorded = await _record(service, account, line.content)
         except ValidationFailed as error:
             result.refuse(line.number, error)
         else:
@@ -121,7 +123,7 @@ async def record_all(file: Path, register: PurchaseService, account: str, progre
 
 
 def read(file: Path) -> Iterator[Line]:
-    """Blank lines are left out."""
+    """Yield the file's lines, except for blank ones."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
@@ -133,13 +135,15 @@ def show(result: Result, executed: bool) -> None:
         what = "; ".join(f"{one['pointer']}: {one['message']}".removeprefix(": ") for one in bad["errors"])
         typer.echo(f"line {bad['line']}: {what}")
     if result.bad_count > MOST_SHOWN:
-        typer.echo(f"... and {result.bad_count - MOST_SHOWN:,} more bad lines (the first thousand with --json).")
+        typer.echo(
+            f"... and {result.bad_count - MOST_SHOWN:,} more invalid lines (the first thousand with --json)."
+        )
     if executed:
         typer.echo(f"Recorded {result.recorded:,} purchases; {result.replayed:,} were recorded before.")
     else:
         typer.echo(f"{result.good:,} purchases can be recorded: run again with --execute.")
     if result.bad_count:
-        typer.echo(f"{result.bad_count:,} lines are bad.")
+        typer.echo(f"{result.bad_count:,} lines are invalid.")
 
 
 def _parse(line: bytes) -> PurchaseForm | ValidationFailed:
@@ -151,10 +155,10 @@ def _parse(line: bytes) -> PurchaseForm | ValidationFailed:
         return error
 
 
-async def _insist(register: PurchaseService, account: str, form: PurchaseForm) -> Recorded:
+async def _record(service: PurchaseService, account: str, form: PurchaseForm) -> Recorded:
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return await register.record(account, form)
+            return await service.record(account, form)
         except IdempotencyKeyReused as error:
             raise ValidationFailed([Problem("/purchase_token", error.message)]) from error
         except TallyError as error:

@@ -1,4 +1,4 @@
-"""`tally purchases reconcile`: has every purchase its votes, and every paid vote its purchase?"""
+"""`tally purchases reconcile`: compares purchases with paid votes."""
 
 from typing import Annotated
 
@@ -15,12 +15,12 @@ MOST_SHOWN = 30
 
 def reconcile(
     waiting_s: Annotated[
-        float, typer.Option("--waiting-s", min=0, help="Younger purchases may still be on their way.")
+        float, typer.Option("--waiting-s", min=0, help="Age below which a purchase may still be in progress.")
     ] = 30,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Compare purchases with paid votes, both straight from the log, of all accounts.
+    """Compare the purchases of all accounts with paid votes, both read from the log.
 
     Reports purchases without counted votes, paid votes without a purchase, and votes that count although their
     purchase was refunded or refused.
@@ -42,10 +42,10 @@ def show(found: Reconciliation) -> None:
     typer.echo(f"{found.purchases:,} purchases and {found.votes:,} counted paid votes.")
     for number, what in (
         (found.quarantined, "records of the purchases log cannot be read"),
-        (found.waiting, "purchases are still on their way"),
+        (found.waiting, "purchases are still in progress"),
         (found.voided, "have votes that an operator voided"),
         (found.held, "refunded after their contest's close: their votes count until it is reopened"),
-        (found.erased, "cannot be told from others: the secrets of their contests were destroyed"),
+        (found.erased, "cannot be attributed to votes: the secrets of their contests were destroyed"),
     ):
         if number:
             typer.echo(f"{number:,} {what}.")
@@ -61,7 +61,7 @@ def show(found: Reconciliation) -> None:
             typer.echo(f"{name}: {orphan}")
         if len(orphans) > MOST_SHOWN:
             typer.echo(f"{name}: {len(orphans) - MOST_SHOWN:,} more (all with --json).")
-    typer.echo("Purchases and votes fit." if found.fits else "Purchases and votes do not fit.")
+    typer.echo("Purchases and votes match." if found.fits else "Purchases and votes do not match.")
 
 
 def _purchase(orphan: PurchaseOrphan) -> str:

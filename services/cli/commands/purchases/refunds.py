@@ -1,4 +1,4 @@
-"""`tally purchases refunds`: purchases whose votes could not be cast."""
+"""`tally purchases refunds`: lists purchases whose votes could not be cast."""
 
 from typing import Annotated
 
@@ -18,20 +18,20 @@ PAGE = 500
 
 def refunds(
     account: Account = None,
-    tokens: Annotated[bool, typer.Option("--tokens", help="Show the purchase tokens whole.")] = False,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Show the full purchase tokens.")] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """The purchases to be refunded, with the reason, newest first; one leaves the list when it is refunded.
+    """List the purchases to be refunded, with the reasons, newest first, until each is refunded.
 
-    Ends with 1 when one of them cannot be read: its key and the reason are shown.
+    The exit code is 1 if one of them cannot be read: its key and the reason are shown.
     """
 
     async def work() -> ExitCode:
         stack = find_deployment(data_dir)
         owner = await find_account(stack, account)
-        async with open_purchase_service(stack) as register:
-            found, unreadable = await read_refunds(register, owner, whole_token=tokens)
+        async with open_purchase_service(stack) as service:
+            found, unreadable = await read_refunds(service, owner, whole_token=tokens)
         if as_json:
             refunds = [one.model_dump(mode="json") for one in found]
             others = [{"key": one.key, "reason": one.reason} for one in unreadable]
@@ -45,18 +45,18 @@ def refunds(
 
 
 async def read_refunds(
-    register: PurchaseService, account: str, *, whole_token: bool
+    service: PurchaseService, account: str, *, whole_token: bool
 ) -> tuple[list[PurchaseShown], list[Unreadable]]:
-    """The whole list, and the purchases of it that cannot be read."""
-    cipher = await register.ciphers.of(account)
+    """Return the readable and the unreadable purchases of the list."""
+    cipher = await service.ciphers.of(account)
     listed: list[Listed] = []
-    while page := await register.views.refused(account, listed[-1].place if listed else None, PAGE):
+    while page := await service.views.refused(account, listed[-1].place if listed else None, PAGE):
         listed += page
     return show_all((one.purchase for one in listed), cipher, whole_token=whole_token)
 
 
 def print_refunds(found: list[PurchaseShown]) -> None:
-    """A table on a terminal, a line a purchase elsewhere."""
+    """Print a table on a terminal, otherwise one line per purchase."""
     console = Console(highlight=False, soft_wrap=True)
     table = Table("refused", "purchase", "token", "platform", "price", "contest", "votes", "reason", box=None)
     for one in found:

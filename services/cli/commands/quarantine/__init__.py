@@ -1,4 +1,4 @@
-"""What could not be folded: seen, dropped, tried again."""
+"""`tally quarantine`: lists, drops and retries records that could not be folded."""
 
 from services.cli.commands.quarantine.command import app
 

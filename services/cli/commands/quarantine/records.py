@@ -1,4 +1,4 @@
-"""What could not be folded: from the live views' quarantine, with the log's own word on each record."""
+"""Reads quarantined records: the live views' quarantine, joined with the records in the log."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,17 +19,17 @@ from libs.views.functions import open_valkey
 from libs.views.generations import Generations
 
 FETCH_BYTES = 1_000
-"""Enough for the batch that a record lies in, which comes whole."""
+"""Size of a fetch; Kafka returns the first batch whole, even if it is larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """One record that could not be folded, why, and the decision never to fold it (None: it is open)."""
+    """A record that could not be folded, the reason, and the decision never to fold it (None: undecided)."""
 
     fold: Fold
     partition: int
     position: Position
-    """Of the view, whose log it lies in."""
+    """Position of the view, with the id of its log."""
     reason: str
     drop: Drop | None
     record: "ConsumerRecord[bytes, bytes]"
@@ -40,7 +40,7 @@ class Quarantined:
 
     @property
     def where(self) -> str:
-        """As the commands take it."""
+        """Fold, partition and offset, as arguments of the commands."""
         return f"{self.fold} {self.partition} {self.record.offset}"
 
     @property
@@ -58,12 +58,12 @@ class QuarantineReader:
         self._reader = reader
 
     async def find(self, fold: Fold, partition: int, offset: int) -> Quarantined | None:
-        """The one; None where that record is not in quarantine."""
+        """Return the record, or None if it is not in quarantine."""
         found = await self._read(fold, partition, offset)
         return next(iter(found), None)
 
     async def all_of(self, fold: Fold, progress: Progress) -> list[Quarantined]:
-        """In the order of partitions and offsets, whether dropped or not."""
+        """Return all quarantined records, including dropped ones, by partition and offset."""
         found = []
         for partition in range(self.folds[fold].topic.partitions):
             found += await self._read(fold, partition, None, progress)
@@ -90,7 +90,7 @@ class QuarantineReader:
 
 
 @asynccontextmanager
-async def open_ward(stack: Deployment) -> AsyncIterator[QuarantineReader]:
+async def open_quarantine(stack: Deployment) -> AsyncIterator[QuarantineReader]:
     valkey = open_valkey(stack.valkey)
     try:
         async with LogReader(stack.kafka_settings, fetch_bytes=FETCH_BYTES) as reader:

@@ -1,4 +1,4 @@
-"""Quarantined records in words, tables and JSON."""
+"""Renders quarantined records as text, tables and JSON."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ def as_json(one: Quarantined) -> dict[str, Any]:
 
 
 def whole_as_json(one: Quarantined) -> dict[str, Any]:
-    """With all that the log holds of it; bytes in base64."""
+    """Return the record with its key, headers and value; bytes in base64."""
     return as_json(one) | {
         "key": None if one.record.key is None else _base64(one.record.key),
         "headers": [{"name": name, "value": _base64(value)} for name, value in one.record.headers],
@@ -50,7 +50,7 @@ def trials_as_json(trials: Sequence[Trial], chosen: Chosen, done: Sequence[Rebui
 
 
 def show_list(found: Sequence[Quarantined], hidden: int) -> None:
-    """A table on a terminal, a line a record elsewhere."""
+    """Print a table on a terminal, otherwise one line per record."""
     out = plain_console()
     _show_rows([_row(one) for one in found])
     if not found:
@@ -60,14 +60,14 @@ def show_list(found: Sequence[Quarantined], hidden: int) -> None:
 
 
 def show_drop(one: Quarantined) -> None:
-    """A decision that holds, or what it would be about."""
+    """Print the decision, or the record that it would drop."""
     out = plain_console()
     out.print(f"{one.where}, appended {one.appended}, {len(one.value):,} bytes: {printable(one.reason)}")
     out.print("Run again with --execute to drop it." if one.drop is None else f"Dropped at {one.drop.dropped_at}.")
 
 
 def show_trials(trials: Sequence[Trial], chosen: Chosen, *, execute: bool) -> None:
-    """What today's code makes of each, and which partitions would be, or are now, folded anew."""
+    """Print whether this version can fold each record, and the partitions to rebuild."""
     out = plain_console()
     if not trials:
         out.print(NOTHING)
@@ -77,14 +77,14 @@ def show_trials(trials: Sequence[Trial], chosen: Chosen, *, execute: bool) -> No
     for one in chosen.forbidding:
         name = name_of(one.record.topic, one.partition, one.record.offset)
         out.print(
-            f"{one.fold} {one.partition} is not folded anew: {one.where} was dropped, and would be folded, too. "
-            f"If it may be, delete {name} from the object store."
+            f"{one.fold} {one.partition} is not rebuilt: that would also fold {one.where}, which was dropped. "
+            f"To allow this, delete {name} from the object store."
         )
     partitions = ", ".join(f"{fold} {one}" for fold, its in chosen.partitions.items() for one in sorted(its))
     if partitions and not execute:
-        out.print(f"To be folded anew: {partitions}. Run again with --execute to do it.")
+        out.print(f"To be rebuilt: {partitions}. Run again with --execute to do it.")
     if trials and not partitions:
-        out.print("Nothing of it is to be folded anew.")
+        out.print("There is nothing to rebuild.")
 
 
 def _show_rows(rows: Sequence[Cells]) -> None:
@@ -97,7 +97,7 @@ def _show_rows(rows: Sequence[Cells]) -> None:
 
 
 def show_whole(one: Quarantined) -> None:
-    """What is known of a record, an empty line, and its bytes: as text where they are, else in hexadecimal."""
+    """Print a record's metadata, an empty line, and its value: as text if printable, otherwise in hexadecimal."""
     out = plain_console()
     facts = {
         "appended": one.appended,
@@ -118,7 +118,7 @@ def show_whole(one: Quarantined) -> None:
 
 
 def text_lines(value: bytes) -> list[str]:
-    """Empty where it is no text, or holds what might steer a terminal."""
+    """Return the lines of the text; empty for other bytes, and for text with control characters."""
     try:
         lines = value.decode().split("\n")
     except UnicodeDecodeError:
@@ -127,7 +127,7 @@ def text_lines(value: bytes) -> list[str]:
 
 
 def hex_lines(value: bytes) -> Iterator[str]:
-    """Offset, bytes, and what of them is printable ASCII; 16 a line."""
+    """Yield a hex dump: offset, 16 bytes, and their printable ASCII characters."""
     for at in range(0, len(value), A_LINE):
         piece = value[at : at + A_LINE]
         readable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)

@@ -1,4 +1,4 @@
-"""Trying again: what today's code can fold of the quarantine, and folding it."""
+"""Retries quarantined records: finds those that this version can fold, and rebuilds their partitions."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
@@ -28,7 +28,7 @@ PARALLEL: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One record, and why today's code cannot fold it either; None: it can."""
+    """A record, and the reason why this version cannot fold it either; None if it can."""
 
     one: Quarantined
     reason: str | None
@@ -44,14 +44,14 @@ def try_again(one: Quarantined) -> Trial:
 
 @dataclass(slots=True)
 class Chosen:
-    """The partitions to fold anew, by fold, and dropped records that forbid it of others: they would be folded."""
+    """Partitions to rebuild, by fold, and the foldable dropped records that prevent rebuilding others."""
 
     partitions: dict[Fold, set[int]] = field(default_factory=lambda: defaultdict(set))
     forbidding: list[Quarantined] = field(default_factory=list)
 
 
 def choose(trials: Sequence[Trial]) -> Chosen:
-    """Where an open record can be folded, and nothing with it that was dropped."""
+    """Choose the partitions with a foldable undecided record and without a foldable dropped one."""
     chosen = Chosen()
     foldable = [trial.one for trial in trials if trial.foldable]
     for one in foldable:
@@ -66,7 +66,7 @@ def choose(trials: Sequence[Trial]) -> Chosen:
 
 
 async def rebuild(stack: Deployment, chosen: Chosen, *, accept: bool, quiet: bool) -> AsyncIterator[Rebuilt]:
-    """Fold those partitions into another generation, and have it read once it is verified. Raises as `Job.run`."""
+    """Rebuild the partitions in a new generation and swap it in once verified. Raises as `Job.run`."""
     async with open_replay_context(stack) as context:
         for fold, partitions in chosen.partitions.items():
             if partitions:

@@ -1,9 +1,9 @@
-"""`tally replay`: views folded anew from the log while voting and reading go on."""
+"""`tally replay`: rebuilds views from the log while voting and reading continue."""
 
 from services.cli.commands.replay.command import app
 from services.cli.commands.replay.rollback import drop, keep, rollback
 
 __all__ = ["app"]
 
-for undoing in (rollback, keep, drop):
-    app.command()(undoing)
+for command in (rollback, keep, drop):
+    app.command()(command)

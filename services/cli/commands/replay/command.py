@@ -1,4 +1,4 @@
-"""`tally replay plan|run`."""
+"""`tally replay plan|run`: plans and runs replays."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -27,7 +27,7 @@ from services.cli.operator import record_action
 from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json
 from services.cli.runner import run as run_to_its_end
 
-app = typer.Typer(no_args_is_help=True, help="Fold views anew from the log while voting and reading go on.")
+app = typer.Typer(no_args_is_help=True, help="Rebuild views from the log while voting and reading continue.")
 
 
 @app.command()
@@ -38,7 +38,7 @@ def plan(
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """What a replay would fold, how long it would take, and the memory it would need. Nothing is changed."""
+    """Estimate a replay's events, duration and memory. Nothing is changed."""
 
     async def work() -> ExitCode:
         async with open_replay_context(find_deployment(data_dir)) as context:
@@ -55,29 +55,30 @@ def run(
     contest: Contest = None,
     outdated: Outdated = False,
     until: Annotated[
-        str | None, typer.Option("--until", help="Fold up to this time into a side generation, for looking only.")
+        str | None,
+        typer.Option("--until", help="Fold up to this time into a side generation (a copy for inspection only)."),
     ] = None,
     to_position: Annotated[
-        str | None, typer.Option("--to-position", help="The same, up to a Tally-Position of the votes.")
+        str | None, typer.Option("--to-position", help="Like --until, up to a Tally-Position of the votes.")
     ] = None,
     accept: Accept = False,
-    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions folded at a time.")] = 16,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions folded in parallel.")] = 16,
     execute: Execute = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild views beside the live ones, verify them, and have readers see them.
+    """Rebuild views as a new generation (copy), verify it, and swap it in for readers.
 
-    It can be interrupted, and goes on when it is run again. What is read before goes on being folded, so
-    `tally replay rollback` brings it back at once. That costs every batch once more, until `tally replay drop`,
-    the next replay, or a day is over; `tally replay keep` keeps it longer.
+    Run it again to resume after an interruption. The former generation is still folded, so `tally replay rollback`
+    restores it at once. Every batch is therefore folded twice until `tally replay drop`, the next replay, or the
+    end of a day; `tally replay keep` keeps the former generation longer.
     """
 
     async def work() -> ExitCode:
         async with open_replay_context(find_deployment(data_dir)) as context:
             targets = targets_of(projection, contest)
             if until is not None or to_position is not None:
-                return await _look(context, targets, until, to_position, parallel, execute, as_json)
+                return await _fold_side(context, targets, until, to_position, parallel, execute, as_json)
             found = await _plan(context, targets, outdated)
             if not execute or not found.fits or not found.parts:
                 print_json(found.as_json()) if as_json else show_plan(found)
@@ -109,7 +110,7 @@ async def _plan(context: ReplayContext, targets: Sequence[Target], outdated: boo
     )
 
 
-async def _look(
+async def _fold_side(
     context: ReplayContext,
     targets: Sequence[Target],
     until: str | None,
@@ -121,7 +122,7 @@ async def _look(
     if until is None:
         targets = [target for target in targets if target.row.prefix == "votes"]
     if not targets:
-        raise typer.BadParameter("A Tally-Position is one of the votes.", param_hint="--to-position")
+        raise typer.BadParameter("A Tally-Position applies to the votes only.", param_hint="--to-position")
     done, events = [], {}
     for target in targets:
         stops = await _stops(context, target, until, to_position)
@@ -130,7 +131,7 @@ async def _look(
             continue
         job = Job(context.valkey, context.reader, context.stack, target, parallel=parallel, quiet=as_json)
         with without_gc():
-            done.append(await job.look(stops))
+            done.append(await job.fold_side(stops))
         if not as_json:
             show_rebuilt(done[-1])
     if as_json:
@@ -141,7 +142,7 @@ async def _look(
 
 
 async def _stops(context: ReplayContext, target: Target, until: str | None, token: str | None) -> dict[int, int]:
-    """Where to stop in each partition: behind what was appended up to a time, or at a position of the votes."""
+    """Return the offset at which each partition stops: after the records up to a time, or at a position."""
     topic = target.row.topic(context.stack)
     partitions = range(topic.partitions)
     if until is not None:

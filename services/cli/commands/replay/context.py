@@ -1,4 +1,4 @@
-"""What the commands about replays work with, and the options that they share."""
+"""Connections and options shared by the replay commands."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -15,26 +15,26 @@ from services.cli.commands.replay.targets import Target
 
 Projections = Annotated[
     list[ProjectionName] | None,
-    typer.Option("--projection", help="What to rebuild; may be repeated. Absent: all views."),
+    typer.Option("--projection", help="Projection to rebuild; repeatable. Default: all."),
 ]
-Contest = Annotated[str | None, typer.Option("--contest", help="Only this contest of the votes.")]
+Contest = Annotated[str | None, typer.Option("--contest", help="Only the votes of this contest.")]
 Outdated = Annotated[
-    bool, typer.Option("--outdated", help="Only projections whose stored layout is another than the code's.")
+    bool, typer.Option("--outdated", help="Only projections whose stored layout is not this version's.")
 ]
-Number = Annotated[int | None, typer.Option("--generation", help="Its number, as `tally status` shows it.")]
-Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
+Number = Annotated[int | None, typer.Option("--generation", help="Number of the generation, from `tally status`.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")]
 
 Accept = Annotated[
     bool,
     typer.Option(
         "--accept-differences",
-        help="Swap although the catalogue or purchases read otherwise, or accepted votes may count no more.",
+        help="Swap even if the catalogue or purchases differ, or accepted votes might no longer count.",
     ),
 ]
 
 
 class ReplayContext(NamedTuple):
-    """What the commands work with."""
+    """Deployment and connections of the replay commands."""
 
     stack: Deployment
     valkey: Valkey
@@ -53,7 +53,7 @@ async def open_replay_context(stack: Deployment) -> AsyncIterator[ReplayContext]
 
 
 def targets_of(projections: Sequence[ProjectionName] | None, contest: str | None) -> list[Target]:
-    """Raises `BadParameter` where a contest is named with another projection than the votes."""
+    """Return the targets. Raises `BadParameter` for a contest with another projection than the votes."""
     if contest is None:
         return [Target(name) for name in projections or ALL]
     if projections not in (None, [], [ProjectionName.VOTES]):

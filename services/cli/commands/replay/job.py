@@ -1,4 +1,4 @@
-"""A replay from its beginning, or from where it was interrupted, to the swap."""
+"""Runs or resumes a replay up to the swap."""
 
 import asyncio
 import time
@@ -26,13 +26,13 @@ from services.cli.commands.replay.verification import VerificationResult, verify
 from services.cli.progress import ProgressBar
 
 SWAP_S: Final = 60.0
-"""How long the live generation is waited for, to come as far as the other one."""
+"""Time for the live generation to reach the new one's position."""
 AGAIN_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a replay did. `swapped`: readers see generation `number` now; `resumed`: another run had begun it."""
+    """Result of a replay; `swapped`: readers now see generation `number`; `resumed`: an earlier run began it."""
 
     target: Target
     number: int
@@ -40,7 +40,7 @@ class Rebuilt:
     events: int
     seconds: float
     events_per_s: float
-    verdict: VerificationResult | None
+    verification: VerificationResult | None
     swapped: bool
 
     def as_json(self) -> dict[str, Any]:
@@ -52,18 +52,18 @@ class Rebuilt:
             "events": self.events,
             "seconds": round(self.seconds, 3),
             "events_per_s": round(self.events_per_s),
-            "verified": None if self.verdict is None else self.verdict.as_json(),
+            "verified": None if self.verification is None else self.verification.as_json(),
             "swapped": self.swapped,
         }
 
 
 class Job:
-    """Rebuilds one target. Every step is written down in the generations themselves, so it can be taken again."""
+    """Rebuilds one target. Progress is stored in the generations, so a replay can be resumed."""
 
     def __init__(
         self, valkey: Valkey, reader: LogReader, stack: Deployment, target: Target, *, parallel: int, quiet: bool
     ) -> None:
-        """`parallel`: how many partitions are folded at a time."""
+        """`parallel` is the number of partitions folded at a time."""
         self._valkey = valkey
         self._reader = reader
         self._stack = stack
@@ -74,28 +74,27 @@ class Job:
         self._quiet = quiet
 
     async def run(self, *, accept: bool = False) -> Rebuilt:
-        """Fold, verify, swap; with `accept` also where other projections than the votes differ from the live one,
-        or votes were folded by other fences.
+        """Fold, verify, swap; with `accept` also if other projections than the votes differ from the live
+        generation, or votes were folded with other fences.
 
-        What was kept before is given up with the swap. Raises `AnotherIsKept` where that is to be kept, and
-        `FencesDiffer`, `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; run again it goes
-        on.
+        The swap drops a generation kept before. Raises `AnotherIsKept` if that one is held, and `FencesDiffer`,
+        `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; another call resumes.
         """
         await self._check_room()
         number, resumed, left = await self._open()
         bars = await self._fold(number, None)
         with ProgressBar("Verifying", enabled=not self._quiet) as progress, without_gc():
-            verdict = await verify_generation(self._valkey, self._stack, self._target, number, left, progress)
-        swapped = verdict.allows_swap(accept=accept)
+            verification = await verify_generation(self._valkey, self._stack, self._target, number, left, progress)
+        swapped = verification.allows_swap(accept=accept)
         if swapped:
             for partition in left:
                 await swap(self._generations, partition, number, accept=accept)
             await self._generations.sweep()
         done = bars.events, bars.seconds, bars.events_per_s
-        return Rebuilt(self._target, number, resumed, *done, verdict, swapped)
+        return Rebuilt(self._target, number, resumed, *done, verification, swapped)
 
-    async def look(self, stops: Mapping[int, int]) -> Rebuilt:
-        """Fold up to the offsets `stops` into a generation that is never read, only looked at."""
+    async def fold_side(self, stops: Mapping[int, int]) -> Rebuilt:
+        """Fold up to the offsets `stops` into a side generation, which is inspected but never swapped in."""
         number = next_number(await self._generations.read_all())
         for partition in self._partitions:
             await self._generations.open(partition, number, self._target.scope, side=True)
@@ -103,7 +102,7 @@ class Job:
         return Rebuilt(self._target, number, False, bars.events, bars.seconds, bars.events_per_s, None, False)
 
     async def _check_room(self) -> None:
-        """Before the work, rather than after it."""
+        """Raise `AnotherIsKept` before the work rather than after it."""
         for partition, found in enumerate(await self._generations.read_all()):
             if partition in self._partitions:
                 for one in found.others.values():
@@ -111,7 +110,7 @@ class Job:
                         raise AnotherIsKept.of(one.number, self._generations.topic.name)
 
     async def _open(self) -> tuple[int, bool, list[int]]:
-        """Its number, whether another run had begun it, and the partitions in which it is not read yet."""
+        """Return the number, whether an earlier run began it, and the partitions not swapped yet."""
         found = await self._generations.read_all()
         known = unfinished(found, self._target.scope)
         number = next_number(found) if known is None else known
@@ -133,19 +132,19 @@ class Job:
         with Bars(self._target.title, starts, ends, quiet=self._quiet) as bars:
             if stops is None:
                 await replay.follow(
-                    [one for one in self._partitions if found[one].live.number != number], bars.told
+                    [one for one in self._partitions if found[one].live.number != number], bars.update
                 )
             else:
-                await replay.fold(stops, bars.told)
+                await replay.fold(stops, bars.update)
         return bars
 
 
 async def swap(
     generations: Generations, partition: int, number: int, *, read: bool = True, accept: bool = False
 ) -> None:
-    """Swap as soon as both generations stand at one position; `accept`: also where their fences differ.
+    """Swap as soon as both generations are at the same position; `accept`: even if their fences differ.
 
-    Raises `AnotherIsKept`, `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` where it takes long.
+    Raises `AnotherIsKept`, `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` after `SWAP_S`.
     """
     deadline = time.monotonic() + SWAP_S
     while True:
@@ -162,8 +161,8 @@ async def swap(
             )
         if time.monotonic() > deadline:
             raise ViewsUnavailable(
-                f"The live view of {generations.topic.name}/{partition} does not come as far as the new one. "
-                "Is a projector running? The same command goes on",
+                f"The live view of {generations.topic.name}/{partition} does not reach the new one's position. "
+                "Is a projector running? Run the same command again to resume",
                 retry_after_s=1,
             )
         await asyncio.sleep(AGAIN_S)

@@ -1,4 +1,4 @@
-"""What a replay would do: how many events, how long, how much memory."""
+"""Estimates a replay's events, duration and memory."""
 
 import time
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from libs.views.client import Valkey
 from services.cli.commands.replay.targets import Target, unfinished
 
 SAMPLE: Final = 20_000
-"""Votes decoded to judge how fast this machine is."""
+"""Number of votes decoded to estimate the speed of this machine."""
 DECODING: Final = 0.4
-"""The part of a replay's time that decoding takes (tests/benchmarks/bench_replay.py)."""
+"""Share of decoding in a replay's time (tests/benchmarks/bench_replay.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """One target: `folded` of its `events` are in the generation that `resumes`, None where a new one is begun.
+    """Plan for one target: generation `resumes` already has `folded` of the `events`; None if a new one is begun.
 
-    `schema` is the layout that is stored, `code_schema` the one that this code reads; `kept` counts generations
-    that are there besides the live one.
+    `schema` is the stored layout, `code_schema` this version's; `kept` counts the generations besides the live
+    one.
     """
 
     target: Target
@@ -38,14 +38,14 @@ class TargetPlan:
     kept: int
 
     def as_json(self) -> dict[str, Any]:
-        told = asdict(self) | {"projection": self.target.name, "contest": self.target.contest}
-        del told["target"]
-        return told
+        members = asdict(self) | {"projection": self.target.name, "contest": self.target.contest}
+        del members["target"]
+        return members
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`free_bytes` is what Valkey may still take."""
+    """Plan for all targets; `free_bytes` is the memory that Valkey may still use."""
 
     parts: Sequence[TargetPlan]
     events_per_s: float
@@ -57,7 +57,7 @@ class Plan:
 
     @property
     def memory_bytes(self) -> int:
-        """The projections are rebuilt one after the other, but all of them are kept until they are dropped."""
+        """Total memory of the new generations: they are built one by one, but all kept until dropped."""
         return sum(part.memory_bytes for part in self.parts if part.resumes is None)
 
     @property
@@ -76,7 +76,7 @@ class Plan:
 
 
 async def plan(valkey: Valkey, reader: LogReader, stack: Deployment, targets: Sequence[Target]) -> Plan:
-    """Raises `LogUnavailable` and `ViewsUnavailable`."""
+    """Plan the replay of `targets`. Raises `LogUnavailable` and `ViewsUnavailable`."""
     parts = [await _part(valkey, reader, stack, target) for target in targets]
     return Plan(parts, await _events_per_s(reader, stack), await _free_bytes(valkey))
 
@@ -103,7 +103,7 @@ async def _part(valkey: Valkey, reader: LogReader, stack: Deployment, target: Ta
 
 
 async def _events_per_s(reader: LogReader, stack: Deployment) -> float:
-    """By decoding some of the votes: the fold takes as much time again, and a bit."""
+    """Estimate the events per second by decoding a sample of the votes; see `DECODING`."""
     topic = votes_topic(stack.namespace, stack.partitions)
     ends = await reader.end_offsets(topic.name, range(topic.partitions))
     partition = max(ends, key=lambda one: ends[one])
@@ -118,6 +118,6 @@ async def _events_per_s(reader: LogReader, stack: Deployment) -> float:
 
 
 async def _free_bytes(valkey: Valkey) -> int:
-    told = await valkey.call("INFO", "memory")
-    limit: int = told["maxmemory"] or told["total_system_memory"]
-    return max(0, limit - int(told["used_memory"]))
+    memory = await valkey.call("INFO", "memory")
+    limit: int = memory["maxmemory"] or memory["total_system_memory"]
+    return max(0, limit - int(memory["used_memory"]))

@@ -1,6 +1,6 @@
-"""How a replay shows how far it is: a bar a partition on a terminal, a line now and then elsewhere.
+"""Shows a replay's progress: a bar per partition on a terminal, otherwise a line every 5 s.
 
-Where a terminal has fewer lines than there are partitions, only those that are being folded have theirs.
+On a terminal with fewer lines than partitions only unfinished partitions are shown.
 """
 
 import time
@@ -27,15 +27,15 @@ ALL: Final = -1
 
 
 class Bars:
-    """Told offsets by partition; knows how many events were folded since it began, in how long."""
+    """Progress bars; counts the folded events and measures their rate."""
 
     def __init__(self, title: str, starts: Mapping[int, int], ends: Mapping[int, int], *, quiet: bool) -> None:
-        """Each partition stands at its start and is to come to its end, or a little further."""
+        """`starts` and `ends` are offsets by partition; an end may be passed."""
         self._title = title
         self._starts = dict(starts)
         self._at = dict(starts)
         self._ends = dict(ends)
-        self._began = self._said = time.monotonic()
+        self._began = self._printed = time.monotonic()
         console = Console(stderr=True)
         self._lines = not quiet and not console.is_terminal
         columns = (
@@ -80,7 +80,7 @@ class Bars:
     def events_per_s(self) -> float:
         return self.events / max(self.seconds, 1e-6)
 
-    def told(self, partition: int, offset: int) -> None:
+    def update(self, partition: int, offset: int) -> None:
         self._at[partition] = offset
         self._ends[partition] = max(self._ends[partition], offset)
         if self._bar is not None:
@@ -89,18 +89,18 @@ class Bars:
                 self._tasks[partition], completed=offset, total=end, visible=self._roomy or offset < end
             )
             self._bar.update(self._tasks[ALL], completed=sum(self._at.values()), total=sum(self._ends.values()))
-        elif self._lines and time.monotonic() - self._said > LINE_S:
-            self._said = time.monotonic()
+        elif self._lines and time.monotonic() - self._printed > LINE_S:
+            self._printed = time.monotonic()
             self.line()
 
-    def line(self, say: Callable[[str], None] = lambda line: typer.echo(line, err=True)) -> None:
+    def line(self, write: Callable[[str], None] = lambda line: typer.echo(line, err=True)) -> None:
         at, end = sum(self._at.values()), sum(self._ends.values())
         left = (end - at) / max(self.events_per_s, 1)
-        say(f"{self._title}: {at:,} of {end:,} events, {self.events_per_s:,.0f} a second, {left:,.0f} s left")
+        write(f"{self._title}: {at:,} of {end:,} events, {self.events_per_s:,.0f} per second, {left:,.0f} s left")
 
 
 class _Rate(ProgressColumn):
-    """Events a second."""
+    """Column with the events per second."""
 
     def render(self, task: Task) -> Text:
         rate = task.finished_speed or task.speed

@@ -1,4 +1,4 @@
-"""What can be rebuilt: the table of projections."""
+"""Table of the projections that can be rebuilt."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from libs.views.votes import VoteViews
 
 
 class ProjectionName(StrEnum):
-    """The projections, as commands name them."""
+    """Names of the projections in commands."""
 
     VOTES = "votes"
     PURCHASES = "purchases"
@@ -30,10 +30,10 @@ class ProjectionName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProjectionRow:
-    """One projection: where its views lie, its topic, and what folds that into a generation of them.
+    """One projection: namespace and prefix of its views, its topic, and a factory for folding into a generation.
 
-    `scope` is what a generation for it alone changes places of. `not_compared` are keys that are no part of the
-    fold: what is due comes back with it, outcomes of commands are forgotten lazily.
+    `scope` names the part of the views that such a generation replaces. `not_compared` are keys outside of the
+    fold: due items return with it, outcomes of commands expire lazily.
     """
 
     prefix: Prefix
@@ -65,7 +65,7 @@ def _purchases(valkey: Valkey, stack: Deployment, number: int) -> Projection:
 
 
 def _catalogue(of: Callable[[Deployment], str]) -> Callable[[Valkey, Deployment, int], Projection]:
-    """Which configurations are in force is not told again: all of them are, or later ones."""
+    """Build the factory; a replay sends no configurations to the votes' fold: these or later ones are in force."""
 
     def into(valkey: Valkey, stack: Deployment, number: int) -> Projection:
         views = CatalogueViews(valkey, of(stack), number)
@@ -103,7 +103,7 @@ PROJECTIONS: Final[dict[ProjectionName, ProjectionRow]] = {
     ProjectionName.TIMELINE: ProjectionRow("votes", _production, _votes_topic, _votes, scope=TIMELINE),
     ProjectionName.PURCHASES: ProjectionRow("purchases", _production, _purchases_topic, _purchases),
 }
-"""In the order in which they are rebuilt."""
+"""Projections in the order in which they are rebuilt."""
 
 ALL: Final = (ProjectionName.CATALOGUE, ProjectionName.TEST, ProjectionName.VOTES, ProjectionName.PURCHASES)
-"""What is rebuilt where nothing is named: the votes bring their timeline with them."""
+"""Projections rebuilt by default; the votes include their timeline."""

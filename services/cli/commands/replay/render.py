@@ -1,4 +1,4 @@
-"""What plans and replays say to a person."""
+"""Renders plans and results of replays as text."""
 
 from rich.console import Console
 from rich.table import Table
@@ -11,9 +11,9 @@ MOST_SHOWN = 30
 
 
 def show_plan(plan: Plan) -> None:
-    """A table on a terminal, a line a projection elsewhere; then what it costs."""
+    """Print a table on a terminal, otherwise one line per projection; then duration and memory."""
     console = Console(highlight=False, soft_wrap=True, markup=False)
-    names = "what", "events", "memory", "layout stored", "of the code", "goes on with", "live", "others"
+    names = "projection", "events", "memory", "stored layout", "code layout", "resumes", "live", "others"
     rows = [
         (
             part.target.title,
@@ -38,61 +38,61 @@ def show_plan(plan: Plan) -> None:
         console.out("There is nothing to rebuild.")
         return
     events = sum(part.events - part.folded for part in plan.parts)
-    console.out(f"{events:,} events, some {plan.seconds:,.0f} s at {plan.events_per_s:,.0f} a second.")
+    console.out(f"{events:,} events, about {plan.seconds:,.0f} s at {plan.events_per_s:,.0f} per second.")
     free = _megabytes(plan.free_bytes)
     console.out(
         f"Memory: {_megabytes(plan.memory_bytes)} more until the former views are dropped; {free} are free."
     )
     if plan.fits:
-        console.out("`tally replay run --execute` does it; voting and reading go on.")
+        console.out("`tally replay run --execute` runs it; voting and reading continue.")
     else:
-        console.out("That does not fit. Drop other generations (`tally replay drop`), or give Valkey more memory.")
+        console.out(
+            "There is not enough memory. Drop other generations (`tally replay drop`), or give Valkey more memory."
+        )
 
 
 def show_rebuilt(done: Rebuilt) -> None:
-    """What was folded and found, and what is read now."""
+    """Print the result of a replay: events, differences, and the generation that readers see."""
     console = Console(highlight=False, soft_wrap=True, markup=False)
-    resumed = ", gone on with" if done.resumed else ""
+    resumed = ", resumed" if done.resumed else ""
     console.out(
         f"{done.target.title}: generation {done.number}{resumed}: {done.events:,} events in {done.seconds:.1f} s "
-        f"({done.events_per_s:,.0f} a second)."
+        f"({done.events_per_s:,.0f} per second)."
     )
-    if done.verdict is None:
-        console.out(
-            f"It is not read: look at it with --generation {done.number} of `tally count` and `tally verify`."
-        )
+    if done.verification is None:
+        console.out(f"Readers do not see it: use --generation {done.number} of `tally count` and `tally verify`.")
         return
-    if done.verdict.report is not None:
-        show_figures(done.verdict.report, console)
-        show_differences(done.verdict.report, console)
-    for differing in done.verdict.differing[:MOST_SHOWN]:
+    if done.verification.report is not None:
+        show_figures(done.verification.report, console)
+        show_differences(done.verification.report, console)
+    for differing in done.verification.differing[:MOST_SHOWN]:
         console.out(
-            f"differs from what is read now: partition {differing.partition} {differing.key} {differing.field}"
+            f"differs from the current view: partition {differing.partition} {differing.key} {differing.field}"
         )
-    for change in done.verdict.changes[:MOST_SHOWN]:
+    for change in done.verification.changes[:MOST_SHOWN]:
         console.out(
-            f"changes: contest {change.contest} {change.participant or 'in all'}: "
+            f"changes: contest {change.contest} {change.participant or 'total'}: "
             f"{change.before.count:,} -> {change.after.count:,} votes, "
             f"{change.before.unique:,} -> {change.after.unique:,} voters"
         )
     if done.swapped:
-        console.out(f"Readers see generation {done.number}. `tally replay rollback` brings the former one back.")
-    elif done.verdict.report is not None and done.verdict.report.equal:
+        console.out(f"Readers see generation {done.number}. `tally replay rollback` restores the former one.")
+    elif done.verification.report is not None and done.verification.report.equal:
         where = ", ".join(
-            str(partition) for partition in sorted({one.partition for one in done.verdict.differing})
+            str(partition) for partition in sorted({one.partition for one in done.verification.differing})
         )
         console.out(
-            "It equals the log, but was folded by other fences (records that end doubt about earlier votes) than "
-            f"what is read now, since one of them was in quarantine: partition {where}. Accepted votes could "
-            "count no more, so it is not read. --accept-differences has it read, and voting there goes on after a "
-            "new fence; `tally replay drop` gives it up."
+            "It equals the log, but was folded with other fences (records that settle earlier votes) than the "
+            f"current view, since one was in quarantine: partition {where}. Accepted votes might no longer count, "
+            "so it was not swapped in. --accept-differences swaps it in, and voting there resumes after a new "
+            "fence; `tally replay drop` deletes it."
         )
-    elif done.verdict.report is not None:
-        console.out("It does not equal the log, and is not read. `tally replay drop` gives it up.")
+    elif done.verification.report is not None:
+        console.out("It does not equal the log and was not swapped in. `tally replay drop` deletes it.")
     else:
         console.out(
-            "It differs from what is read now, and is not read: --accept-differences has it read, "
-            "`tally replay drop` gives it up."
+            "It differs from the current view and was not swapped in: --accept-differences swaps it in, "
+            "`tally replay drop` deletes it."
         )
 
 

@@ -1,4 +1,4 @@
-"""`tally replay rollback|keep|drop`: what was read before is read again, kept, or given up."""
+"""`tally replay rollback|keep|drop`: restores, keeps or deletes former generations."""
 
 from typing import Annotated
 
@@ -31,7 +31,7 @@ def rollback(
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Have readers see what they saw before a replay was swapped in: the latest one, or the one named."""
+    """Swap the former views back in, undoing the latest replay or that of the given generation."""
 
     async def work() -> ExitCode:
         undone = []
@@ -52,9 +52,9 @@ def rollback(
             typer.echo(f"{one['projection']}: generation {one['generation']} in {one['partitions']} partitions")
         if not as_json:
             doing = (
-                "Readers see the former ones."
+                "Readers see the former generations."
                 if execute
-                else "Run again with --execute to have the former ones read."
+                else "Run again with --execute to restore the former generations."
             )
             typer.echo(doing if undone else "There is nothing to roll back.")
         return ExitCode.FINE if undone else ExitCode.PROBLEM
@@ -66,16 +66,16 @@ def keep(
     projection: Projections = None,
     contest: Contest = None,
     hold: Annotated[
-        bool, typer.Option("--hold/--no-hold", help="Until it is dropped, or for the usual time from now on.")
+        bool, typer.Option("--hold/--no-hold", help="Keep until dropped, or for one more day.")
     ] = True,
     execute: Execute = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Keep what was read before a replay until it is dropped; else projectors drop it after a day.
+    """Keep the former views until they are dropped; otherwise projectors drop them a day after the replay.
 
-    While it is kept each batch is folded twice, `tally replay rollback` brings it back at once, and no other view
-    of its projection is rebuilt.
+    Meanwhile each batch is folded twice, `tally replay rollback` restores the former views at once, and the
+    projection cannot be rebuilt again.
     """
 
     async def work() -> ExitCode:
@@ -113,7 +113,7 @@ def drop(
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Give up generations that are not read: all of them, or the one named. Their memory is free again."""
+    """Delete generations that readers do not use: all of them, or the given one. This frees their memory."""
 
     async def work() -> ExitCode:
         dropped, keys = [], 0
@@ -161,7 +161,7 @@ async def _roll_back(
         elif own is not None and own.read and before is not None:
             swaps[partition] = before, True
     if execute:
-        # from now on none is dropped for its age: it is all partitions, or none
+        # Hold all partitions first, so that none expires: either all are swapped or none.
         for partition, (kept, _) in swaps.items():
             if not await generations.hold(partition, kept):
                 raise GenerationGone.of(kept, generations.base(partition))

@@ -1,4 +1,4 @@
-"""What a command is about: projections, one contest, some partitions; and the numbers of their generations."""
+"""Targets of replays (projections, one contest, some partitions) and the numbers of their generations."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A projection, in some of its partitions (None: all); `contest`: only that contest of the votes."""
+    """A projection in some partitions (None: all); `contest` restricts the votes to one contest."""
 
     name: ProjectionName
     contest: str | None = None
@@ -32,7 +32,7 @@ class Target:
 
 
 def unfinished(generations: Sequence[PartitionGenerations], scope: str) -> int | None:
-    """The generation of this scope that a replay began and did not finish, the latest one."""
+    """Return the latest unfinished generation of this scope, or None."""
     numbers: set[int] = set()
     broken: set[int] = set()
     for partition in generations:
@@ -45,20 +45,20 @@ def unfinished(generations: Sequence[PartitionGenerations], scope: str) -> int |
 
 
 def next_number(generations: Sequence[PartitionGenerations]) -> int:
-    """A number that was never given."""
+    """Return a number that was never used."""
     return 1 + max(max(partition.last, partition.live.number) for partition in generations)
 
 
 def former(partition: PartitionGenerations) -> int | None:
-    """What was read before the live generation, and is still folded."""
+    """Return the former generation, if it is still folded."""
     kept = (one.number for one in partition.others.values() if one.state is State.KEPT and one.scope == "")
     return max(kept, default=None)
 
 
 def latest_read(generations: Sequence[PartitionGenerations], scope: str) -> int | None:
-    """The generation that was swapped in last, of those that can be swapped back.
+    """Return the generation swapped in last, of those that can be rolled back.
 
-    Where a swap or its undoing was interrupted that is the one to go on with.
+    After an interrupted swap or rollback this is the one to resume.
     """
     if scope:
         read = (

@@ -1,4 +1,4 @@
-"""Whether a generation holds what it should, and what would change for readers if it were read."""
+"""Verifies a generation, and compares it with the one that readers see."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ MOST_KEPT: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What readers see of a participant ("": the contest) now, and what they would see."""
+    """Counts of a participant ("": the contest) in the live and in the new generation."""
 
     contest: str
     participant: str
@@ -40,10 +40,12 @@ class Change:
 
 @dataclass(slots=True)
 class VerificationResult:
-    """What was found. Of the votes: `report` compares the generation with an independent fold of the log,
-    `changes` with what is read now, and `differing` names the partitions that were folded by other fences. Of
-    other projections `differing` is what the live one holds otherwise. Where the live one is of another layout
-    there is nothing to compare with (`compared` is False).
+    """Result of a verification.
+
+    For votes: `report` compares the generation with an independent fold of the log, `changes` with the live
+    generation, and `differing` lists the partitions folded with other fences. For other projections `differing`
+    lists the differences from the live generation. `compared` is False if the live one has another layout and
+    cannot be compared.
     """
 
     report: Report | None = None
@@ -56,7 +58,7 @@ class VerificationResult:
         return not self.differing if self.report is None else self.report.equal
 
     def allows_swap(self, *, accept: bool) -> bool:
-        """Votes must equal the log in any case; what differs from the live generation may be accepted."""
+        """Return whether to swap: votes must equal the log; differences from the live view may be accepted."""
         return (self.report is None or self.report.equal) and (accept or not self.differing)
 
     def as_json(self) -> dict[str, Any]:
@@ -72,33 +74,33 @@ class VerificationResult:
 async def verify_generation(
     valkey: Valkey, stack: Deployment, target: Target, number: int, partitions: Collection[int], progress: Progress
 ) -> VerificationResult:
-    """Compare generation `number` with the log where there is an independent fold of it, else with the live one.
+    """Compare generation `number` with an independent fold of the log (votes) or with the live generation.
 
     Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
     """
     generations = target.row.generations(valkey, stack)
     found = await generations.read_all()
     legible = [partition for partition in partitions if found[partition].live.schema == found[partition].schema]
-    verdict = VerificationResult(compared=len(legible) == len(partitions))
+    result = VerificationResult(compared=len(legible) == len(partitions))
     if target.row.prefix == "votes":
-        verdict.report = await compare(
+        result.report = await compare(
             stack, target.contest, progress=progress, generation=number, partitions=partitions
         )
-        verdict.changes = await changes(valkey, stack, target, number, legible)
+        result.changes = await changes(valkey, stack, target, number, legible)
         for partition in legible:
-            verdict.differing += await _differing_key(generations, partition, number, "fences")
+            result.differing += await _differing_key(generations, partition, number, "fences")
     else:
         numbers = {number, *(found[partition].live.number for partition in legible)}
         names = await generations.names(numbers)
         held = {partition: names.get(partition, ()) for partition in legible}
-        verdict.differing = await _differing(generations, target, number, held)
-    return verdict
+        result.differing = await _differing(generations, target, number, held)
+    return result
 
 
 async def changes(
     valkey: Valkey, stack: Deployment, target: Target, number: int, partitions: Collection[int]
 ) -> list[Change]:
-    """What readers would see otherwise, summed over partitions; votes that come in meanwhile are in both."""
+    """Return the counts that would change for readers, summed over partitions, both at the same position."""
     live, other = VoteViews(valkey, stack.namespace), VoteViews(valkey, stack.namespace, number)
     if target.contest is None:
         pages = LedgerScan(valkey, stack.namespace), LedgerScan(valkey, stack.namespace, number)
@@ -131,7 +133,7 @@ async def _changes(live: VoteViews, other: VoteViews, contest: str, partitions: 
 async def _differing(
     generations: Generations, target: Target, number: int, names: Mapping[int, Collection[str]]
 ) -> list[Differing]:
-    """`names` are those of the keys in either generation, by partition."""
+    """Compare the keys `names` (those in either generation, by partition)."""
     found: list[Differing] = []
     for partition, held in names.items():
         compared = sorted(

@@ -1,1 +1,1 @@
-"""`libs/monitoring` on a terminal, as plain lines, and as JSON."""
+"""`tally status`: renders `libs/monitoring` on a terminal, as plain lines, and as JSON."""

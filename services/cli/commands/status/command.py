@@ -1,4 +1,4 @@
-"""`tally status`: positions, lag and gates, partition by partition."""
+"""`tally status`: shows positions, lag and gates by partition."""
 
 import asyncio
 from typing import Annotated
@@ -17,23 +17,24 @@ from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 def status(
-    watch: Annotated[bool, typer.Option("--watch", help="Look every second, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every second, until Ctrl-C.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every partition, not only the remarkable ones.")
+        bool, typer.Option("--all", help="Show all partitions, not only those with a problem.")
     ] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """How far every fold is, whether votes are taken, what was set aside, and whether the parts live.
+    """Show the lag of all views, gates (whether votes are accepted), quarantine, and the state of the processes.
 
-    Ends with 1 when somebody has to see to something, and says to what: a part is dead, or a task of the projector
-    stopped or failing; a view is stalled (the log has had more for it for over 10 s), or behind the log's end; a
-    gate is shut, or a vote pending for over 10 s; a generation is broken; accepted votes were overruled; records
-    are in quarantine and not dropped. After a restart gates are shut for some seconds. One look cannot tell a view
-    that stands from one that catches up: --watch can. It ends with 0.
+    The exit code is 1 if a problem needs an operator; each is printed: a process is dead, or a task of the
+    projector stopped or failing; a view is stalled (it has not folded available records for over 10 s), or behind
+    the log's end; a gate is shut, or a vote pending for over 10 s; a generation (copy of the views) is broken;
+    accepted votes were overruled; records are in quarantine and not dropped. After a restart gates are shut for
+    some seconds. A single reading cannot distinguish a stalled view from one that catches up: --watch can. --watch
+    ends with 0.
 
-    What is behind: `lag` in records, `behind` since when the first of them has been in the log, by its broker's
-    clock. With --json all partitions are shown, of --watch one line a second.
+    `lag` is in records; `behind` is the age of the first record not folded yet, by the broker's clock. --json
+    shows all partitions, with --watch one line per second.
     """
 
     async def work() -> ExitCode:

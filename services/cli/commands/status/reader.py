@@ -1,4 +1,4 @@
-"""A stack looked at from outside, with the processes of `tally up`."""
+"""Reads the status of a stack, with the processes of `tally up`."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,13 +17,13 @@ from libs.views.functions import open_valkey
 
 
 async def read_status(stack: Deployment) -> Status:
-    """One look. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
-    async with open_lookout(stack) as collector:
+    """Read the status once. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
+    async with open_collector(stack) as collector:
         return await collector.look(await read_parts(stack.description))
 
 
 @asynccontextmanager
-async def open_lookout(stack: Deployment) -> AsyncIterator[StatusCollector]:
+async def open_collector(stack: Deployment) -> AsyncIterator[StatusCollector]:
     valkey = open_valkey(stack.valkey)
     try:
         async with LogReader(stack.kafka_settings) as reader:
@@ -37,7 +37,7 @@ def parts_of(pids: Mapping[str, int]) -> list[PartitionStatus]:
 
 
 async def read_parts(description: Mapping[str, Any]) -> list[PartitionStatus]:
-    """The processes in stack.json's contents, with their failing tasks; none for external servers."""
+    """Return the processes in stack.json with their failing tasks; external servers are not included."""
     parts = parts_of(description.get("pids", {}))
     urls = description.get("metrics_urls", {})
     failing = await failing_tasks([urls["projector"]] if "projector" in urls else [])

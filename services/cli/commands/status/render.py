@@ -1,4 +1,4 @@
-"""A status on a terminal, and as plain lines."""
+"""Renders a status for a terminal and as plain lines."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -19,7 +19,7 @@ DAY: Final = len("2026-01-01")
 
 
 def rendered(status: Status, console: Console, *, everything: bool) -> RenderableType:
-    """What matters most comes first: a terminal may be too low for all."""
+    """Render the status, the most important first: a terminal may be too low for all."""
     problems = problems_of(status)
     cells = _shortened(_fold_cells(status, everything=everything), moment(status.at) or "")
     shown: list[RenderableType] = [_verdict(status, problems), Text("")]
@@ -35,7 +35,7 @@ def rendered(status: Status, console: Console, *, everything: bool) -> Renderabl
 
 
 def plain_lines(status: Status, *, everything: bool) -> Iterator[str]:
-    """Each beginning with what it is about."""
+    """Yield lines, each starting with its subject."""
     yield f"at: {moment(status.at)}"
     yield from lines_of(_fold_cells(status, everything=everything), "fold")
     yield from lines_of(_generation_cells(status), "generation")
@@ -55,12 +55,12 @@ def _verdict(status: Status, problems: Sequence[Problem]) -> RenderableType:
     alive = f"; {parts} alive" if parts else ""
     if not problems:
         return Text.assemble(("All is well", "green"), alive)
-    said = [((f"{one.where}: ", "bold red"), one.detail, (f"; {one.way_out}", "dim")) for one in problems]
-    return Group(*(Text.assemble(*words) for words in said))
+    lines = [((f"{one.where}: ", "bold red"), one.detail, (f"; {one.way_out}", "dim")) for one in problems]
+    return Group(*(Text.assemble(*words) for words in lines))
 
 
 def _fold_cells(status: Status, *, everything: bool) -> list[Cells]:
-    """Each fold's totals; below them the partitions of which there is something to say, or all."""
+    """Return each fold's totals, then its noteworthy partitions, or all."""
     found = []
     for fold in Fold:
         totals = status.totals(fold)
@@ -74,7 +74,7 @@ def _fold_cells(status: Status, *, everything: bool) -> list[Cells]:
 
 
 def _cells(fold: str, partition: str, of: dict[str, Any], gate: str) -> Cells:
-    """The most wanted first: the last ones go where there is no room."""
+    """Return the cells, the most important first: a narrow terminal omits the last ones."""
     oldest = of.get("oldest_pending_s")
     rate = of["folded_per_s"]
     return {
@@ -137,7 +137,7 @@ def _sealed_cells(status: Status) -> list[Cells]:
 
 
 def _shortened(rows: Sequence[Cells], now: str) -> list[Cells]:
-    """The day of today's times left out, the time of other days', and partitions as `part`."""
+    """Abbreviate times (today: the time, other days: the date) and the column `partition`."""
     return [
         {("part" if name == "partition" else name): _time(value, now) if name == "last event" else value
          for name, value in row.items()}
@@ -154,7 +154,7 @@ def _number(number: int | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the largest unit, and the next smaller one."""
+    """Return the duration in its largest unit and the next smaller one."""
     if seconds < 60:
         return f"{seconds:.1f}s" if seconds else "0s"
     for (unit, size), (smaller, rest) in zip(UNITS, [*UNITS[1:], ("s", 1)], strict=True):

@@ -1,4 +1,4 @@
-"""Looking every second, until interrupted."""
+"""Reads and prints the status every second, until interrupted."""
 
 import asyncio
 import time
@@ -15,27 +15,27 @@ from libs.monitoring.problems import as_json
 from libs.monitoring.status import Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
-from services.cli.commands.status.reader import open_lookout, read_parts
+from services.cli.commands.status.reader import open_collector, read_parts
 from services.cli.commands.status.render import plain_lines, rendered
 from services.cli.runner import print_json
 
 EVERY_S: Final = 1.0
 
 Description = Callable[[], Mapping[str, Any]]
-"""Gives stack.json's contents as they are now."""
+"""Returns the current contents of stack.json."""
 
 
 async def watch(
     stack: Deployment, description: Description, console: Console, *, everything: bool, in_json: bool
 ) -> None:
-    """Redrawn in place on a terminal; elsewhere a block of lines a look, or a line of JSON.
+    """Redraw in place on a terminal; otherwise print a block of lines or a line of JSON per reading.
 
-    Servers that are away are said to be, and asked again.
+    Unavailable servers are reported and retried.
     """
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not in_json else None
     last: RenderableType = Text("")
     with live or nullcontext():
-        async for found in _looks(stack, description):
+        async for found in _readings(stack, description):
             if live is not None:
                 if isinstance(found, Status):
                     last = rendered(found, console, everything=everything)
@@ -48,9 +48,9 @@ async def watch(
                     console.out(line)
 
 
-async def _looks(stack: Deployment, description: Description) -> AsyncIterator[Status | str]:
-    """What each look found, or why it found nothing."""
-    async with open_lookout(stack) as collector:
+async def _readings(stack: Deployment, description: Description) -> AsyncIterator[Status | str]:
+    """Yield each reading's status, or its error."""
+    async with open_collector(stack) as collector:
         while True:
             began = time.monotonic()
             try:
@@ -61,9 +61,7 @@ async def _looks(stack: Deployment, description: Description) -> AsyncIterator[S
 
 
 def _dimmed(last: RenderableType, error: str) -> RenderableType:
-    return Group(
-        Text(_away(error), style="bold red"), Text("What follows is what was read last.\n", style="dim"), last
-    )
+    return Group(Text(_away(error), style="bold red"), Text("The last successful reading:\n", style="dim"), last)
 
 
 def _away(error: str) -> str:

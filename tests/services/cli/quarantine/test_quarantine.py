@@ -243,7 +243,7 @@ async def test_what_todays_code_can_fold_is_folded_by_a_retry(ward: Ward) -> Non
     assert [one["swapped"] for one in refused["rebuilt"]] == [False]
     await ward.run("retry", "--topic", "purchases", "--execute", "--accept-differences")
     assert await ward.listed() == [("votes", 2)]
-    assert (await ward.run("retry")).stdout.splitlines()[-1] == "Nothing of it is to be folded anew."
+    assert (await ward.run("retry")).stdout.splitlines()[-1] == "There is nothing to rebuild."
 
 
 async def test_a_dropped_record_that_would_be_folded_forbids_a_retry(ward: Ward) -> None:
@@ -254,7 +254,7 @@ async def test_a_dropped_record_that_would_be_folded_forbids_a_retry(ward: Ward)
     await ward.drop_by_hand(2)
     done = await ward.printed("retry", "--execute", code=1)
     assert ([row["offset"] for row in done["forbidding"]], done["rebuilt"]) == ([2], [])
-    assert "was dropped, and would be folded, too" in (await ward.run("retry", code=1)).stdout
+    assert "which was dropped" in (await ward.run("retry", code=1)).stdout
 
 
 async def test_what_is_not_in_quarantine_is_bad_usage(ward: Ward) -> None:
@@ -292,8 +292,8 @@ async def test_a_replay_by_which_accepted_votes_would_be_fenced_is_not_read_unas
     assert await count() == 3
     refused = (await ward.run("retry", "--topic", "votes", "--execute", code=1)).stdout
     assert "changes: contest contest a: 3 -> 0 votes" in refused
-    assert "was folded by other fences" in refused
-    assert "partition 0. Accepted votes could count no more, so it is not read." in refused
+    assert "was folded with other fences" in refused
+    assert "partition 0. Accepted votes might no longer count, so it was not swapped in." in refused
     assert (await count(), (await views.state(0)).open) == (3, True)
     await ward.run("retry", "--topic", "votes", "--execute", "--accept-differences")
     assert (await count(), (await views.state(0)).open) == (0, False)

@@ -107,9 +107,9 @@ async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_acc
                 await context.valkey.call("HSET", name, contest.key, spoilt)
     refused = await context.run("replay", "run", "--projection", "catalogue", "--execute")
     assert refused.exit_code == 1
-    assert "differs from what is read now: partition" in refused.stdout
+    assert "differs from the current view: partition" in refused.stdout
     assert contest.key in refused.stdout
-    assert "--accept-differences has it read" in refused.stdout
+    assert "--accept-differences swaps it in" in refused.stdout
     assert await context.live(ProjectionName.CATALOGUE) == live
     done = await context.told("replay", "run", "--projection", "catalogue", "--execute", "--accept-differences")
     [rebuilt] = done["rebuilt"]

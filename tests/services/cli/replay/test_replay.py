@@ -58,7 +58,7 @@ async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_chan
     plain = await context.run("replay", "plan", "--projection", "votes")
     assert plain.exit_code == 0
     assert plain.stdout.startswith("what=votes events=")
-    assert "`tally replay run --execute` does it" in plain.stdout
+    assert "`tally replay run --execute` runs it" in plain.stdout
     assert (
         await context.run("replay", "run", "--outdated", "--execute")
     ).stdout == "There is nothing to rebuild.\n"
@@ -88,7 +88,7 @@ async def test_it_says_in_plain_words_what_it_changed(api: Api, context: Desk) -
         f"changes: contest {contest.key} {contest.participants[0]}: 124 -> 24 votes, 12 -> 12 voters"
         in done.stdout
     )
-    assert f"Readers see generation {number}. `tally replay rollback` brings the former one back." in done.stdout
+    assert f"Readers see generation {number}. `tally replay rollback` restores the former one." in done.stdout
 
 
 async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, context: Desk) -> None:
@@ -175,7 +175,7 @@ async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Desk) 
     plain = await context.run("replay", "run", "--projection", "votes", "--execute", "--accept-differences")
     assert plain.exit_code == 1
     assert f"participant {contest.participants[0]}" in plain.stdout
-    assert "It does not equal the log, and is not read. `tally replay drop` gives it up." in plain.stdout
+    assert "It does not equal the log and was not swapped in. `tally replay drop` deletes it." in plain.stdout
     await context.run("replay", "drop", "--execute")
     assert (await context.replay())["swapped"]
     assert (await context.told("verify"))["equal"]
