@@ -120,7 +120,7 @@ class ApiKeyCache:
             raise ViewsUnavailable("The API keys have not been read yet.")
 
     @asynccontextmanager
-    async def kept_fresh(self) -> AsyncIterator[None]:
+    async def refreshing(self) -> AsyncIterator[None]:
         """Run `run` in the background."""
         running = asyncio.create_task(self.run())
         try:

@@ -13,7 +13,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import NotFound
 
 PAGE: Final = 20
-MOST_ITEMS: Final = 5_000
+MAX_ITEMS: Final = 5_000
 """About 200 kB: every change writes all items, and every read checks that their articles still exist."""
 
 
@@ -85,8 +85,8 @@ class Pages:
 
     def added(self, article: str, at: int) -> "Pages":
         """Insert the article at the start. Raises `ValidationFailed` if the feed is full."""
-        if len(self.items) >= MOST_ITEMS:
-            raise ValidationFailed([Problem("", f"a feed can hold at most {MOST_ITEMS:,} articles; remove some")])
+        if len(self.items) >= MAX_ITEMS:
+            raise ValidationFailed([Problem("", f"a feed can hold at most {MAX_ITEMS:,} articles; remove some")])
         item = Item(self.next_number, article)
         first, *others = (page.items for page in self.pages)
         return replace(self, next_number=item.number + 1)._settled([(item, *first), *others], at)

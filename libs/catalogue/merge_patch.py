@@ -17,7 +17,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return merged
 
 
-def keep_in_items(
+def keep_item_members(
     kept: Mapping[str, tuple[str, ...]], before: dict[str, Any], after: dict[str, Any]
 ) -> dict[str, Any]:
     """Return `after`, whose list items keep the members in `kept` (by list) of the old item with the same `id`.

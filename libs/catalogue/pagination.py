@@ -12,9 +12,9 @@ from libs.contracts.validation import Problem, ValidationFailed
 
 Order = Literal["created", "updated"]
 
-SCANNED: Final = 100
+SCAN_SIZE: Final = 100
 """Records per read with a filter."""
-SCANNED_AT_MOST: Final = 2_000
+MAX_SCANNED: Final = 2_000
 """Maximum number of records scanned for a page; then it ends, possibly short, with a token to continue."""
 _TOKEN: Final = re.compile(r"(created|updated):([0-9]{1,16})")
 
@@ -64,7 +64,7 @@ async def read_page(reader: ListReader, account: str, resource: str, parent: str
     found: list[Stored] = []
     scanned = 0
     while True:
-        most = SCANNED if request.tags or request.fits else request.limit
+        most = SCAN_SIZE if request.tags or request.fits else request.limit
         batch = await reader.page(
             account,
             resource,
@@ -83,7 +83,7 @@ async def read_page(reader: ListReader, account: str, resource: str, parent: str
         scanned += most
         if len(batch) <= most or before is None:
             return Page(found, None)
-        if scanned >= SCANNED_AT_MOST:
+        if scanned >= MAX_SCANNED:
             return Page(found, _token(request.order, before))
 
 

@@ -14,12 +14,12 @@ from weakref import WeakValueDictionary
 
 from libs.catalogue.cross_account_refs import OwnerReader, without_shared
 from libs.catalogue.errors import VersionConflict
-from libs.catalogue.merge_patch import keep_in_items, merge_patch
+from libs.catalogue.merge_patch import keep_item_members, merge_patch
 from libs.catalogue.outcome_errors import Refs, has_changed, no_such, refusal
 from libs.catalogue.pagination import ListReader, ListRequest, Page, read_page
 from libs.catalogue.record_builder import Change, Draft, RecordBuilder, contest_of, refs_of, validated
 from libs.catalogue.resource import Document, Resource, Table
-from libs.catalogue.schemas.base import NO_MEMBER, checked, strays_in
+from libs.catalogue.schemas.base import UNKNOWN_MEMBER, checked, unknown_members
 from libs.catalogue.writer import FOLD_DEADLINE_S, CatalogueWriter, Request
 from libs.contracts.catalogue import (
     OWN_KEY_PATTERN,
@@ -123,19 +123,19 @@ class RecordService:
         After a lost race the patch is merged again, or with `fits` raises `VersionConflict`. Also raises as
         `create`, `InUse` if it removes a part that others reference, and the errors of the row's `judge`.
         """
-        strays = _owned(row, patch) + strays_in(row.schema, patch)
+        unknown = _owned(row, patch) + unknown_members(row.schema, patch)
 
         def change(before: Document) -> Any:
-            merged = keep_in_items(row.kept, before, merge_patch(before, patch))
-            if strays:
-                checked(row.schema, merged, strays)
+            merged = keep_item_members(row.kept, before, merge_patch(before, patch))
+            if unknown:
+                checked(row.schema, merged, unknown)
             return merged
 
         try:
             return await self.change(row, account, key, change, fits)
         except NotFound:
-            if strays:
-                raise ValidationFailed(strays) from None
+            if unknown:
+                raise ValidationFailed(unknown) from None
             raise
 
     async def change(
@@ -151,7 +151,7 @@ class RecordService:
 
         `owned` are the server's members.
         """
-        async with self._turn(row, account, key):
+        async with self._serialized(row, account, key):
             while True:
                 stored = await self.get(row, account, key)
                 if fits is not None and not fits(stored):
@@ -170,7 +170,7 @@ class RecordService:
         Return the new and the old record. Without changes nothing is written. Raises as `create` and `patch`.
         """
         _refuse_owned(row, body)
-        async with self._turn(row, account, key):
+        async with self._serialized(row, account, key):
             while True:
                 before = await self._views.get(account, row.name, key)
                 if fits is not None and (before is None or not fits(before)):
@@ -192,7 +192,7 @@ class RecordService:
         if not re.fullmatch(OWN_KEY_PATTERN, key):
             raise ValidationFailed([Problem("", "a key is 1 to 130 of A-Z a-z 0-9 _ . ~ -, and not . or ..")])
         _refuse_owned(row, body)
-        async with self._turn(row, account, key):
+        async with self._serialized(row, account, key):
             while True:
                 earlier = await self._writer.outcome(account, request.command_id) if request.content else None
                 if earlier is not None and earlier.kind not in (OutcomeKind.CONFLICT, OutcomeKind.EXISTS):
@@ -215,7 +215,7 @@ class RecordService:
         Changes are called again after a lost race. Raises as `create` and `patch`, with pointers that start with
         the index in `changes`, and `ValidationFailed` for a key of another parent or a duplicate.
         """
-        async with self._turn(row, account, f"{parent}/"):
+        async with self._serialized(row, account, f"{parent}/"):
             while True:
                 above = await self.get(self.table[row.parent or ""], account, parent)
                 keys = dict.fromkeys(key for key, _ in changes if key)
@@ -247,7 +247,7 @@ class RecordService:
 
         `change` is called again after a lost race, and raises to reject. Without changes nothing is written.
         """
-        async with self._turn(row, account, key):
+        async with self._serialized(row, account, key):
             while True:
                 stored = await self.get(row, account, key)
                 changed = await self._write(row, account, stored, change(stored.document))
@@ -258,7 +258,7 @@ class RecordService:
         self, row: Resource, account: str, key: str, change: Callable[[Document], Document], request: Request
     ) -> Written:
         """Amend a record once per `request`; a repeated request returns the current record."""
-        async with self._turn(row, account, key):
+        async with self._serialized(row, account, key):
             while True:
                 stored = await self.get(row, account, key)
                 earlier = await self._writer.outcome(account, request.command_id) if request.content else None
@@ -273,7 +273,7 @@ class RecordService:
                 request = request.again()
 
     @asynccontextmanager
-    async def _turn(self, row: Resource, account: str, key: str) -> AsyncIterator[None]:
+    async def _serialized(self, row: Resource, account: str, key: str) -> AsyncIterator[None]:
         """Serialize the writes of a record in this process, to avoid repeated conflicts."""
         lock = self._locks.setdefault((account, row.name, key), asyncio.Lock())
         try:
@@ -332,7 +332,7 @@ class RecordService:
     async def delete(self, row: Resource, account: str, key: str, fits: Fits | None = None) -> None:
         """Delete a record and its children. Raises `NotFound`, `VersionConflict`, `InUse`, or as its guard."""
         guard = self._guards.get(row.name)
-        async with self._turn(row, account, key):
+        async with self._serialized(row, account, key):
             while True:
                 stored = await self.get(row, account, key)
                 if fits is not None and not fits(stored):
@@ -372,7 +372,7 @@ class RecordService:
 
 def _owned(row: Resource, body: Document) -> list[Problem]:
     """Return a problem for each member of `body` that only the server writes."""
-    return [Problem(f"/{name}", NO_MEMBER) for name in sorted(row.schema.owned & body.keys())]
+    return [Problem(f"/{name}", UNKNOWN_MEMBER) for name in sorted(row.schema.owned & body.keys())]
 
 
 def _refuse_owned(row: Resource, body: Document) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar, Union
 import orjson
 from pydantic import Field, TypeAdapter, ValidationError
 
-from libs.contracts.upcasters import LIFTS
+from libs.contracts.upcasters import UPCASTS
 from libs.tally.events import Event as VoteEvent
 
 E = TypeVar("E")
@@ -68,4 +68,4 @@ def _first(error: ValidationError) -> str:
     return f"{path or 'record'}: {first['msg']}"
 
 
-vote_codec: Codec[VoteEvent] = Codec(VoteEvent, LIFTS)
+vote_codec: Codec[VoteEvent] = Codec(VoteEvent, UPCASTS)

@@ -3,7 +3,7 @@
 To give an event a version 2:
 1. Move its class here as it is, named `<Event>V1`, with its `type` name and as deprecated (see `FenceV1`).
 2. Change the class in `libs.tally.events`, with the type name `"<Event>.2"`: rules and folds use only this one.
-3. Add it to `OldEvent`, and its conversion to `LIFTS`; add a log with the new version to
+3. Add it to `OldEvent`, and its conversion to `UPCASTS`; add a log with the new version to
    `tests/libs/contracts/logs`: all logs there must fold to the same view.
 
 All readers must support a version before any writer uses it, or its events are quarantined: with several
@@ -35,7 +35,7 @@ class FenceV1:
 
 OldEvent = FenceV1
 
-LIFTS: Final[Mapping[type, Callable[[Any], Any]]] = {
+UPCASTS: Final[Mapping[type, Callable[[Any], Any]]] = {
     FenceV1: lambda old: Fence(old.incarnation, old.after, old.run),
 }
 """Converts each old version of an event in the votes log directly to the current one."""

@@ -152,8 +152,8 @@ async def _open_guarded(
         with suppress(StorageUnavailable):
             await urls.load()
         async with (
-            world.keys.kept_fresh(),
-            test.keys.kept_fresh(),
+            world.keys.refreshing(),
+            test.keys.refreshing(),
             open_fetcher(
                 parse_allowed(settings.fetch_allow), settings.image_max_bytes, settings.fetch_timeout_ms / 1000
             ) as fetcher,

@@ -40,7 +40,7 @@ async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = 
     collector = StatusCollector(reader, valkey, store, settings.namespace, settings.partitions)
     standing = StatusCache(collector, checks or {}, version("tallykeeper"), settings.projector_urls())
     try:
-        async with keys.kept_fresh():
+        async with keys.refreshing():
             yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 routers=[

@@ -83,7 +83,7 @@ async def _open_guarded(
 
     try:
         async with (
-            keys.kept_fresh(),
+            keys.refreshing(),
             open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges,
         ):
             yield HttpModule(

@@ -87,7 +87,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
 
     try:
         await load_functions(valkey)
-        async with rings[0].kept_fresh(), rings[1].kept_fresh(), streams.running():
+        async with rings[0].refreshing(), rings[1].refreshing(), streams.running():
             yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 hot=[

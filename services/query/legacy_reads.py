@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from libs.catalogue.legacy.contests import ContestPage, contest_read
-from libs.catalogue.legacy.errors import NoPermission, Owners, not_there
+from libs.catalogue.legacy.errors import NoPermission, Owners, missing_record
 from libs.catalogue.legacy.participants import Images, images_of, participant_read
 from libs.catalogue.legacy.records import PAGE
 from libs.catalogue.pagination import ListReader, ListRequest, read_page
@@ -80,7 +80,7 @@ class LegacyReads:
     async def participant(self, key: ApiKey, participant_key: str) -> dict[str, Any]:
         stored = await self.catalogue.get(key.account, "participants", participant_key)
         if stored is None:
-            raise await not_there(self.catalogue, PARTICIPANTS, participant_key)
+            raise await missing_record(self.catalogue, PARTICIPANTS, participant_key)
         snapshot = await self._snapshot(key, stored.parent)
         totals = snapshot.totals(key.permissions, now())
         return participant_read(key.account, stored, totals, await self._images(key, stored))
@@ -89,7 +89,7 @@ class LegacyReads:
         try:
             return await self.snapshots.get(key.account, contest_id)
         except NotFound as error:
-            raise await not_there(self.catalogue, CONTESTS, contest_id) from error
+            raise await missing_record(self.catalogue, CONTESTS, contest_id) from error
 
     async def _images(self, key: ApiKey, *records: Stored) -> Images:
         return await images_of(self.catalogue, key.account, *records)

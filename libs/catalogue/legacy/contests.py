@@ -15,7 +15,7 @@ from libs.catalogue.legacy.participants import (
     Totals,
     brand_of,
     image_read,
-    of_participant,
+    sums_of_participant,
 )
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.contest import Contest
@@ -162,7 +162,7 @@ def contest_read(page: ContestPage) -> dict[str, Any]:
         ("user", entry.user.user_id) if entry.user and entry.user.user_id else ("entry", key)
         for key, entry in entries.items()
     }
-    total = of_participant(page.totals, "")
+    total = sums_of_participant(page.totals, "")
     shape: dict[str, Any] = {
         "contest_id": page.contest.key,
         "phase": str(page.phase),
@@ -183,7 +183,7 @@ def contest_read(page: ContestPage) -> dict[str, Any]:
 
 def _listed(page: ContestPage, stored: Stored, entry: Participant) -> dict[str, Any]:
     """Return the shape of a participant inside its contest."""
-    figures = of_participant(page.totals, stored.key)
+    figures = sums_of_participant(page.totals, stored.key)
     return {
         "participant_key": stored.key,
         "contest_id": page.contest.key,

@@ -18,7 +18,7 @@ class NoPermission(TallyError):
     code = "forbidden"
 
 
-async def not_there(owners: Owners, row: Resource, key: str) -> TallyError:
+async def missing_record(owners: Owners, row: Resource, key: str) -> TallyError:
     """Return the error for a record that the account does not have."""
     name = row.legacy or row.singular
     if await owners.find_owner(row.name, key) is None:

@@ -46,7 +46,7 @@ def key_of(feed: str, number: int) -> str:
     return f"{feed}~{number}"
 
 
-def parted(key: str, name: str) -> tuple[str, int]:
+def split_key(key: str, name: str) -> tuple[str, int]:
     """Split a key made by `key_of` into feed and number. Raises `NotFound` for `name`."""
     match = _KEY.fullmatch(key)
     if match is None:

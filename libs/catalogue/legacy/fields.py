@@ -115,7 +115,7 @@ class Translator:
     def renamed(self, error: ValidationFailed) -> ValidationFailed:
         """Return the error with legacy member names; pointers of a batch start with the item's index."""
         problems = self._renamed_problems(error)
-        renamed = ValidationFailed(problems, "; ".join(_said(problem) for problem in problems))
+        renamed = ValidationFailed(problems, "; ".join(_message(problem) for problem in problems))
         renamed.code = error.code
         return renamed
 
@@ -267,6 +267,6 @@ def _resolved(whole: JsonSchema, schema: JsonSchema) -> JsonSchema:
     return schema
 
 
-def _said(problem: Problem) -> str:
+def _message(problem: Problem) -> str:
     name = problem.pointer.removeprefix("/").replace("/", ".")
     return f"{name}: {problem.message}" if name else problem.message

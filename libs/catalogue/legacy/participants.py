@@ -43,7 +43,7 @@ async def images_at(reader: OwnerReader, account: str, keys: Iterable[str]) -> I
 def participant_read(account: str, stored: Stored, totals: Totals, images: Images) -> dict[str, Any]:
     """Return the read shape of a participant with any status."""
     entry = Participant.model_validate(stored.document)
-    figures = of_participant(totals, stored.key)
+    figures = sums_of_participant(totals, stored.key)
     user = _user(entry)
     image = image_read(entry.image_key, account, images)
     return {
@@ -64,7 +64,7 @@ def participant_read(account: str, stored: Stored, totals: Totals, images: Image
     }
 
 
-def of_participant(totals: Totals, participant: str) -> VoteSums | None:
+def sums_of_participant(totals: Totals, participant: str) -> VoteSums | None:
     """Return a participant's counts: zero if it is not in the results, None while they are hidden."""
     return None if totals is None else totals.get(participant, VoteSums())
 

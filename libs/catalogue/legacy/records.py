@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from libs.catalogue.errors import UnknownReferences
-from libs.catalogue.legacy.errors import Owners, not_there
+from libs.catalogue.legacy.errors import Owners, missing_record
 from libs.catalogue.legacy.fields import Translator
 from libs.catalogue.pagination import ListRequest, Page
 from libs.catalogue.record_service import RecordService
@@ -39,16 +39,16 @@ class LegacyRecords:
         self._translator = translator
 
     async def get(self, account: str, key: str) -> Stored:
-        async with self._in_legacy_words(self._row, key):
+        async with self._legacy_errors(self._row, key):
             return await self._record_service.get(self._row, account, key)
 
     async def page(self, account: str, token: str | None, parent: str = "", fits: Filter | None = None) -> Page:
         """Return a page, newest first, after the previous page's `token`; `fits` filters the records."""
-        async with self._in_legacy_words(self._above(), parent):
+        async with self._legacy_errors(self._above(), parent):
             return await self._record_service.page(self._row, account, ListRequest(PAGE, token, fits=fits), parent)
 
     async def create(self, account: str, change: Change, parent: str = "") -> Stored:
-        async with self._in_legacy_words(self._above(), parent):
+        async with self._legacy_errors(self._above(), parent):
             document = change(None)
             return (
                 await self._record_service.create(self._row, account, document, Request.once(), parent=parent)
@@ -56,7 +56,7 @@ class LegacyRecords:
 
     async def change(self, account: str, key: str, change: Change) -> Stored:
         """Change a record; `change` is called again after a lost race."""
-        async with self._in_legacy_words(self._row, key):
+        async with self._legacy_errors(self._row, key):
             return await self._record_service.change(self._row, account, key, change)
 
     async def write_together(
@@ -64,32 +64,34 @@ class LegacyRecords:
     ) -> list[Stored]:
         """Write several records, as `RecordService`; pointers of problems start with the index in `changes`."""
         await asyncio.gather(*(self.get(account, key) for key, _ in changes if key))
-        async with self._in_legacy_words(self._above(), parent):
+        async with self._legacy_errors(self._above(), parent):
             return await self._record_service.write_together(self._row, account, parent, changes)
 
     async def delete(self, account: str, key: str) -> None:
-        async with self._in_legacy_words(self._row, key):
+        async with self._legacy_errors(self._row, key):
             await self._record_service.delete(self._row, account, key)
 
-    def in_legacy_words(self, key: str = "") -> AbstractAsyncContextManager[None]:
+    def legacy_errors(self, key: str = "") -> AbstractAsyncContextManager[None]:
         """Translate the errors of other operations on one record."""
-        return self._in_legacy_words(self._row, key)
+        return self._legacy_errors(self._row, key)
 
     def _above(self) -> Resource:
         """Return the parent resource, or the resource itself without a parent."""
         return self._row if self._row.parent is None else self._record_service.table[self._row.parent]
 
     @asynccontextmanager
-    async def _in_legacy_words(self, row: Resource, key: str) -> AsyncIterator[None]:
+    async def _legacy_errors(self, row: Resource, key: str) -> AsyncIterator[None]:
         """Translate errors; `row` and `key` name the record that `NotFound` refers to."""
         try:
             yield
         except NotFound as error:
-            raise await not_there(self._owners, row, key) from error
+            raise await missing_record(self._owners, row, key) from error
         except UnknownReferences as error:
             for resource, missing in error.missing:
                 if resource in self._record_service.table:
-                    raise await not_there(self._owners, self._record_service.table[resource], missing) from error
+                    raise await missing_record(
+                        self._owners, self._record_service.table[resource], missing
+                    ) from error
             raise self._translator.renamed(error) from error
         except ValidationFailed as error:
             raise self._translator.renamed(error) from error

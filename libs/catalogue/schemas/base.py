@@ -28,7 +28,7 @@ from libs.tally.time import microseconds, parse_timestamp, timestamp
 
 M = TypeVar("M", bound=BaseModel)
 
-NO_MEMBER: Final = "is not a member of this resource"
+UNKNOWN_MEMBER: Final = "is not a member of this resource"
 MAX_LIMIT: Final = 2**31 - 1
 
 
@@ -85,20 +85,20 @@ CustomData = Annotated[FreeForm, Field(description="Defined by the account; free
 Tags = Annotated[list[str], Field(description="The account's tags; lists can be filtered by them.")]
 
 
-def refuse_doubles(name: str, values: Sequence[str]) -> None:
+def require_unique(name: str, values: Sequence[str]) -> None:
     """Raise ValueError if `values` holds a duplicate."""
     if len(set(values)) < len(values):
         raise ValueError(f"every {name} must be unique")
 
 
-def refuse_disorder(start: datetime | None, end: datetime | None) -> None:
+def require_order(start: datetime | None, end: datetime | None) -> None:
     """Raise ValueError if the end is before the start."""
     if start is not None and end is not None and end < start:
         raise ValueError("end must not be before start")
 
 
 @cache
-def names_of(schema: type[BaseModel]) -> frozenset[str]:
+def member_names(schema: type[BaseModel]) -> frozenset[str]:
     """Return the JSON names of the schema's members."""
     return frozenset(field.alias or name for name, field in schema.model_fields.items())
 
@@ -120,7 +120,7 @@ class Members(BaseModel):
             return data
         cleared = {name for name, value in data.items() if value is None}
         if cls.model_config["extra"] == "forbid":
-            cleared &= names_of(cls)
+            cleared &= member_names(cls)
         return {name: value for name, value in data.items() if name not in cleared | cls.ignored}
 
     @classmethod
@@ -176,12 +176,12 @@ def checked(schema: type[M], body: Any, others: Iterable[Problem] = ()) -> M:
     return parsed
 
 
-def strays_in(schema: type[Record], patch: Any) -> list[Problem]:
+def unknown_members(schema: type[Record], patch: Any) -> list[Problem]:
     """Return a problem for each unknown member of a patch, also for those set to null."""
     try:
         schema.model_validate(patch)
     except ValidationError as error:
-        return [problem for problem in _problems_in(error) if problem.message == NO_MEMBER]
+        return [problem for problem in _problems_in(error) if problem.message == UNKNOWN_MEMBER]
     return []
 
 
@@ -199,5 +199,5 @@ def _steps(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
 
 def _message(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
-        return NO_MEMBER
+        return UNKNOWN_MEMBER
     return message.removeprefix("Value error, ")

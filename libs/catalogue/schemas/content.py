@@ -19,7 +19,7 @@ from libs.catalogue.schemas.base import (
     Tags,
     Timestamp,
     Title,
-    refuse_disorder,
+    require_order,
 )
 from libs.catalogue.schemas.style import StyleObject
 
@@ -150,5 +150,5 @@ class Survey(Record):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        refuse_disorder(self.start, self.end)
+        require_order(self.start, self.end)
         return self

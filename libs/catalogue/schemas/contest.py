@@ -19,8 +19,8 @@ from libs.catalogue.schemas.base import (
     Tags,
     Timestamp,
     Title,
-    refuse_disorder,
-    refuse_doubles,
+    require_order,
+    require_unique,
 )
 
 VoteVisibility = Literal["shown", "hidden_until_vote", "hidden_until_end", "hidden"]
@@ -97,7 +97,7 @@ class Rating(Members):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        refuse_doubles("sub_rating_id", [item.sub_rating_id for item in self.sub_rating_configs])
+        require_unique("sub_rating_id", [item.sub_rating_id for item in self.sub_rating_configs])
         return self
 
 
@@ -122,7 +122,7 @@ class Ordering(Members):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        refuse_doubles("id", [item.id for item in self.positions])
+        require_unique("id", [item.id for item in self.positions])
         return self
 
 
@@ -169,7 +169,7 @@ class ContestConfig(Members):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        refuse_disorder(self.start, self.end)
+        require_order(self.start, self.end)
         return self
 
 

@@ -15,8 +15,8 @@ from libs.catalogue.schemas.base import (
     Style,
     Timestamp,
     Title,
-    refuse_disorder,
-    refuse_doubles,
+    require_order,
+    require_unique,
 )
 
 PartId = Annotated[
@@ -40,7 +40,7 @@ class Day(Members):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        refuse_disorder(self.start, self.end)
+        require_order(self.start, self.end)
         return self
 
 
@@ -89,9 +89,9 @@ class Convention(Record):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        refuse_disorder(self.start, self.end)
-        refuse_doubles("id of days", [day.id for day in self.days])
-        refuse_doubles("id of venues", [venue.id for venue in self.venues])
+        require_order(self.start, self.end)
+        require_unique("id of days", [day.id for day in self.days])
+        require_unique("id of venues", [venue.id for venue in self.venues])
         return self
 
 
@@ -115,5 +115,5 @@ class Timeslot(Record):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        refuse_disorder(self.start, self.end)
+        require_order(self.start, self.end)
         return self

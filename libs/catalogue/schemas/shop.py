@@ -20,7 +20,7 @@ from libs.catalogue.schemas.base import (
 )
 
 
-def only(*placeholders: str) -> AfterValidator:
+def allow_placeholders(*placeholders: str) -> AfterValidator:
     """Return a validator that rejects texts with other names than `placeholders` in braces."""
 
     def check(value: str) -> str:
@@ -33,10 +33,10 @@ def only(*placeholders: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-CurrencyTemplate = Annotated[str, only("currency_symbol", "price")]
-TitleTemplate = Annotated[str, only("participant_title")]
-DescriptionTemplate = Annotated[str, only("user_name")]
-ReceiptTemplate = Annotated[str, only("get_votes_count")]
+CurrencyTemplate = Annotated[str, allow_placeholders("currency_symbol", "price")]
+TitleTemplate = Annotated[str, allow_placeholders("participant_title")]
+DescriptionTemplate = Annotated[str, allow_placeholders("user_name")]
+ReceiptTemplate = Annotated[str, allow_placeholders("get_votes_count")]
 
 
 class Button(Members):

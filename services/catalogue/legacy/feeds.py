@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from libs.catalogue.feed_pages import Pages
 from libs.catalogue.legacy.articles import ARTICLE
-from libs.catalogue.legacy.feeds import FEED, article_keys, feed_read, feed_written, key_of, page_read, parted
+from libs.catalogue.legacy.feeds import FEED, article_keys, feed_read, feed_written, key_of, page_read, split_key
 from libs.catalogue.legacy.fields import JsonSchema
 from libs.catalogue.legacy.models import LegacyFeed, LegacyFeedItem, LegacyFeedPage, LegacyFeeds
 from libs.catalogue.resource import Document
@@ -109,7 +109,7 @@ class _Feeds:
 
     async def get_feedpage(self, call: Call) -> Document:
         """Returns a page of a feed, with the keys of its neighbours."""
-        feed, number = parted(call.path("page_key"), "feed page")
+        feed, number = split_key(call.path("page_key"), "feed page")
         laid = await self._laid(call.account, await self._feeds.get(call.account, feed))
         return await self._page(call, laid, laid.pages.index(number))
 
@@ -117,7 +117,7 @@ class _Feeds:
         """Removes the item; its article stays. No item moves up from the next page; a page without items is
         removed.
         """
-        feed, number = parted(call.path("feed_item_id"), "feed item")
+        feed, number = split_key(call.path("feed_item_id"), "feed item")
         await self._change(call, feed, lambda pages, at: pages.removed(number, at))
 
     async def move_feed_item(self, call: Call) -> Document:
@@ -134,9 +134,9 @@ class _Feeds:
         index = (await call.parameters(INDEX)).get("index")
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= MAX_LIMIT:
             raise ValidationFailed([Problem("/index", "must be a valid integer, 0 or more")])
-        feed, source = parted(call.path("from_page_key"), "feed page")
-        of_item, number = parted(call.path("feed_item_id"), "feed item")
-        of_target, target = (feed, None) if to is None else parted(to, "feed page")
+        feed, source = split_key(call.path("from_page_key"), "feed page")
+        of_item, number = split_key(call.path("feed_item_id"), "feed item")
+        of_target, target = (feed, None) if to is None else split_key(to, "feed page")
         if of_item != feed:
             raise NotFound("feed item not found")
         if of_target != feed:

@@ -7,7 +7,7 @@ from typing import IO, Any, Final
 from starlette.datastructures import UploadFile
 
 from libs.catalogue.cross_account_refs import find_usable
-from libs.catalogue.legacy.errors import not_there
+from libs.catalogue.legacy.errors import missing_record
 from libs.catalogue.legacy.images import IMAGE, image_record_read
 from libs.catalogue.legacy.models import LegacyImageRecord
 from libs.catalogue.resource import Document
@@ -47,14 +47,14 @@ class _Images:
         """Returns an image of the brand, or another brand's public image."""
         found = await find_usable(self._world.views, IMAGES, call.account, call.path("image_id"))
         if found is None:
-            raise await not_there(self._world.views, IMAGES, call.path("image_id"))
+            raise await missing_record(self._world.views, IMAGES, call.path("image_id"))
         return image_record_read(*found)
 
     async def create_image(self, call: Call) -> Document:
         """Takes a form, not JSON, with the picture as `src` or its address as `url`: jpg or png; for an icon png
         only.
         """
-        async with self._form(call) as (body, file), self._records.in_legacy_words():
+        async with self._form(call) as (body, file), self._records.legacy_errors():
             url, request = body.get("url") or None, Request.once()
             problems = _source_problems(body)
             if (url is None) == (file is None):
@@ -73,7 +73,7 @@ class _Images:
         """Takes a form, not JSON. A `url` replaces the picture; `src` and `is_icon` are refused."""
         key = call.path("image_id")
         await self._records.get(call.account, key)
-        async with self._form(call) as (body, file), self._records.in_legacy_words(key):
+        async with self._form(call) as (body, file), self._records.legacy_errors(key):
             given = {name for name, value in body.items() if value != ""} | (
                 {"src"} if file is not None else set()
             )
@@ -86,7 +86,7 @@ class _Images:
     async def delete_image(self, call: Call) -> None:
         """Deletes the image and its picture; refused while a record of the brand refers to it."""
         key = call.path("image_id")
-        async with self._records.in_legacy_words(key):
+        async with self._records.legacy_errors(key):
             await self._images.delete(call.account, key, None)
 
     async def _changed(self, account: str, key: str, body: Document, problems: Sequence[Problem]) -> Stored:

@@ -101,7 +101,7 @@ async def test_uses_are_written_together_and_again_where_valkey_was_away() -> No
 
     uses = Uses()
     ring = ApiKeyCache(Views(), uses)
-    async with ring.kept_fresh():
+    async with ring.refreshing():
         for key_id in "aba":
             ring.mark_used(key_id)
         await ring.note_uses()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.catalogue.feed_pages import MOST_ITEMS, PAGE, Item, Pages
+from libs.catalogue.feed_pages import MAX_ITEMS, PAGE, Item, Pages
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
 from tests.support.examples import examples
@@ -162,7 +162,7 @@ def test_a_move_goes_to_a_neighbour_and_no_further() -> None:
 
 
 def test_a_full_feed_takes_no_more() -> None:
-    pages = filled(*[PAGE] * (MOST_ITEMS // PAGE))
+    pages = filled(*[PAGE] * (MAX_ITEMS // PAGE))
     with pytest.raises(ValidationFailed, match="remove some"):
         pages.added("new", 2)
     assert len(orjson.dumps(pages.member())) < 250_000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.catalogue.legacy.feeds import key_of, parted
+from libs.catalogue.legacy.feeds import key_of, split_key
 from libs.catalogue.pagination import ListRequest, Order, _before, _token
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
@@ -40,7 +40,7 @@ def test_other_text_is_no_token(order: Order, token: str) -> None:
 @given(mutated_text(key_of("feed", 1), key_of("a~b", 99)))
 def test_a_page_s_key_is_read_as_it_was_made_or_not_found(key: str) -> None:
     with suppress(NotFound):
-        assert key_of(*parted(key, "page")) == key
+        assert key_of(*split_key(key, "page")) == key
 
 
 @given(mutated_text("2026-05-01T18:00:00Z", "0001-01-01t00:00:00.123456789+23:59", "9999-12-31 23:59:59-23:59"))

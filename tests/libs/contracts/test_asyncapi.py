@@ -7,7 +7,7 @@ import pytest
 from libs.contracts.asyncapi import asyncapi_document
 from libs.contracts.catalogue import CatalogueEvent
 from libs.contracts.codec import vote_codec
-from libs.contracts.upcasters import LIFTS, OldEvent
+from libs.contracts.upcasters import UPCASTS, OldEvent
 from libs.tally.events import Event, Fence
 
 DOCUMENT = asyncapi_document("tally", 16, "0.1.0")
@@ -31,4 +31,4 @@ def test_a_schemas_members_are_what_an_event_is_written_with() -> None:
 
 def test_old_versions_are_described_as_such() -> None:
     deprecated = {name for name, schema in DOCUMENT["components"]["schemas"].items() if schema.get("deprecated")}
-    assert deprecated == {version.__name__ for version in LIFTS}
+    assert deprecated == {version.__name__ for version in UPCASTS}

@@ -10,12 +10,12 @@ import pytest
 
 from libs.contracts.catalogue import CatalogueEvent
 from libs.contracts.purchases import PurchasesEvent
-from libs.contracts.upcasters import LIFTS
+from libs.contracts.upcasters import UPCASTS
 from libs.tally.events import Event
 
 ROOT = Path(__file__).parents[3]
 TOPICS: dict[str, tuple[type, ...]] = {
-    "votes": (*get_args(Event), *LIFTS),
+    "votes": (*get_args(Event), *UPCASTS),
     "catalogue": get_args(CatalogueEvent),
     "purchases": get_args(PurchasesEvent),
 }

@@ -11,7 +11,7 @@ import pytest
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
-from libs.contracts.upcasters import LIFTS
+from libs.contracts.upcasters import UPCASTS
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Fence
 from libs.tally.fold import PartitionTally
@@ -58,7 +58,7 @@ async def test_the_log_of_any_version_gives_the_view_of_todays(
 
 
 def test_every_old_version_is_in_a_log_and_none_in_todays() -> None:
-    old = {get_args(get_type_hints(version)["type"])[0] for version in LIFTS}
+    old = {get_args(get_type_hints(version)["type"])[0] for version in UPCASTS}
     names = {log: {orjson.loads(record.value)["type"] for record in read(log)} for log in VERSIONS}
     assert old <= set().union(*names.values())
     assert not old & names[TODAY]

@@ -7,7 +7,7 @@ import pytest
 
 from libs.catalogue.record_builder import validated
 from libs.catalogue.resources import CONTESTS
-from libs.catalogue.schemas.base import strays_in
+from libs.catalogue.schemas.base import unknown_members
 from libs.contracts.validation import MAX_FAULTS, MAX_PROBLEMS, ValidationFailed
 from libs.web.errors import MalformedJson, PayloadTooLarge
 from libs.web.requests import MAX_DEPTH, MAX_VALUES, parse_json
@@ -37,7 +37,7 @@ def test_a_record_with_many_faults_is_refused_in_a_few_words(wrong: int) -> None
     assert len(refused.value.data["errors"]) == named
     patch = {"tags": [1] * (wrong - 1), "no_member": None}
     if wrong <= MAX_FAULTS:
-        assert [each.pointer for each in strays_in(CONTESTS.schema, patch)] == ["/no_member"]
+        assert [each.pointer for each in unknown_members(CONTESTS.schema, patch)] == ["/no_member"]
     else:
         with pytest.raises(ValidationFailed):
-            strays_in(CONTESTS.schema, patch)
+            unknown_members(CONTESTS.schema, patch)
