@@ -1,4 +1,4 @@
-"""The malware scanner: clamd, over its INSTREAM command."""
+"""Client of the malware scanner clamd, by its INSTREAM command."""
 
 import asyncio
 import struct
@@ -12,14 +12,14 @@ from libs.tally.errors import TallyError
 from libs.web.errors import PayloadTooLarge
 
 AT_ONCE: Final = 4
-"""Scans of a process; clamd has ten threads by default, for all who ask."""
+"""Concurrent scans of a process; clamd has ten threads by default, for all clients."""
 CHUNK_BYTES: Final = 256 << 10
 ANSWER_BYTES: Final = 4096
 _LENGTH: Final = struct.Struct(">I")
 
 
 class MalwareFound(ValidationFailed):
-    """The scanner recognised the bytes; they are not kept."""
+    """The scanner recognised malware; the bytes are not stored."""
 
     code = "malware_found"
 
@@ -28,24 +28,24 @@ class MalwareFound(ValidationFailed):
 
 
 class ScannerUnavailable(TallyError):
-    """The scanner did not pass the bytes, nor refuse them; they are not kept."""
+    """The scanner gave no verdict; the bytes are not stored."""
 
     code = "scanner_unavailable"
 
 
 class Scanner(Protocol):
-    """Looks for malware in bytes."""
+    """Scans bytes for malware."""
 
     async def scan(self, chunks: AsyncIterator[bytes], where: str = "") -> None:
-        """Returns when they passed. Raises `MalwareFound`, at pointer `where`, `PayloadTooLarge`, and
+        """Return if no malware is found. Raises `MalwareFound` with the pointer `where`, `PayloadTooLarge`, and
         `ScannerUnavailable`."""
 
 
 class Clamd:
-    """A clamd at `clamd://host:port`, or at the socket `clamd:///path`."""
+    """Client of a clamd at `clamd://host:port`, or at the socket `clamd:///path`."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
-        """`timeout_s` is for one scan, waiting for its turn included."""
+        """Configure the client; `timeout_s` is for one scan, including the wait for a slot."""
         self._address = urlsplit(url)
         self._timeout_s = timeout_s
         self._free = asyncio.Semaphore(AT_ONCE)
@@ -59,15 +59,15 @@ class Clamd:
         if answer.endswith(" FOUND"):
             raise MalwareFound(where)
         if "size limit" in answer:
-            raise PayloadTooLarge("The malware scanner takes nothing of this size.")
+            raise PayloadTooLarge("The malware scanner does not accept files of this size.")
         if answer != "stream: OK":
             raise _unavailable(answer)
 
     async def _ask(self, chunks: AsyncIterator[bytes]) -> str:
-        """clamd's answer, without the zero byte at its end."""
+        """Return clamd's response without its trailing zero byte."""
         reader, writer = await self._connect()
         try:
-            # it answers early, and closes, where it has found something or takes no more
+            # clamd responds early and closes after finding malware or reaching its size limit
             with suppress(ConnectionError):
                 writer.write(b"zINSTREAM\0")
                 async for chunk in chunks:
@@ -89,7 +89,7 @@ class Clamd:
 
 
 def open_scanner(url: str, timeout_s: float) -> Scanner | None:
-    """None where no scanner is set."""
+    """Return a client, None if no scanner is configured."""
     return Clamd(url, timeout_s) if url else None
 
 

@@ -1,4 +1,4 @@
-"""Compares bytes with their media type as they come in; `clamd` looks for malware in them."""
+"""Checks streamed bytes against their media type; `clamd` scans them for malware."""
 
 import codecs
 import re
@@ -7,15 +7,15 @@ from typing import Final
 import puremagic
 
 HEAD_BYTES: Final = 64 << 10
-"""Signatures lie in the first bytes; those of disk images, the last to come, in the first 33 KB."""
+"""Bytes searched for signatures; the furthest ones, of disk images, are within the first 33 KB."""
 TEXT: Final = re.compile(r"text/.+|application/(json|xml|javascript|ndjson)|.+\+(json|xml)")
 MEANT: Final = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg"}
 
 
 class TypeCheck:
-    """Whether bytes are of a media type: text is UTF-8, and everything else that has a known signature bears it.
+    """Checks bytes of a media type: text is UTF-8, and types with a known signature have it.
 
-    Types without a signature, `application/octet-stream` among them, promise nothing that could be looked for.
+    Types without a signature, such as `application/octet-stream`, always pass.
     """
 
     def __init__(self, media_type: str) -> None:
@@ -47,14 +47,14 @@ class TypeCheck:
 
 
 def _plain(media_type: str) -> str:
-    """Names that mean the same made one."""
+    """Normalize synonymous media types."""
     lower = media_type.lower()
     kind, _, name = MEANT.get(lower, lower).partition("/")
     return f"{kind}/{name.removeprefix('x-')}"
 
 
 def _found(head: bytes) -> set[str]:
-    """What the bytes may be."""
+    """Return the media types whose signatures match."""
     try:
         return {_plain(match.mime_type) for match in puremagic.magic_string(head)}
     except (puremagic.PureError, ValueError):
@@ -62,4 +62,4 @@ def _found(head: bytes) -> set[str]:
 
 
 SIGNED: Final = {_plain(each.mime_type) for each in puremagic.magic_header_array} - {"application/octet-stream"}
-"""The types whose bytes begin in a known way."""
+"""Media types with a known signature."""

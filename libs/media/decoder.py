@@ -1,8 +1,8 @@
 """The process that decodes and encodes pictures: `python -m libs.media.decoder`, started by `decoder_pool`.
 
-Decoders of strangers' bytes run here, with nothing to lose: no secrets in the environment, no network connection,
-limits on CPU time and memory, and a parent that kills it at a deadline. It answers requests on standard input, one
-after the other, on standard output, and ends when its parent does: then standard input is at its end.
+Untrusted bytes are decoded here in isolation: no secrets in the environment, no network connection, limits on CPU
+time and memory, and a parent that kills it at a deadline. It reads requests from standard input, one at a time,
+responds on standard output, and exits with its parent, which closes standard input.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ import msgpack
 from libs.media.pictures import TOO_LARGE, NotAPicture, shrunk, take_in
 
 LENGTH: Final = struct.Struct(">Q")
-"""Of the message behind it, in bytes."""
+"""Length prefix: the size of the message after it, in bytes."""
 BASE_BYTES: Final = 256 << 20
 BYTES_PER_PIXEL: Final = 40
-"""Decoding and encoding one of 40 million pixels took up to 23 each (WebP)."""
+"""Decoding and encoding a picture of 40 million pixels took up to 23 bytes per pixel (WebP)."""
 
 
 def frame(message: Mapping[str, Any]) -> bytes:
@@ -34,9 +34,9 @@ def frame(message: Mapping[str, Any]) -> bytes:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to its parent, too, which ends this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends this process
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keeps libraries' output out of the responses
     while (length := requests.read(LENGTH.size)) and len(length) == LENGTH.size:
         request = msgpack.unpackb(requests.read(LENGTH.unpack(length)[0]))
         _limit(request["cpu_s"], request["max_pixels"])
@@ -60,7 +60,7 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limit(cpu_s: float, max_pixels: int) -> None:
-    """For the next picture: the kernel ends the process at the one, and refuses it memory beyond the other."""
+    """Limit the next picture's CPU time, at which the kernel kills the process, and memory."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu = math.ceil(used.ru_utime + used.ru_stime + cpu_s)
     for limit, value in (
@@ -68,7 +68,7 @@ def _limit(cpu_s: float, max_pixels: int) -> None:
         (resource.RLIMIT_CPU, cpu),
         (resource.RLIMIT_AS, BASE_BYTES + BYTES_PER_PIXEL * max_pixels),
     ):
-        with suppress(ValueError, OSError):  # macOS knows some of them by name only
+        with suppress(ValueError, OSError):  # macOS does not implement all of them
             resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
 
 

@@ -1,4 +1,4 @@
-"""Pictures decoded in processes of their own, which a picture may cost but nobody else's requests."""
+"""Decodes pictures in separate processes: a malicious picture can end its process, but no other requests."""
 
 import asyncio
 import os
@@ -17,56 +17,56 @@ from libs.media.pictures import NotAPicture, Picture
 from libs.tally.errors import Overloaded
 
 UPLOADS_AT_ONCE: Final = 2
-"""Of different accounts; further ones wait. Voting in the same process goes on beside them."""
+"""Uploads of different accounts; further ones wait. Voting in the same process continues meanwhile."""
 RENDITIONS_AT_ONCE: Final = 1
-"""In a process of their own, so that no upload holds up those who look at pictures."""
+"""Renditions have a process of their own, so that uploads do not delay them."""
 WAIT_S: Final = 30.0
-"""How long a picture waits for its turn; one more is refused."""
+"""Time that a picture waits for a process; then it is refused."""
 PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""All that a decoder gets of the environment, which may hold passwords."""
+"""The only environment variables that a decoder gets: others may contain passwords."""
 TOO_LONG: Final = "takes too long to be read"
 UNREADABLE: Final = "cannot be read"
 
 
 class Decoders:
-    """Takes pictures in and makes them smaller; at most one upload of an account at once.
+    """Normalizes and shrinks pictures; at most one upload of an account at once.
 
-    Processes start when they are first needed; `close` ends them.
+    Processes start on first use; `close` ends them.
     """
 
     def __init__(self, max_pixels: int, cpu_s: float) -> None:
-        """`cpu_s` is for one picture; on a busy machine it may take thrice that."""
+        """Configure limits: `cpu_s` of CPU time for one picture, and three times that as wall time."""
         self._limits = {"max_pixels": max_pixels, "cpu_s": cpu_s}
         self._uploads = _Pool(UPLOADS_AT_ONCE, 3 * cpu_s)
         self._renditions = _Pool(RENDITIONS_AT_ONCE, 3 * cpu_s)
         self._accounts: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def take_in(self, account: str, data: bytes, formats: Collection[str]) -> tuple[Picture, str]:
-        """The picture in `data`, and its SHA-256. Raises `NotAPicture` and `Overloaded`."""
+        """Return the picture in `data` and its SHA-256. Raises `NotAPicture` and `Overloaded`."""
         lock = self._accounts.setdefault(account, asyncio.Lock())
         async with _turn(lock):
             found = await self._uploads.ask(self._limits | {"longest": 0, "formats": list(formats), "data": data})
         return Picture(found["format"], found["width"], found["height"], found["data"]), found["sha256"]
 
     async def shrink(self, data: bytes, name: str, longest: int) -> bytes:
-        """As `pictures.shrunk`. Raises `NotAPicture` and `Overloaded`."""
+        """Call `pictures.shrunk` in a process. Raises `NotAPicture` and `Overloaded`."""
         found = await self._renditions.ask(self._limits | {"longest": longest, "format": name, "data": data})
         shrunk: bytes = found["data"]
         return shrunk
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run now."""
+        """Ids of the running processes."""
         return [*self._uploads.pids, *self._renditions.pids]
 
     async def close(self) -> None:
-        """Ends the processes, whatever they are doing."""
+        """Kill the processes, even busy ones."""
         await self._uploads.close()
         await self._renditions.close()
 
 
 class _Pool:
-    """Up to `size` processes that last; one that was killed or died is replaced by the next request."""
+    """Up to `size` long-lived processes; the next request replaces one that ended."""
 
     def __init__(self, size: int, deadline_s: float) -> None:
         self._free = asyncio.Semaphore(size)
@@ -79,9 +79,13 @@ class _Pool:
         return [process.pid for process in self._running]
 
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Raises `NotAPicture` for what is refused, or ends its process, `Overloaded` after `WAIT_S`."""
+        """Send a request to a free process.
+
+        Raises `NotAPicture` if the picture is refused or ends its process, `Overloaded` after `WAIT_S`.
+        """
         async with _turn(self._free):
-            # a process may have been killed while it was idle: what ends a second one does so by its contents
+            # the first process may have been killed while idle; if the second ends as well, the picture is the
+            # cause
             answer = await self._attempt(request) or await self._attempt(request) or {"refused": UNREADABLE}
         if "refused" in answer:
             raise NotAPicture(answer["refused"])
@@ -92,7 +96,7 @@ class _Pool:
             await self._end(process)
 
     async def _attempt(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """The answer; None where the process ended of another cause than the time that it took."""
+        """Return the response; None if the process ended for another reason than a time limit."""
         process = await self._process()
         answer = None
         try:

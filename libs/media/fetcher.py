@@ -1,7 +1,7 @@
-"""Fetching what a caller names by URL, from public addresses alone.
+"""Fetches callers' URLs from public IP addresses only.
 
-A name is looked up once, every address that it has must be public, and the connection goes to one of just these:
-what the name means a moment later has no part in it. That holds for every redirect anew.
+A host name is resolved once, all of its addresses must be public, and the connection goes to one of these, so that
+later DNS changes have no effect (DNS rebinding). The same applies to every redirect.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import httpx
 from libs.media.ssrf_guard import Allowed, plain_address
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-"""The addresses of a host, for a port. Raises OSError."""
+"""Returns the IP addresses of a host, for a port. Raises OSError."""
 
 PORTS: Final = {"http": 80, "https": 443}
 MAX_PORT: Final = 65_535
@@ -26,38 +26,38 @@ MOST_REDIRECTS: Final = 5
 MAX_URL_LENGTH: Final = 2048
 WRONG_IN_URLS: Final = re.compile(r"[\s\\\x00-\x1f\x7f]")
 AWAY: Final = "cannot be fetched: no answer from there at a public address"
-"""For every way in which that may be: what is not public stays in the dark, down to which ports are open."""
+"""The same message for every cause, to reveal nothing about internal networks, not even open ports."""
 
 
 class NotFetched(ValueError):
-    """There is nothing to be had at the URL, or it is not allowed; the message says what may be said."""
+    """The URL cannot be fetched, or is not allowed; the message is safe to show."""
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """By the system's resolver, in its order."""
+    """Resolve with the system's resolver, in its order."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 class PublicTransport(httpx.AsyncBaseTransport):
-    """Sends a request to an address that it has looked at itself, under the name that the URL has."""
+    """Sends a request to an IP address that it has checked, with the URL's host name for Host and TLS."""
 
     def __init__(self, allowed: Allowed, lookup: Resolve, verify: ssl.SSLContext) -> None:
         self._allowed = allowed
         self._lookup = lookup
-        # a connection that was kept would be found again by address, whatever name its certificate was for
+        # pooled connections are found by IP address, whatever host name their certificate was checked for
         self._inner = httpx.AsyncHTTPTransport(
             verify=verify, trust_env=False, limits=httpx.Limits(max_connections=100, max_keepalive_connections=0)
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises `NotFetched`."""
+        """Send the request to a checked address. Raises `NotFetched`."""
         url = request.url
         port = url.port or PORTS.get(url.scheme)
         if url.scheme not in PORTS or not url.host or not port or port > MAX_PORT:
             raise NotFetched("must be an http or https URL")
         if url.userinfo:
-            raise NotFetched("must hold no user name or password")
+            raise NotFetched("must not have a user name or password")
         for address in await self._addresses(url.host, port):
             pinned = httpx.Request(
                 request.method,
@@ -80,12 +80,12 @@ class PublicTransport(httpx.AsyncBaseTransport):
             if all(self._allowed.admits(host, plain_address(address)) for address in found):
                 return found
         except (OSError, ValueError):
-            pass  # no such name, or none that could be one
+            pass  # an unknown or invalid host name
         raise NotFetched(AWAY)
 
 
 class Fetcher:
-    """Up to `max_bytes` from a URL, within `timeout_s` in all."""
+    """Downloads at most `max_bytes` from a URL, within `timeout_s` in all."""
 
     def __init__(self, client: httpx.AsyncClient, max_bytes: int, timeout_s: float) -> None:
         self._client = client
@@ -93,20 +93,20 @@ class Fetcher:
         self._timeout_s = timeout_s
 
     async def fetch(self, url: str, into: IO[bytes]) -> None:
-        """Raises `NotFetched`."""
+        """Download the URL's content. Raises `NotFetched`."""
         if len(url) > MAX_URL_LENGTH or WRONG_IN_URLS.search(url):
             raise NotFetched("must be a URL: spaces as %20, no backslashes")
         try:
             async with asyncio.timeout(self._timeout_s), self._client.stream("GET", url) as answer:
                 if answer.status_code != httpx.codes.OK:
-                    raise NotFetched(f"cannot be fetched: the answer was {answer.status_code}")
+                    raise NotFetched(f"cannot be fetched: the response status was {answer.status_code}")
                 size = 0
                 async for chunk in answer.aiter_raw():
                     size += len(chunk)
                     if size > self._max_bytes:
-                        raise NotFetched(f"has more than the {self._max_bytes} bytes that are taken")
+                        raise NotFetched(f"has more than the {self._max_bytes} bytes allowed")
                     into.write(chunk)
-        except (httpx.InvalidURL, UnicodeError):  # the latter of a host that only looks like an encoded name
+        except (httpx.InvalidURL, UnicodeError):  # the latter for invalid IDNA host names
             raise NotFetched("must be an http or https URL") from None
         except httpx.TooManyRedirects:
             raise NotFetched(f"cannot be fetched: it redirects more than {MOST_REDIRECTS} times") from None
@@ -122,7 +122,7 @@ async def open_fetcher(
     lookup: Resolve = resolve,
     verify: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Fetcher]:
-    """For as long as the context is open. The environment's proxies are not used: they would look names up."""
+    """Open a fetcher. It ignores the environment's proxies, which would resolve names themselves."""
     transport = PublicTransport(allowed, lookup, verify or httpx.create_ssl_context(trust_env=False))
     async with httpx.AsyncClient(
         transport=transport,

@@ -1,7 +1,7 @@
-"""The pictures of one world in the object store, and their renditions, each made when first asked for.
+"""The pictures of one environment in the object store, with renditions that are created on first use.
 
-`<files of the world>/images/<account>/<image>/<object>/` holds `original` and, once made, the renditions by name.
-They are never written with other content: another picture of the same image lies under another object.
+`<files of the environment>/images/<account>/<image>/<object>/` has `original` and, once created, the renditions by
+name. They never change: a new picture of the same image gets a new object.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from libs.storage.store import Store, world_files
 from libs.tally.errors import Overloaded
 
 SIZES: Final = {"thumb": 150, "default": 800, "large": 1600}
-"""The longer side of each rendition, in pixels, where the picture has as many."""
+"""Maximum length of each rendition's longer side, in pixels."""
 ORIGINAL: Final = "original"
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a record knows of its picture; `object` says where it lies, `size` is in bytes."""
+    """A record's data of its picture; `object` is a part of its name in the store, `size` is in bytes."""
 
     object: str
     format: str
@@ -41,7 +41,7 @@ class Kept:
 
 
 class ImageStore:
-    """How many `decoders` there are bounds how many pictures are in memory at once."""
+    """Stores pictures and their renditions. `decoders` limits the number of pictures in memory."""
 
     def __init__(self, store: Store, namespace: str, decoders: Decoders) -> None:
         self._store = store
@@ -52,7 +52,7 @@ class ImageStore:
     async def add(
         self, account: str, image: str, file: IO[bytes], formats: Collection[str] = tuple(FORMATS)
     ) -> Kept:
-        """The picture in `file`, safely kept. Raises `NotAPicture`, `Overloaded` and `StorageUnavailable`."""
+        """Store the picture in `file`. Raises `NotAPicture`, `Overloaded` and `StorageUnavailable`."""
         picture, digest = await self._decoders.take_in(account, await asyncio.to_thread(file.read), formats)
         kept = Kept(
             object=secrets.token_hex(8),
@@ -66,7 +66,7 @@ class ImageStore:
         return kept
 
     async def show(self, account: str, image: str, kept: Kept, size: str) -> bytes | None:
-        """A rendition; None where the picture is gone. Raises `Overloaded` and `StorageUnavailable`."""
+        """Return a rendition, None if the picture was deleted. Raises `Overloaded` and `StorageUnavailable`."""
         longest = SIZES[size]
         folder = f"{self._folder(account, image)}/{kept.object}"
         original, name = f"{folder}/{ORIGINAL}", f"{folder}/{size}"
@@ -77,15 +77,13 @@ class ImageStore:
             if found is None and (whole := await self._store.get(original)) is not None:
                 try:
                     found = await self._decoders.shrink(whole, kept.format, longest)
-                except NotAPicture as error:  # it was one when it was taken in: the machine is busy
-                    raise Overloaded(
-                        "The picture cannot be made smaller now.", retry_after_s=5, cause=error
-                    ) from None
+                except NotAPicture as error:  # it was valid when stored: the machine is overloaded
+                    raise Overloaded("The picture cannot be resized now.", retry_after_s=5, cause=error) from None
                 await self._store.replace(name, found)
             return found
 
     async def remove(self, account: str, image: str, kept: Kept | None = None) -> None:
-        """Everything of an image, or of the one picture `kept`. Raises `StorageUnavailable`."""
+        """Delete all objects of an image, or only the picture `kept`. Raises `StorageUnavailable`."""
         folder = self._folder(account, image)
         for name in await self._store.names(folder if kept is None else f"{folder}/{kept.object}"):
             await self._store.delete(name)

@@ -1,9 +1,8 @@
-"""Pictures: taken in from anybody, and made smaller. Slow and without I/O of their own: for `decoder` processes.
+"""Normalizes uploaded pictures and shrinks stored ones. CPU-bound, without I/O: for `decoder` processes.
 
-What is kept is encoded anew from the pixels, so nothing else of an upload ever goes out again: no metadata, no
-place where it was taken, no second file behind the first; what is known for a file of a second kind is refused.
-Of an animation the first picture is kept: how much work an upload makes is then bounded by its width and height
-alone.
+Stored pictures are encoded again from the pixels, so that nothing else of an upload is ever served: no metadata,
+no location, no second file after the first; known polyglots are refused. Only the first frame of an animation is
+stored: width and height alone then bound the work for an upload.
 """
 
 import io
@@ -18,11 +17,11 @@ from libs.media.structure import has_too_many_parts
 
 
 class NotAPicture(ValueError):
-    """The bytes are no picture that is taken here; the message says why."""
+    """The bytes are not an accepted picture; the message has the reason."""
 
 
 class Format(NamedTuple):
-    """How a format is written."""
+    """A format and its encoder options."""
 
     pillow: str
     media_type: str
@@ -35,10 +34,10 @@ FORMATS: Final = {
     "webp": Format("WEBP", "image/webp", {"quality": 90, "method": 2}),
     "gif": Format("GIF", "image/gif", {}),
 }
-"""What is taken, by the name that a record gives it. The usual effort of PNG and WebP takes two or three times as
-long for little."""
+"""Accepted formats by their name in records. The default effort of PNG and WebP takes two or three times as long
+for little gain."""
 NAMES: Final = {made.pillow: name for name, made in FORMATS.items()} | {"MPO": "jpg"}
-"""By Pillow's names; MPO is a JPEG with others behind it, as some cameras make them."""
+"""Names by Pillow's format; MPO is a JPEG followed by others, as some cameras make them."""
 TOO_LARGE: Final = "takes too much memory to be read"
 TOO_MANY_PARTS: Final = "has too many scans, segments or chunks"
 SIXTEEN_BITS: Final = ("I", "I;16", "I;16B", "I;16L")
@@ -46,7 +45,7 @@ SIXTEEN_BITS: Final = ("I", "I;16", "I;16B", "I;16L")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Upright, in sRGB, and nothing but a picture."""
+    """A normalized picture: upright, in sRGB, without metadata."""
 
     format: str
     width: int
@@ -55,9 +54,9 @@ class Picture:
 
 
 def take_in(file: IO[bytes], max_pixels: int, formats: Collection[str] = tuple(FORMATS)) -> Picture:
-    """The picture in `file`, whatever its name says. Raises `NotAPicture`."""
+    """Normalize the picture in `file`, of any of `formats`. Raises `NotAPicture`."""
     data = file.read()
-    has_two_faces, has_too_many = is_something_else(data), has_too_many_parts(data)
+    is_polyglot, has_too_many = is_something_else(data), has_too_many_parts(data)
     file.seek(0)
     if has_too_many:
         raise NotAPicture(TOO_MANY_PARTS)
@@ -66,7 +65,7 @@ def take_in(file: IO[bytes], max_pixels: int, formats: Collection[str] = tuple(F
             width, height = image.size
             if width * height > max_pixels:
                 raise _too_many(max_pixels)
-            if has_two_faces:
+            if is_polyglot:
                 raise NotAPicture("is something else as well as a picture")
             name = NAMES[image.format or ""]
             plain = _plain(image)
@@ -78,13 +77,13 @@ def take_in(file: IO[bytes], max_pixels: int, formats: Collection[str] = tuple(F
     except MemoryError:
         raise NotAPicture(TOO_LARGE) from None
     except UnidentifiedImageError:
-        raise NotAPicture(f"is no picture of a format that is taken: {', '.join(formats)}") from None
-    except Exception as error:  # broken files make the decoders raise nearly everything there is
+        raise NotAPicture(f"is no picture of an accepted format: {', '.join(formats)}") from None
+    except Exception as error:  # broken files make the decoders raise nearly any exception
         raise NotAPicture("is a broken picture, or not all of it") from error
 
 
 def shrunk(data: bytes, name: str, longest: int) -> bytes:
-    """A kept picture of format `name`, its longer side `longest` pixels at most."""
+    """Shrink a stored picture of format `name` to at most `longest` pixels on its longer side."""
     with Image.open(io.BytesIO(data), formats=[FORMATS[name].pillow]) as image:
         small = image.convert("RGBA" if image.has_transparency_data else "RGB") if image.mode == "P" else image
         small.thumbnail((longest, longest), Image.Resampling.LANCZOS, reducing_gap=2.0)
@@ -92,7 +91,7 @@ def shrunk(data: bytes, name: str, longest: int) -> bytes:
 
 
 def _plain(image: Image.Image) -> Image.Image:
-    """Its pixels: turned as the metadata says, in sRGB, of a mode that its format can be written in."""
+    """Return the pixels, rotated by the metadata, in sRGB, in a mode that the format supports."""
     image.load()
     mode = _mode(image)
     ImageOps.exif_transpose(image, in_place=True)
@@ -112,7 +111,7 @@ def _mode(image: Image.Image) -> str:
 
 
 def _in_srgb(image: Image.Image) -> Image.Image:
-    """By its colour profile, where it has one that can be used: without it the colours would be others."""
+    """Convert to sRGB by the colour profile, if it has a usable one."""
     profile = image.info.get("icc_profile")
     if not profile or image.mode not in ("RGB", "RGBA", "CMYK"):
         return image

@@ -1,7 +1,7 @@
-"""Files of two kinds at once: a picture to who looks at the beginning, something else to others.
+"""Rejects polyglot files: pictures that are also valid as another type.
 
-Cameras put much behind a picture, a film even, and that is taken: what is kept of it is a picture alone. Refused
-is what no camera makes: what somebody might run, unpack, or show as a page.
+Cameras append much to a picture, even a film; that is accepted, as only the picture is stored. Rejected is content
+that no camera writes: scripts, archives, and pages.
 """
 
 import io
@@ -11,16 +11,16 @@ from typing import Final
 
 PDF: Final = b"%PDF-"
 PDF_WITHIN: Final = 1024
-"""Readers of PDF look for it so far into a file."""
+"""PDF readers accept the signature within so many bytes."""
 ARCHIVES: Final = (b"Rar!\x1a\x07", b"7z\xbc\xaf\x27\x1c")
 MARKUP: Final = re.compile(rb"<(?:(?i:script|html)[\s/>]|\?(?i:php)\s)")
 COMMENT_BEGINS: Final = re.compile(rb"(?s:GIF8[79]a|RIFF|\xff\xd8\xff.)/\*")
-"""JavaScript reads the first bytes of a picture as a name, then its size as the beginning of a comment."""
+"""JavaScript parses the first bytes of a picture as a name, then its size as the start of a comment."""
 COMMENT_ENDS: Final = re.compile(rb"\*/\s*[=;(,]")
 
 
 def is_something_else(data: bytes) -> bool:
-    """Whether it could also pass for an archive, a PDF, a page, or a script."""
+    """Return whether the data is also valid as an archive, a PDF, a page, or a script."""
     return (
         PDF in data[:PDF_WITHIN]
         or any(archive in data for archive in ARCHIVES)

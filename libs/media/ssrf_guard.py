@@ -1,4 +1,4 @@
-"""Which addresses of the network are everybody's, and which belong to somebody's inside."""
+"""Public versus internal IP addresses (SSRF guard)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ NOT_PUBLIC: Final = tuple(
     map(
         ip_network,
         (
-            # IANA's special-purpose registries (RFC 6890): written out, since what the standard library counts
-            # among them changes with its version
+            # IANA's special-purpose registries (RFC 6890), written out since the standard library's list changes
+            # with its version
             "0.0.0.0/8",
             "10.0.0.0/8",
             "100.64.0.0/10",
@@ -28,21 +28,21 @@ NOT_PUBLIC: Final = tuple(
             "198.51.100.0/24",
             "203.0.113.0/24",
             "224.0.0.0/3",  # multicast, reserved, broadcast
-            "168.63.129.16/32",  # Azure's host, as every machine there sees it
+            "168.63.129.16/32",  # Azure's host, as seen from its virtual machines
             "2001::/23",  # protocols, Teredo among them
             "2001:db8::/32",
-            "2002::/16",  # 6to4: leads to an IPv4 address, and nobody has a use for it any more
+            "2002::/16",  # 6to4: leads to an IPv4 address, and is obsolete
             "3fff::/20",
         ),
     )
 )
 GLOBAL_IPV6: Final = ip_network("2000::/3")
-"""All else is for links, sites, multicast, or nobody."""
+"""All other IPv6 addresses are link-local, site-local, multicast, or unassigned."""
 NAT64: Final = ip_network("64:ff9b::/96")
 
 
 def plain_address(text: str) -> Address:
-    """The address that is meant: of an IPv4 one within IPv6 (mapped, or behind NAT64), that. Raises ValueError."""
+    """Parse an address, unwrapping IPv4 within IPv6 (mapped or NAT64). Raises ValueError."""
     address = ip_address(text)
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
@@ -53,7 +53,7 @@ def plain_address(text: str) -> Address:
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is one machine's anywhere on the Internet, the same for all who ask."""
+    """Return whether the address is globally routable unicast."""
     if address.version == 6 and address not in GLOBAL_IPV6:
         return False
     return not any(address in network for network in NOT_PUBLIC)
@@ -61,7 +61,7 @@ def is_public(address: Address) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What may be reached though it is not public: hosts by name, and networks."""
+    """Internal hosts and networks that may be reached."""
 
     hosts: frozenset[str]
     networks: tuple[Network, ...]
@@ -75,7 +75,7 @@ class Allowed:
 
 
 def parse_allowed(text: str) -> Allowed:
-    """Hosts and networks, parted by commas."""
+    """Parse comma-separated hosts and networks."""
     hosts, networks = [], []
     for part in _parts(text):
         try:

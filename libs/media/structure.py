@@ -1,30 +1,30 @@
-"""Counts the parts that a decoder works through one by one, so that a small file cannot keep it busy.
+"""Limits the parts that a decoder processes one by one, so that a small file cannot keep it busy.
 
-Decoding takes as long as the pixels times a JPEG's scans, and looking for them as long as there are segments,
-chunks or blocks. Cameras and editors write a dozen scans and some hundreds of the others.
+Decoding time grows with the pixels times a JPEG's scans, and with the number of segments, chunks or blocks.
+Cameras and editors write a dozen scans and some hundreds of the others.
 """
 
 import re
 from typing import Final
 
 MAX_SCANS: Final = 100
-"""Of a JPEG; encoders write about ten."""
+"""Scans of a JPEG; encoders write about ten."""
 MAX_SEGMENTS: Final = 2_000
-"""Of a JPEG before its end; metadata of 10 MB fills 160."""
+"""Segments of a JPEG before its end; metadata of 10 MB fills 160."""
 MAX_CHUNKS: Final = 20_000
-"""Of a PNG or WebP; encoders write 8 kB of pixels in each."""
+"""Chunks of a PNG or WebP; encoders write 8 kB of pixels in each."""
 MAX_BLOCKS: Final = 5_000
-"""Of up to 255 bytes, before the first picture of a GIF."""
+"""Blocks of up to 255 bytes before the first picture of a GIF."""
 
 JPEG, PNG, GIF, RIFF = b"\xff\xd8", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"), b"RIFF"
 _MARKER: Final = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
-"""Neither an escaped byte of the pixels nor a restart between them."""
+"""Matches markers other than escaped pixel bytes and restarts between them."""
 _EOI, _SOI, _TEM, _SOS = 0xD9, 0xD8, 0x01, 0xDA
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
 
 
 def has_too_many_parts(data: bytes) -> bool:
-    """Whether decoding could take much longer than the pixels would; broken files are left to the decoder."""
+    """Return whether decoding could take much longer than the pixels need; ignores broken files."""
     if data.startswith(JPEG):
         return _jpeg(data)
     if data.startswith(PNG):
@@ -35,7 +35,7 @@ def has_too_many_parts(data: bytes) -> bool:
 
 
 def _jpeg(data: bytes) -> bool:
-    """Of several pictures in one file the first is read, and no other counted."""
+    """Count scans and segments of the first picture in the file."""
     at, scans, segments = len(JPEG), 0, 0
     while (marker := _MARKER.search(data, at)) is not None:
         at, kind = marker.end(), data[marker.end() - 1]
@@ -51,7 +51,7 @@ def _jpeg(data: bytes) -> bool:
 
 
 def _png(data: bytes) -> bool:
-    """Chunks of size, name, contents and checksum."""
+    """Count chunks of size, name, contents and checksum."""
     at = len(PNG)
     for _ in range(MAX_CHUNKS):
         at += 12 + int.from_bytes(data[at : at + 4], "big")
@@ -61,7 +61,7 @@ def _png(data: bytes) -> bool:
 
 
 def _webp(data: bytes) -> bool:
-    """Chunks of name, size and contents, filled up to an even number of bytes."""
+    """Count chunks of name, size and contents, padded to an even number of bytes."""
     at = 12
     for _ in range(MAX_CHUNKS):
         size = int.from_bytes(data[at + 4 : at + 8], "little")
@@ -72,7 +72,7 @@ def _webp(data: bytes) -> bool:
 
 
 def _gif(data: bytes) -> bool:
-    """Extensions of blocks; what is neither those nor a picture a decoder passes over byte by byte."""
+    """Count the blocks of extensions; decoders skip bytes of neither these nor a picture one by one."""
     palette = 3 << (data[10] & 7) + 1 if len(data) > 10 and data[10] & 0x80 else 0
     at, blocks = 13 + palette, 0
     while at < len(data) and data[at] not in (_IMAGE, _TRAILER) and blocks <= MAX_BLOCKS:

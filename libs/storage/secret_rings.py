@@ -1,8 +1,8 @@
-"""The server's own secrets, which can be rotated: of each purpose one signs, and all that are kept verify.
+"""The server's own secrets, which can be rotated: for each purpose one signs, and all stored ones verify.
 
-The first is an object without a time; every later one has the time from which it signs in its name. That time lies
-ahead when the secret is made, so every process knows the secret before any of them signs with it. What was signed
-at a given time is signed the same by whoever asks later: `at`.
+The first is an object without a time; every later one has the time from which it signs in its name. That time is
+in the future when the secret is created, so every process has read the secret before any of them signs with it.
+`at` returns the secret that signed at a given time, so that later signatures for that time are the same.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from libs.tally.errors import TallyError
 from libs.tally.time import timestamp
 
 FRESH_S: Final = 15.0
-"""How old what a process knows of a ring may be."""
+"""Age after which a process reads a ring again."""
 AHEAD_S: Final = 60
-"""How long before it signs a secret is made."""
+"""Time between a secret's creation and its first signature."""
 PATIENCE_S: Final = 0.5
-"""How long signing waits for an object store that was read before."""
+"""Time that signing waits for the object store if a ring is cached."""
 AGAIN_S: Final = 1.0
-"""Least time between two looks for what is not known."""
+"""Least time between two reads for an unknown secret."""
 AWAY_S: Final = 5.0
-"""How long an object store is left alone that did not answer."""
+"""Time without reads after the object store did not respond."""
 _LATER: Final = re.compile(r"\.([0-9]{16})$")
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class SecretWaits(TallyError):
 
 
 class RingSecret(NamedTuple):
-    """`since` is in microseconds since 1970 UTC; 0 of the first."""
+    """A secret that signs from `since` on, in microseconds since 1970 UTC; 0 for the first."""
 
     since: int
     name: str
@@ -49,7 +49,7 @@ class RingSecret(NamedTuple):
 
 
 class SecretRing:
-    """The secrets of one purpose, known to a process. They are read again as they are used."""
+    """Cached secrets of one purpose, read again on use."""
 
     def __init__(self, store: Store, purpose: str, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -60,16 +60,16 @@ class SecretRing:
         self._reading: asyncio.Task[None] | None = None
 
     async def __call__(self, again: bool = False) -> tuple[bytes, ...]:
-        """All of them; the last one signs now. `again`: read anew, once in `AGAIN_S` at most.
+        """Return all secrets; the last one signs now. `again` reads them again, at most once in `AGAIN_S`.
 
-        Raises `StorageUnavailable` while nothing was read ever.
+        Raises `StorageUnavailable` if none was ever read.
         """
         await self.load(again=again)
         signing = self._signing(self._now())
         return (*(each.value for each in self._known if each is not signing), signing.value)
 
     async def load(self, again: bool = False) -> None:
-        """Before `at`, each time. Raises as a call."""
+        """Read the secrets if they are due; call it before every `at`. Raises the errors of a call."""
         now, age_s, apart_s = time.monotonic(), AGAIN_S if again else FRESH_S, AGAIN_S if again else AWAY_S
         if now - self._read_at < age_s or (self._known and now - self._asked_at < apart_s):
             return
@@ -84,10 +84,10 @@ class SecretRing:
             async with asyncio.timeout(PATIENCE_S):
                 await asyncio.shield(self._reading)
         except (StorageUnavailable, TimeoutError):
-            return  # what is known holds
+            return  # the cached secrets stay valid
 
     def at(self, moment: int) -> bytes:
-        """The one that signs what happened at this time (microseconds since 1970 UTC)."""
+        """Return the secret that signs at this time (microseconds since 1970 UTC)."""
         return self._signing(moment).value
 
     def _signing(self, moment: int) -> RingSecret:
@@ -108,7 +108,7 @@ class SecretRing:
 
 
 async def read_ring(store: Store, purpose: str) -> list[RingSecret]:
-    """The oldest first; where there is none, one is made. Raises `StorageUnavailable`."""
+    """Return the secrets, oldest first; creates the first if there is none. Raises `StorageUnavailable`."""
     first = f"{SERVER}/{purpose}"
     found = []
     for name in await store.names(SERVER):
@@ -122,13 +122,13 @@ async def read_ring(store: Store, purpose: str) -> list[RingSecret]:
 
 
 async def rotate(store: Store, purpose: str, now: int) -> RingSecret:
-    """Make a secret that signs from `AHEAD_S` on.
+    """Create a secret that signs `AHEAD_S` from `now` on.
 
-    Raises `SecretWaits` while another waits, and `StorageUnavailable`.
+    Raises `SecretWaits` while another does not sign yet, and `StorageUnavailable`.
     """
     waiting = [each for each in await read_ring(store, purpose) if each.since > now]
     if waiting:
-        raise SecretWaits(f"Another secret waits: it signs from {timestamp(waiting[0].since)} on.")
+        raise SecretWaits(f"Another secret is waiting: it signs from {timestamp(waiting[0].since)} on.")
     since = now + AHEAD_S * 1_000_000
     made = RingSecret(since, f"{SERVER}/{purpose}.{since:016d}", secrets.token_bytes(SECRET_BYTES))
     await store.put_if_absent(made.name, made.value)
@@ -136,7 +136,9 @@ async def rotate(store: Store, purpose: str, now: int) -> RingSecret:
 
 
 def retired(ring: list[RingSecret], now: int) -> list[RingSecret]:
-    """Those that another has replaced. Raises `SecretWaits` while the newest does not sign yet."""
+    """Return all secrets but the newest. Raises `SecretWaits` while the newest does not sign yet."""
     if ring[-1].since > now:
-        raise SecretWaits(f"The newest secret signs from {timestamp(ring[-1].since)} on: retire others then.")
+        raise SecretWaits(
+            f"The newest secret signs from {timestamp(ring[-1].since)} on: retire the others after that."
+        )
     return ring[:-1]

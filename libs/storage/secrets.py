@@ -1,8 +1,8 @@
-"""Secrets: 32 random bytes each, made when first asked for, the same for every process. Only the server's own are
-rotated (`rings.py`).
+"""Secrets of 32 random bytes, created on first use, the same in every process. Only the server's own are rotated
+(`secret_rings.py`).
 
-Without a contest's secret nobody can tell who voted; losing it loses that for ever. Callers keep what they got.
-One that was destroyed leaves a mark in its place, so that nobody makes another.
+Votes can be linked to voters only with the contest's secret; losing it loses that for ever. Callers cache secrets.
+An erased secret leaves a marker in its place, so that no new one is created.
 """
 
 import secrets
@@ -17,35 +17,36 @@ SERVER: Final = "secrets/server"
 
 
 async def contest_secret(store: Store, contest: str) -> bytes:
-    """Makes the pseudonyms of one contest's voters. Raises `StorageUnavailable`, and `SecretErased`."""
+    """Return the secret for the pseudonyms of a contest's voters. Raises `StorageUnavailable`, `SecretErased`."""
     return _whole(contest, await _secret(store, _of_contest(contest)))
 
 
 async def find_contest_secret(store: Store, contest: str) -> bytes | None:
-    """The same, or None while nobody has needed it: none is made. Raises as `contest_secret`."""
+    """Return the same secret, None if it was not created yet. Raises the errors of `contest_secret`."""
     found = await store.get(_of_contest(contest))
     return None if found is None else _whole(contest, found)
 
 
 async def erase_contest_secret(store: Store, contest: str) -> None:
-    """For good, also where there was none yet; may be repeated. Raises `StorageUnavailable`."""
+    """Erase the secret for good, even before its creation; may be repeated. Raises `StorageUnavailable`."""
     await store.replace(_of_contest(contest), ERASED)
 
 
 async def account_secret(store: Store, account: str) -> bytes:
-    """Encrypts what is personal in an account's purchases. Raises `StorageUnavailable`."""
+    """Return the encryption secret of personal data in an account's purchases. Raises `StorageUnavailable`."""
     return await _secret(store, f"secrets/accounts/{account}")
 
 
 async def server_secret(store: Store, name: str) -> bytes:
-    """The first that signs receipts, upload addresses and the like, one `name` a purpose. Raises
-    `StorageUnavailable`.
+    """Return the first signing secret of a purpose (`name`): receipts, upload addresses and so on.
+
+    Raises `StorageUnavailable`.
     """
     return await _secret(store, f"{SERVER}/{name}")
 
 
 async def check_secrets(store: Store) -> None:
-    """For health checks: raises `StorageUnavailable` unless secrets can be read now."""
+    """Check that secrets can be read, for health checks. Raises `StorageUnavailable`."""
     await store.get(f"{SERVER}/receipts")
 
 

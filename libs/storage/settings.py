@@ -1,4 +1,4 @@
-"""Settings of everything that keeps bytes."""
+"""Settings of the object store."""
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -11,6 +11,6 @@ class StorageSettings(BaseSettings):
 
     storage_url: SecretUrl = Field(
         SecretUrl(".tally/objects"),
-        description="Where bytes and secrets are kept: a directory (or file:///dir), s3://bucket, gs:// or az://. "
-        "Buckets take credentials from the environment (AWS_*, GOOGLE_*, AZURE_*).",
+        description="Object store for files and secrets: a directory (or file:///dir), s3://bucket, gs:// or "
+        "az://. Buckets take credentials from the environment (AWS_*, GOOGLE_*, AZURE_*).",
     )

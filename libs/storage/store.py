@@ -1,6 +1,6 @@
-"""Bytes under a name: a directory here, a bucket elsewhere. With the log it is the truth: a backup takes both.
+"""The object store: bytes by name, in a directory or a bucket. It and the log are the data to back up.
 
-Tests run over directories, and over S3 as moto speaks it; Google's and Azure's buckets are the same library's.
+Tests use directories, and S3 as moto emulates it; the same library serves Google's and Azure's buckets.
 """
 
 import asyncio
@@ -22,30 +22,30 @@ T = TypeVar("T")
 
 TIMEOUT_S: Final = 10.0
 PART_BYTES: Final = 5 << 20
-"""What a streamed object is sent in; buckets take no smaller parts. With `PARTS_AT_ONCE` it bounds the memory."""
+"""Size of a streamed object's parts, the least that buckets accept. With `PARTS_AT_ONCE` it bounds the memory."""
 PARTS_AT_ONCE: Final = 2
 CHUNK_BYTES: Final = 256 << 10
-"""Least that a streamed object is read in."""
+"""Least size of the chunks that a streamed object is read in."""
 
 
 NO_ANSWER: Final = "Stored files cannot be reached at the moment."
-"""All that a caller is told, whatever the object store or the way to it said."""
+"""The message for callers, whatever the cause."""
 
 
 class StorageUnavailable(TallyError):
-    """The object store did not answer, or refused. What was to be written may or may not be there."""
+    """The object store did not respond, or refused. A write may or may not have succeeded."""
 
     code = "views_unavailable"
 
 
 class Store:
-    """Small objects, written once, and large ones, streamed; `replace` is for those that are to be gone."""
+    """Small objects, written once, and large ones, streamed; `replace` overwrites."""
 
     def __init__(self, backend: ObjectStore) -> None:
         self._backend = backend
 
     async def get(self, name: str) -> bytes | None:
-        """The object, or None. Raises `StorageUnavailable`."""
+        """Return the object, or None. Raises `StorageUnavailable`."""
         async with _answering():
             try:
                 found = await obstore.get_async(self._backend, name)
@@ -54,12 +54,12 @@ class Store:
                 return None
 
     async def replace(self, name: str, value: bytes) -> None:
-        """In one step, whatever was there. Raises `StorageUnavailable`."""
+        """Write or overwrite the object atomically. Raises `StorageUnavailable`."""
         async with _answering():
             await obstore.put_async(self._backend, name, value)
 
     async def put_if_absent(self, name: str, value: bytes) -> bool:
-        """Whether this call wrote it: of several at once exactly one does. Raises `StorageUnavailable`."""
+        """Return whether this call wrote it: of concurrent calls exactly one does. Raises `StorageUnavailable`."""
         async with _answering():
             try:
                 await obstore.put_async(self._backend, name, value, mode="create")
@@ -68,7 +68,7 @@ class Store:
         return True
 
     async def get_or_put(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """The object, made if it was not there: everybody gets the same."""
+        """Return the object, created if it is missing: every caller gets the same. Raises `StorageUnavailable`."""
         found = await self.get(name)
         if found is None:
             made = make()
@@ -78,9 +78,9 @@ class Store:
         return found
 
     async def write(self, name: str, chunks: AsyncIterator[bytes]) -> None:
-        """The object, as its bytes come in, in one step when all have come; what breaks off leaves none.
+        """Stream an object. It appears atomically after the last chunk; an interrupted write leaves none.
 
-        Takes as long as the bytes do. Raises what `chunks` raises, and `StorageUnavailable`.
+        There is no timeout. Raises the errors of `chunks`, and `StorageUnavailable`.
         """
         async with _answering(timeout_s=None):
             await obstore.put_async(
@@ -88,9 +88,9 @@ class Store:
             )
 
     async def read(self, name: str, start: int, end: int) -> AsyncIterator[bytes] | None:
-        """Bytes `start` up to but not including `end` (at least one) of the object, or None where there is none.
+        """Stream the bytes from `start` to `end` (exclusive; at least one) of the object; None if it is missing.
 
-        Whoever has begun to read gets them all, also when the object is deleted meanwhile. Raises
+        A read that has begun gets all bytes, even if the object is deleted meanwhile. Raises
         `StorageUnavailable`.
         """
         async with _answering():
@@ -101,12 +101,12 @@ class Store:
         return aiter(found.stream(CHUNK_BYTES))
 
     async def names(self, prefix: str) -> list[str]:
-        """Of all objects below `prefix`, in order. Raises `StorageUnavailable`."""
+        """Return the sorted names of all objects below `prefix`. Raises `StorageUnavailable`."""
         async with _answering():
             return sorted([row["path"] async for rows in obstore.list(self._backend, prefix) for row in rows])
 
     async def delete(self, name: str) -> None:
-        """Gone, whether it was there or not. Raises `StorageUnavailable`."""
+        """Delete the object if it exists. Raises `StorageUnavailable`."""
         async with _answering():
             try:
                 await obstore.delete_async(self._backend, name)
@@ -114,10 +114,10 @@ class Store:
                 return
 
     async def sweep(self, prefix: str, keep: str | None = None, idle_s: float = 0) -> None:
-        """Delete all below `prefix` but `keep` and what was written to within `idle_s`.
+        """Delete all objects below `prefix` except `keep` and those written within the last `idle_s` seconds.
 
-        In a directory also what a process left that was killed while it wrote; a bucket needs a rule of its own
-        that aborts incomplete uploads. Raises `StorageUnavailable`.
+        In a directory also deletes the temporary files of killed processes; a bucket needs a lifecycle rule that
+        aborts incomplete uploads. Raises `StorageUnavailable`.
         """
         before = datetime.now(UTC) - timedelta(seconds=idle_s)
         async with _answering():
@@ -131,7 +131,7 @@ class Store:
 
 @asynccontextmanager
 async def _answering(timeout_s: float | None = TIMEOUT_S) -> AsyncIterator[None]:
-    """What the object store answers, or fails to, in its own words."""
+    """Convert the object store's errors and timeouts to `StorageUnavailable`."""
     try:
         async with asyncio.timeout(timeout_s):
             yield
@@ -140,7 +140,7 @@ async def _answering(timeout_s: float | None = TIMEOUT_S) -> AsyncIterator[None]
 
 
 def _sweep_parts(directory: Path, before: datetime) -> None:
-    """The files that a local store writes to before it gives them their name; it lists none of them."""
+    """Delete the temporary files that a local store renames when complete; it does not list them."""
     for part in directory.glob("*#*"):
         with suppress(FileNotFoundError):
             if datetime.fromtimestamp(part.stat().st_mtime, UTC) <= before:
@@ -148,12 +148,12 @@ def _sweep_parts(directory: Path, before: datetime) -> None:
 
 
 def world_files(namespace: str) -> str:
-    """What the names of all files and images of one world begin with; it goes when that world is wiped."""
+    """Return the name prefix of all files and images of one environment; wiping it deletes them."""
     return f"worlds/{namespace}/"
 
 
 def open_store(url: SecretUrl | str) -> Store:
-    """The store at `url`, or in the directory of that name; a directory is made, readable by its owner alone."""
+    """Open the store at `url` or in that directory, which is created if missing, accessible only by its owner."""
     url = revealed(url)
     parts = urlsplit(url)
     if parts.scheme not in ("", "file"):

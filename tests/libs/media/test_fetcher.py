@@ -179,7 +179,7 @@ async def test_a_redirect_leads_nowhere_that_the_url_itself_may_not(target: str,
         ("ftp://127.0.0.1/", "must be an http"),
         ("file:///etc/passwd", "must be an http"),
         ("http://127.0.0.1:70000/", "must be an http"),
-        ("http://u:p@127.0.0.1/", "must hold no user"),
+        ("http://u:p@127.0.0.1/", "must not have a user"),
     ],
 )
 async def test_a_redirect_changes_neither_the_kind_of_url(target: str, message: str, host: WebHost) -> None:
