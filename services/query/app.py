@@ -1,4 +1,4 @@
-"""The composition root of the query service: everything is made here and passed down."""
+"""The composition root of the query service: creates all objects and passes them down."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,14 +37,14 @@ from services.query.timeline_endpoint import ContestTimeline
 from services.query.vote_updates import VoteUpdates
 
 NO_VOTES = 0
-"""Partitions of the test world's votes topic: there is none."""
+"""Partitions of the test environment's votes topic, which does not exist."""
 
 
 @asynccontextmanager
 async def open_surface(settings: Settings, guard: ServiceGuard | None = None) -> AsyncIterator[HttpModule]:
-    """The service's routes, with what they work on.
+    """Open the service's routes and their dependencies.
 
-    Without the `guard` of a process that serves more, it has one of its own.
+    Opens a guard of its own unless given that of a process with several services.
     """
     async with open_guard(settings, guard) as own, _open_guarded(settings, own) as http_module:
         yield http_module
@@ -80,9 +80,9 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     changes = ChangeDetector(views, CatalogueViews(valkey, settings.namespace), settings.partitions)
     streams = StreamHub(production.auth, production.snapshots, changes, catalogue_topic(settings.namespace))
 
-    seats = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
+    quota = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
 
-    async def views_are_there() -> None:
+    async def check_views() -> None:
         await views.state(0)
 
     try:
@@ -95,10 +95,10 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
                     timeline_route(timelines),
                     public_route(public),
                     count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
-                    public_stream_route(PublicStream(public, streams, seats), streams.end),
+                    public_stream_route(PublicStream(public, streams, quota), streams.end),
                 ],
                 routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
-                checks={"deployment": guard.check, "views": views_are_there, "keys": rings[0].check},
+                checks={"deployment": guard.check, "views": check_views, "keys": rings[0].check},
                 enrichers={
                     "participants": ParticipantCounts(production.snapshots),
                     "/legacy/contests": production.complete,

@@ -1,4 +1,4 @@
-"""One contest's counts over all partitions, of which only those that changed are fetched again."""
+"""One contest's counts summed over all partitions; only changed partitions are read again."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from libs.views.replies import ContestCounts
 
 
 class CountViews(Protocol):
-    """What is needed of the vote views."""
+    """Interface of the vote views."""
 
     async def counts(
         self, partition: int, contest: str, known: ContestCounts | None = None
@@ -18,7 +18,7 @@ class CountViews(Protocol):
 
 
 class ContestSums:
-    """The sum over partitions. A voter lives in one of them, so the sums of distinct voters are exact too."""
+    """Sums over partitions. Each voter is in one partition, so the sums of distinct voters are exact, too."""
 
     def __init__(self, views: CountViews, contest: str, partitions: int) -> None:
         self._views = views
@@ -28,7 +28,7 @@ class ContestSums:
         self._ratings: dict[str, RatingSums] = {}
 
     async def refresh(self) -> bool:
-        """Fetch what changed, in one pipeline; whether anything did. Raises `ViewsUnavailable`."""
+        """Read changed partitions in one pipeline; return whether there were any. Raises `ViewsUnavailable`."""
         fetched = await asyncio.gather(
             *(self._views.counts(partition, self._contest, part) for partition, part in enumerate(self._parts))
         )
@@ -38,7 +38,7 @@ class ContestSums:
             if part is not None and not _went_back(self._parts[partition], part)
         ]
         if changed:
-            # what was handed out stays as it was
+            # copied, since `counts` has returned the former ones
             self._figures, self._ratings = dict(self._figures), dict(self._ratings)
             for partition, part in changed:
                 old = self._parts[partition]
@@ -49,17 +49,17 @@ class ContestSums:
 
     @property
     def parts(self) -> tuple[ContestCounts, ...]:
-        """What is summed up, by partition: all of them once refreshed."""
+        """The summed counts by partition: all partitions after the first refresh."""
         return tuple(part for part in self._parts if part is not None)
 
     @property
     def counts(self) -> Counts:
-        """The sums as they are; later refreshes do not change them."""
+        """The current sums; later refreshes do not change the returned object."""
         return _counts(self._figures, self._ratings, self.parts)
 
 
 def sum_of(parts: Sequence[ContestCounts]) -> Counts:
-    """Of the parts of all partitions, in their order."""
+    """Sum up the parts of all partitions, in their order."""
     figures: dict[tuple[str, str], VoteSums] = {}
     ratings: dict[str, RatingSums] = {}
     for part in parts:
@@ -82,7 +82,7 @@ def _counts(
 
 
 def _went_back(held: ContestCounts | None, found: ContestCounts) -> bool:
-    """A view that lost its last writes is being folded again: what is held is further, and as true."""
+    """Return whether a view lost writes and is being folded again: the held counts are newer, and valid."""
     if held is None or found.position.offset >= held.position.offset:
         return False
     return found.position.log_id in ("", held.position.log_id)
@@ -93,7 +93,7 @@ def _replace_figures(
     before: Mapping[tuple[str, str], VoteSums],
     after: Mapping[tuple[str, str], VoteSums],
 ) -> None:
-    """Take a partition's old part out of the sums and put its new one in; a view that lost data has less."""
+    """Replace a partition's old part in the sums by its new one, which is smaller if the view lost data."""
     for name in before.keys() | after.keys():
         minus, plus = before.get(name, NOTHING), after.get(name, NOTHING)
         if minus != plus:

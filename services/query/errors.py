@@ -1,4 +1,4 @@
-"""What only reads of counts can be refused for."""
+"""Errors of reads of counts."""
 
 from libs.tally.errors import TallyError
 
@@ -10,5 +10,6 @@ class ResultsHidden(TallyError):
 
     def __init__(self, visibility: str) -> None:
         super().__init__(
-            f"The results are {visibility}; a key with results:read_hidden sees them.", vote_visibility=visibility
+            f"The results are {visibility}; reading them needs a key with results:read_hidden.",
+            vote_visibility=visibility,
         )

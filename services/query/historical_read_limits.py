@@ -1,4 +1,4 @@
-"""The share of Valkey that reads of the past may take: in turns, and of each account only so much."""
+"""Limits the load of historical reads on Valkey: concurrency, and a rate per account."""
 
 import asyncio
 import time
@@ -11,23 +11,23 @@ from weakref import WeakValueDictionary
 from libs.web.errors import RateLimited
 
 AT_ONCE: Final = 2
-"""Reads under way in a process, of different accounts: their calls come to Valkey together."""
+"""Concurrent reads of a process, of different accounts: their calls reach Valkey together."""
 BURST_S: Final = 20
-"""What an account may read at once, in seconds of its rate."""
+"""Burst of an account, in seconds of its rate."""
 MOST_ACCOUNTS: Final = 10_000
 PARTITION_ROWS: Final = 10
-"""What asking a partition costs, in rows."""
+"""Fixed cost of reading a partition, in rows."""
 
 
 class PastReads:
-    """Admits reads of the past, by the rows that they read: some 15 us of Valkey each.
+    """Rate limiter of historical reads by their rows, which cost Valkey some 15 us each.
 
-    A row is a participant, or an external source, of a partition. One that costs more than is left is admitted as
-    long as anything is left, and paid off later.
+    A row is a participant, or an external source, of a partition. A read that costs more than the remaining
+    budget is admitted if any budget remains, and the debt is paid off over time.
     """
 
     def __init__(self, rows_per_s: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`rows_per_s` of an account; 0: no limit."""
+        """Limit each account to `rows_per_s`; 0: no limit."""
         self._rate = rows_per_s
         self._clock = clock
         self._left = OrderedDict[str, tuple[float, float]]()
@@ -36,7 +36,7 @@ class PastReads:
 
     @asynccontextmanager
     async def turn(self, account: str, rows: int) -> AsyncIterator[None]:
-        """One read at a time of an account, and few at a time in all. Raises `RateLimited`."""
+        """Admit one read of an account at a time, and `AT_ONCE` in all. Raises `RateLimited`."""
         async with self._locks.setdefault(account, asyncio.Lock()):
             self._spend(account, rows)
             async with self._slots:
@@ -53,6 +53,6 @@ class PastReads:
             self._left.popitem(last=False)
         if left <= 0:
             raise RateLimited(
-                "This account has read many past counts just now.",
+                "This account has read too many past counts in a short time.",
                 retry_after_s=1 - left / self._rate,
             )

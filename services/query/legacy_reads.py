@@ -1,4 +1,4 @@
-"""Contests and participants with their counts, as the legacy generation reads them."""
+"""Contests and participants with their counts, for the legacy API."""
 
 import asyncio
 from contextlib import suppress
@@ -19,17 +19,17 @@ from services.query.snapshot_cache import SnapshotCache, now
 
 
 class CatalogueReads(ListReader, Owners, Protocol):
-    """What is needed of the catalogue's views."""
+    """Interface of the catalogue's views."""
 
     async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyReads:
-    """The reads of one world, in which `auth` knows the callers.
+    """The reads of one environment, whose callers `auth` authenticates.
 
-    A brand's own key is its admin, so a contest in setup is there for every key that may read it at all. Counts
-    are null to a key without results:read, and while hidden to one without results:read_hidden.
+    A brand's own key is its admin, so every key that may read a contest at all may read it in setup. Counts are
+    null for keys without results:read, and while hidden for keys without results:read_hidden.
     """
 
     auth: Authenticator
@@ -40,20 +40,20 @@ class LegacyReads:
         return await self._shape(key, await self._snapshot(key, contest_id))
 
     async def complete(self, key: ApiKey, _: str, contests: list[dict[str, Any]]) -> None:
-        """Contests that another service shows, with their counts; one that is gone by now stays as it was."""
+        """Add counts to another service's contests; leaves those deleted meanwhile unchanged."""
         for shape in contests:
             with suppress(NotFound):
                 snapshot = await self.snapshots.get(key.account, shape["contest_id"])
                 shape.update(await self._shape(key, snapshot))
 
     async def complete_participants(self, key: ApiKey, _: str, participants: list[dict[str, Any]]) -> None:
-        """As `complete`."""
+        """Add counts to another service's participants; leaves those deleted meanwhile unchanged."""
         for shape in participants:
             with suppress(NotFound):
                 shape.update(await self.participant(key, shape["participant_key"]))
 
     async def contests(self, key: ApiKey, brand_id: str, token: str | None) -> dict[str, Any]:
-        """A page of the brand's contests, newest first. One that is deleted meanwhile is left out."""
+        """Return a page of the brand's contests, newest first, without those deleted meanwhile."""
         if brand_id != key.account:
             raise NoPermission("brand not found or no permission")
         page = await read_page(self.catalogue, key.account, "contests", "", _asked(token))
@@ -69,7 +69,7 @@ class LegacyReads:
         return {"contests": contests} | _next(page.next)
 
     async def participants(self, key: ApiKey, contest_id: str, token: str | None) -> dict[str, Any]:
-        """A page of the contest's participants of every status, newest first."""
+        """Return a page of the contest's participants of every status, newest first."""
         snapshot = await self._snapshot(key, contest_id)
         page = await read_page(self.catalogue, key.account, "participants", contest_id, _asked(token))
         totals = snapshot.totals(key.permissions, now())
@@ -108,7 +108,7 @@ class LegacyReads:
 
 
 def _asked(token: str | None) -> ListRequest:
-    """The page from `token` on; the first without one, or with an empty one."""
+    """Return the request for the page of `token`; the first page if it is None or empty."""
     return ListRequest(PAGE, token or None)
 
 

@@ -1,4 +1,5 @@
-"""What the counts are shown as, for the OpenAPI document; `record.py` and `public_record.py` make it."""
+"""Response models for the OpenAPI document; `vote_count_record.py`, `public_results_record.py` and
+`timeline_schema.py` build the responses."""
 
 from typing import Any
 
@@ -7,7 +8,7 @@ from pydantic import BaseModel, Field
 HIDDEN = "Null while hidden."
 SOURCE = "Free votes are `c-free`, paid ones `c-paid`; external sources have names of their own."
 CONTEST = "Key of the contest."
-CHANGES = "For each interval by how much it changed; less than nothing where votes were taken back."
+CHANGES = "The change in each interval; negative where votes were removed."
 TIME: dict[str, Any] = {"format": "date-time"}
 
 
@@ -17,146 +18,150 @@ class Counted(BaseModel):
     count: int = Field(description="Votes.")
     anonymous_voter_count: int = Field(description="Distinct voters who are anonymous.")
     unique_voter_count: int = Field(
-        description="Distinct voters of either kind, of all who voted: those whose votes were all for "
-        "participants rejected later are among them, though their votes are not in `count`."
+        description="Distinct voters of either kind. Includes voters whose votes were all for participants "
+        "rejected later, though `count` excludes those votes."
     )
 
 
 class SubRatingSums(BaseModel):
-    """What the ratings come to."""
+    """Sum and average of ratings."""
 
-    sum: float = Field(description="Of all ratings that count.")
-    average: float | None = Field(description="To six digits; null without ratings.")
+    sum: float = Field(description="Sum of all ratings that count.")
+    average: float | None = Field(description="Rounded to six digits; null without ratings.")
 
 
 class RatingSums(SubRatingSums):
-    """The ratings that count; each is one vote."""
+    """Sums of the ratings that count; each rating is one vote."""
 
-    sub_ratings: dict[str, SubRatingSums] = Field(description="By id of the sub-rating.")
+    sub_ratings: dict[str, SubRatingSums] = Field(description="Sums by sub-rating id.")
 
 
-RATING = Field(None, description="In contests of type rating only.")
+RATING = Field(None, description="Only in contests of type rating.")
 
 
 class SourceCount(Counted):
-    """What one source gave a participant."""
+    """A participant's counts from one source."""
 
     source: str = Field(description=SOURCE, examples=["c-free", "c-paid"])
     mapped_id: str | None = Field(
-        None, description="The participant's id at an external source; there only, an entry for each."
+        None, description="Only for external sources: the participant's id there; one entry per id."
     )
 
 
 class ParticipantCount(Counted):
-    """Of all sources in the total."""
+    """A participant's counts from all sources in the total."""
 
     rating: RatingSums | None = RATING
-    vote_sources: list[SourceCount] | None = Field(None, description="With `sources=true` only.")
+    vote_sources: list[SourceCount] | None = Field(None, description="Only with `sources=true`.")
 
 
 class TotalVoteSource(Counted):
-    """What one source gave approved participants. An internal one's distinct voters include those of others."""
+    """Approved participants' counts from one source. An internal one's distinct voters include those of others."""
 
     source: str = Field(description=SOURCE, examples=["c-free", "c-paid"])
-    title: str = Field(description="Shown to people.")
-    is_in_total: bool = Field(description="Whether its votes are part of the counts.")
-    is_internal: bool = Field(description="Of votes cast here, not reported from elsewhere.")
+    title: str = Field(description="Display name.")
+    is_in_total: bool = Field(description="True if its votes are part of the counts.")
+    is_internal: bool = Field(
+        description="True if its votes are cast here, false if an external source reports them."
+    )
     updated: str = Field(
-        description="Of an internal source, the time of the contest's last counted event; of an external one, "
-        "that of its last report, or of its registration.",
+        description="For an internal source the time of the contest's last counted event, for an external one "
+        "that of its last report or, without one, of its registration.",
         json_schema_extra=TIME,
     )
 
 
 class VoteCount(Counted):
-    """The counts of a contest: every approved participant is there, zero included."""
+    """The counts of a contest, with every approved participant, also those without votes."""
 
     contest_key: str = Field(description=CONTEST)
-    contest_type: str = Field(description="What voting is here.", examples=["voteonly", "rating"])
-    created: str = Field(description="When the contest was created.", json_schema_extra=TIME)
+    contest_type: str = Field(description="The contest's type.", examples=["voteonly", "rating"])
+    created: str = Field(description="Time of the contest's creation.", json_schema_extra=TIME)
     updated: str = Field(
-        description="Time of the last counted event; before there is one, when the contest was created.",
+        description="Time of the last counted event; before the first one, of the contest's creation.",
         json_schema_extra=TIME,
     )
     rating: RatingSums | None = RATING
-    participants: dict[str, ParticipantCount] = Field(description="By participant key.")
-    total_vote_sources: list[TotalVoteSource] | None = Field(None, description="With `sources=true` only.")
+    participants: dict[str, ParticipantCount] = Field(description="Counts by participant key.")
+    total_vote_sources: list[TotalVoteSource] | None = Field(None, description="Only with `sources=true`.")
 
 
 class TimelineOfSource(BaseModel):
-    """What changed of what one source gave a participant."""
+    """Changes of a participant's votes from one source."""
 
     source: str = Field(description=SOURCE, examples=["c-free", "c-paid"])
     count: list[int] = Field(description=CHANGES)
 
 
 class TimelineOfParticipant(BaseModel):
-    """What changed of one participant."""
+    """Changes of one participant's votes."""
 
     participant_key: str = Field(description="Key of the participant.")
     count: list[int] = Field(description="Votes of all sources in the total. " + CHANGES)
-    sources: list[TimelineOfSource] = Field(description="By source.")
+    sources: list[TimelineOfSource] = Field(description="Changes per source.")
 
 
 class TimelineTotals(BaseModel):
-    """What changed of votes and voters."""
+    """Changes of votes and voters."""
 
     count: list[int] = Field(description="Votes. " + CHANGES)
     unique_voter_count: list[int] = Field(description="Distinct voters. " + CHANGES)
-    anonymous_voter_count: list[int] = Field(description="Those of them who are anonymous. " + CHANGES)
+    anonymous_voter_count: list[int] = Field(description="Distinct voters who are anonymous. " + CHANGES)
 
 
 class TimelineOfTotalSource(TimelineTotals):
-    """What changed of what one source gave approved participants."""
+    """Changes of approved participants' counts from one source."""
 
     source: str = Field(description=SOURCE, examples=["c-free", "c-paid"])
-    title: str = Field(description="Shown to people.")
-    is_in_total: bool = Field(description="Whether its votes are part of the counts.")
-    is_internal: bool = Field(description="Of votes cast here, not reported from elsewhere.")
+    title: str = Field(description="Display name.")
+    is_in_total: bool = Field(description="True if its votes are part of the counts.")
+    is_internal: bool = Field(
+        description="True if its votes are cast here, false if an external source reports them."
+    )
 
 
 class TimelineRecord(TimelineTotals):
-    """How a contest's counts came about. Over all intervals since the first vote each list adds up to the number
-    of the same name in the contest's counts.
+    """Changes of a contest's counts over time. Over all intervals since the first vote each list sums up to the
+    number of the same name in the contest's counts.
     """
 
     contest_key: str = Field(description=CONTEST)
     interval: int = Field(description="Seconds. Intervals begin at multiples of it since 1970 UTC.")
-    from_: str = Field(alias="from", description="When the first interval begins.", json_schema_extra=TIME)
-    to: str = Field(description="When the last interval ends.", json_schema_extra=TIME)
+    from_: str = Field(alias="from", description="Start of the first interval.", json_schema_extra=TIME)
+    to: str = Field(description="End of the last interval.", json_schema_extra=TIME)
     updated: str = Field(
-        description="Time of the last counted event; before there is one, when the contest was created.",
+        description="Time of the last counted event; before the first one, of the contest's creation.",
         json_schema_extra=TIME,
     )
-    participants: list[TimelineOfParticipant] = Field(description="Approved ones, by running number.")
-    sources: list[TimelineOfTotalSource] = Field(description="Of all approved participants.")
+    participants: list[TimelineOfParticipant] = Field(description="Approved participants, by running number.")
+    sources: list[TimelineOfTotalSource] = Field(description="Sums over all approved participants, per source.")
 
 
 class ImageKey(BaseModel):
-    """Where a picture is: at `/media/image/<key>`."""
+    """An image, served at `/media/image/<key>`."""
 
     key: str = Field(description="Key of the image.")
 
 
 class PublicParticipant(BaseModel):
-    """One who takes part, as everybody may see it."""
+    """A participant in public results."""
 
     participant_key: str = Field(description="Key of the participant.")
-    title: str | None = Field(description="Shown to people.")
+    title: str | None = Field(description="Display name.")
     image: ImageKey | None = Field(description="The participant's picture.")
-    rank: int | None = Field(description="By votes, from 1, whatever the order; equal ones share it. " + HIDDEN)
-    count: int | None = Field(description=HIDDEN)
-    share: float | None = Field(description="Of the contest's votes; 0 while there are none. " + HIDDEN)
+    rank: int | None = Field(description="Rank by votes, from 1, in any order; ties share it. " + HIDDEN)
+    count: int | None = Field(description="Votes. " + HIDDEN)
+    share: float | None = Field(description="Share of the contest's votes; 0 while there are none. " + HIDDEN)
 
 
 class PublicResultsRecord(BaseModel):
-    """Approved participants in `participant_order`, `limit_result_amount` at most, none where `owner_only`."""
+    """Approved participants in `participant_order`, `limit_result_amount` at most, none if `owner_only`."""
 
     contest_key: str = Field(description=CONTEST)
-    phase: str = Field(description="Where the contest stands now.", examples=["announced", "running", "finished"])
-    final: bool = Field(description="Nothing but a reopening changes the counts any more.")
-    participants: list[PublicParticipant] = Field(description="In their order.")
-    count: int | None = Field(description="Of all participants, listed or not. " + HIDDEN)
+    phase: str = Field(description="The contest's current phase.", examples=["announced", "running", "finished"])
+    final: bool = Field(description="True if only a reopening can still change the counts.")
+    participants: list[PublicParticipant] = Field(description="Participants in order.")
+    count: int | None = Field(description="Votes of all participants, listed or not. " + HIDDEN)
     updated: str = Field(
         description="Time of the last counted event; while hidden, of the last change to the contest's records.",
         json_schema_extra=TIME,

@@ -1,4 +1,4 @@
-"""What the counts add to participants as the catalogue reads them."""
+"""Adds counts to the catalogue's participants."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from services.query.snapshot_cache import SnapshotCache, now
 
 
 class ParticipantCounts:
-    """Fills in `vote_count` and `rater_count` for keys that may see them; a `Complete` of the participants."""
+    """Enricher of participants: sets `vote_count` and `rater_count` for keys that may see them."""
 
     def __init__(self, snapshots: SnapshotCache) -> None:
         self._snapshots = snapshots
 
     async def __call__(self, key: ApiKey, _: str, participants: list[dict[str, Any]]) -> None:
-        """All are of one contest; one that was deleted meanwhile adds nothing. Raises `ViewsUnavailable`."""
+        """Enrich participants of one contest; skipped if it was deleted meanwhile. Raises `ViewsUnavailable`."""
         if not participants or "results:read" not in key.permissions:
             return
         try:

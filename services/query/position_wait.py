@@ -1,4 +1,4 @@
-"""Waiting until the views have come to a position: one poll a process, and only while someone waits."""
+"""Waits until the views reach a position, with one poll loop per process that runs only on demand."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ Waiter = tuple[Mapping[int, int], "asyncio.Future[None]"]
 
 
 class Positions(Protocol):
-    """What is needed of the vote views."""
+    """Interface of the vote views."""
 
     async def position(self, partition: int) -> Position | None: ...
 
 
 class PositionWatch:
-    """Shared by all requests that carry a `min_position`."""
+    """Polls positions for all requests with a `min_position`."""
 
     def __init__(self, views: Positions) -> None:
         self._views = views
@@ -27,7 +27,7 @@ class PositionWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def reach(self, wanted: Mapping[int, int], within_s: float) -> None:
-        """Return once each partition's next offset is at least the wanted one; else raise `ViewsUnavailable`."""
+        """Wait for each partition's next offset to be at least the wanted one. Raises `ViewsUnavailable`."""
         waiter: Waiter = wanted, asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         if self._task is None:
@@ -36,7 +36,7 @@ class PositionWatch:
             async with asyncio.timeout(within_s):
                 await waiter[1]
         except TimeoutError:
-            late = f"The counts have not come to that position within {within_s:g} s."
+            late = f"The counts have not reached that position within {within_s:g} s."
             raise ViewsUnavailable(late, retry_after_s=1) from None
         finally:
             if waiter in self._waiting:
@@ -59,11 +59,11 @@ class PositionWatch:
             self._task = None
 
     async def _arrived(self) -> list[Waiter]:
-        """Those who wait, and whose position is in. While the views are away there are none."""
-        asked = sorted({partition for wanted, _ in self._waiting for partition in wanted})
+        """Return the waiters whose position is reached; none while the views are unavailable."""
+        partitions = sorted({partition for wanted, _ in self._waiting for partition in wanted})
         try:
-            found = await asyncio.gather(*map(self._views.position, asked))
+            found = await asyncio.gather(*map(self._views.position, partitions))
         except ViewsUnavailable:
             return []
-        offsets = {p: position.offset if position else 0 for p, position in zip(asked, found, strict=True)}
+        offsets = {p: position.offset if position else 0 for p, position in zip(partitions, found, strict=True)}
         return [w for w in self._waiting if all(offsets.get(p, -1) >= offset for p, offset in w[0].items())]

@@ -1,4 +1,4 @@
-"""`GET /public/contests/<key>/results`: what everybody may see of a contest, without a key, as bare ASGI."""
+"""`GET /public/contests/<key>/results`: a contest's public results, without a key, as bare ASGI."""
 
 from typing import Final, Protocol
 from urllib.parse import parse_qs
@@ -16,18 +16,18 @@ from services.query.snapshot_cache import SnapshotCache, now
 
 MOST_OWNERS: Final = 10_000
 SHARED_S: Final = 2
-"""How long a shared cache may answer in our place."""
+"""Longest time that shared caches may serve a response."""
 ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
 
 
 class Owners(Protocol):
-    """What is needed of the catalogue's views."""
+    """Interface of the catalogue's views."""
 
     async def find_owner(self, resource: str, key: str) -> str | None: ...
 
 
 class Voters(Protocol):
-    """Tells whether a receipt was given for a vote in a contest."""
+    """Interface of the receipts' verification."""
 
     async def admits(self, contest: str, receipt: str) -> bool: ...
 
@@ -49,7 +49,7 @@ class PublicResults:
         has_voted = receipt is not None and snapshot.hides(moment) and await self.admits(contest, receipt)
         answer = public_answer(snapshot, snapshot.hides_from_public(moment, has_voted))
         shared_s = shared_for(snapshot.contest, moment)
-        # caches take a 304 that may not be kept for one that leaves them what they were told before
+        # caches would take an uncacheable 304 for a revalidation of the stored response
         unchanged = shared_s > 0 and not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
         caching = b"private, no-store" if receipt is not None else for_all(shared_s)
         sent = [*(answer.not_modified if unchanged else answer.headers), (b"cache-control", caching), ANY_ORIGIN]
@@ -57,18 +57,18 @@ class PublicResults:
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
 
     async def published(self, contest: str) -> Snapshot:
-        """As of now. Raises `NotFound`, also where it is in setup."""
+        """Return the contest as of now. Raises `NotFound`, also for one in setup."""
         snapshot = (await self._snapshot(contest)).at(now())
         if snapshot.phase is Phase.SETUP:
             raise _not_found(contest)
         return snapshot
 
     async def admits(self, contest: str, receipt: str) -> bool:
-        """Whether who has the receipt voted in the contest. Raises `StorageUnavailable` while nobody can tell."""
+        """Return whether the receipt is for a vote in the contest. Raises `StorageUnavailable`."""
         return await self._receipts.admits(contest, receipt)
 
     async def _snapshot(self, contest: str) -> Snapshot:
-        """Whose contest it is, is remembered until it is not found there. Raises `NotFound`."""
+        """Return the contest, whose account is cached until it is not found there. Raises `NotFound`."""
         known = self._known.get(contest)
         if known is not None:
             try:
@@ -90,7 +90,7 @@ def public_answer(snapshot: Snapshot, hides: bool) -> Answer:
 
 
 def receipt_of(query: bytes) -> str | None:
-    """The parameter `receipt`."""
+    """Parse the parameter `receipt`."""
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("receipt")
     return given[-1] if given else None
 
@@ -100,16 +100,16 @@ def _not_found(contest: str) -> NotFound:
 
 
 def shared_for(contest: Contest, now: int) -> int:
-    """How long (s) shared caches may answer for everybody: never past the contest's next change of phase.
+    """Return the seconds that shared caches may serve a response, never past the contest's next change of phase.
 
-    Those that know whole seconds alone keep an answer for up to one more, so one is left out.
+    Caches count whole seconds and may serve it for up to one longer, so one is subtracted.
     """
     ahead = [at - now for at in (contest.start, contest.end) if at is not None and at > now]
     return max(0, min([SHARED_S, *(us // MILLION - 1 for us in ahead)]))
 
 
 def for_all(shared_s: int) -> bytes:
-    """`Cache-Control`. What a browser gets of a shared cache may be up to a second older than its `Age` says, so
-    it keeps it for a second less.
+    """Return the `Cache-Control`. Browsers cache for a second less: a shared cache's response may be up to a
+    second older than its `Age`.
     """
     return b"public, max-age=%d, s-maxage=%d" % (max(0, shared_s - 1), shared_s)

@@ -1,4 +1,4 @@
-"""The public results of a contest: what voters see."""
+"""The public results record of a contest, for voters."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def hidden(snapshot: Snapshot) -> Answer:
 
 
 def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
-    """Ranks go by votes whatever the order, and equal ones share theirs; without any votes every share is 0.
+    """Build the record. Ranks are by votes in any order, ties share theirs; without votes every share is 0.
 
     While `hidden` nothing in it depends on votes: `updated` is then the last change to the contest's records.
     """

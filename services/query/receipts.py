@@ -1,4 +1,4 @@
-"""Telling voters by what they were given for their vote."""
+"""Recognizes voters by the receipts of their votes."""
 
 from libs.contracts.pseudonyms import is_receipt_of
 from libs.storage.secret_rings import SecretRing
@@ -6,13 +6,13 @@ from libs.storage.store import Store
 
 
 class Receipts:
-    """Checks receipts. No vote is looked up: the receipt of one that was removed since still holds."""
+    """Verifies receipts without reading votes: the receipt of a removed vote stays valid."""
 
     def __init__(self, store: Store) -> None:
         self._secrets = SecretRing(store, "receipts")
 
     async def admits(self, contest: str, receipt: str) -> bool:
-        """Whether it was given for a vote in `contest`. Raises `StorageUnavailable` while nobody can tell."""
+        """Return whether the receipt is for a vote in `contest`. Raises `StorageUnavailable`."""
         return await self._is_of(contest, receipt) or await self._is_of(contest, receipt, again=True)
 
     async def _is_of(self, contest: str, receipt: str, again: bool = False) -> bool:

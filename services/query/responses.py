@@ -1,4 +1,4 @@
-"""Responses as they go out: the bytes of a body, made once for all who read the same."""
+"""Encoded responses, built once for all readers of the same body."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Answer:
 
 
 def encoded(record: Mapping[str, Any], state: Sequence[object], headers: Sequence[Header]) -> Answer:
-    """`record` as JSON. Its strong entity tag also changes with `state`; `headers` go out with a 304, too."""
+    """Encode `record` as JSON. Its strong entity tag also changes with `state`; a 304 has `headers`, too."""
     body = orjson.dumps(record)
     tag = etag(blake2b("\0".join(map(str, state)).encode() + b"\0" + body, digest_size=16).hexdigest())
     common = [(b"etag", tag.encode()), *headers]

@@ -1,4 +1,4 @@
-"""The paths of the query service, and what the OpenAPI document says of them."""
+"""Routes of the query service with their OpenAPI descriptions."""
 
 from typing import Annotated, Any, Final
 
@@ -16,26 +16,27 @@ from services.query.public_results import PublicResults
 from services.query.timeline_endpoint import ContestTimeline
 from services.query.vote_updates import VoteUpdates
 
-NextToken = Annotated[str | None, Query(alias="next", description="The `next` of the page before.")]
+NextToken = Annotated[str | None, Query(alias="next", description="The `next` of the previous page.")]
 SourcesFlag = Annotated[bool, Query(description="Include the breakdown by source.")]
 MinPosition = Annotated[
     str | None,
-    Query(description="A `Tally-Position`: wait until all before it is in, at most 5 s, then 503."),
+    Query(description="A `Tally-Position`: wait at most 5 s, then 503, until all votes before it are counted."),
 ]
 AsOf = Annotated[
     str | None,
     Query(
-        description="An RFC 3339 time: the counts as of the end of that minute, by when events came into the log. "
-        "Before the contest all is zero, in the future it is now. Who takes part, titles and mappings are as of "
-        "now, of a closed contest as of its closing. Who may see the counts now, may see these.",
+        description="An RFC 3339 time: return the counts as of the end of that minute, by the time that events "
+        "were appended to the log. Before the contest all counts are zero; a future time means now. "
+        "Participants, titles and mappings are the current ones, for a closed contest those of its closing. "
+        "Visible whenever the current counts are.",
         json_schema_extra={"format": "date-time"},
     ),
 ]
 Interval = Annotated[
     int | None,
     Query(
-        description="Seconds, a multiple of 60. By default the shortest of 60, 300, 900, 3600, 21600 and 86400 by "
-        "which the answer has 1500 intervals, and a million numbers, at most.",
+        description="Seconds, a multiple of 60. By default the shortest of 60, 300, 900, 3600, 21600 and 86400 "
+        "with which the response has at most 1500 intervals and a million numbers.",
         ge=60,
         le=86_400,
         multiple_of=60,
@@ -45,58 +46,61 @@ From = Annotated[
     str | None,
     Query(
         alias="from",
-        description="An RFC 3339 time in the first interval. By default the first change of the counts, or the "
-        "start while there is none; of what is too long for an answer the last days.",
+        description="An RFC 3339 time in the first interval. By default the first change of the counts or, before "
+        "one, the contest's start; if that is too long for a response, only the last days.",
         json_schema_extra={"format": "date-time"},
     ),
 ]
 To = Annotated[
     str | None,
     Query(
-        description="An RFC 3339 time at the end of the last interval, or in it. By default now; of a finished "
-        "contest the end, or the last change of its counts where that came later.",
+        description="An RFC 3339 time in the last interval or at its end. By default now; for a finished contest "
+        "its end or, if later, the last change of its counts.",
         json_schema_extra={"format": "date-time"},
     ),
 ]
 Only = Annotated[
     list[str] | None,
-    Query(description="List these participants alone, as far as they are approved; the totals are of all."),
+    Query(description="List only these participants, if approved; the totals include all."),
 ]
 ReceiptOfVote = Annotated[
     str | None,
-    Query(description="The `receipt` of a vote in this contest: opens what is `hidden_until_vote`."),
+    Query(description="The `receipt` of a vote in this contest: shows results that are `hidden_until_vote`."),
 ]
 
 COUNT_HEADERS: Final[Schema] = {
     "ETag": {
-        "description": "Strong; also changes with phase, visibility and finality.",
+        "description": "Strong entity tag; also changes with phase, visibility and finality.",
         "schema": {"type": "string"},
     },
-    "Tally-Position": {"description": "The counts hold up to here.", "schema": {"type": "string"}},
+    "Tally-Position": {
+        "description": "Position in the log up to which votes are counted.",
+        "schema": {"type": "string"},
+    },
     "Tally-Final": {
-        "description": "`final`: nothing but a reopening changes the counts any more.",
+        "description": "`final`: only a reopening can still change the counts.",
         "schema": {"type": "string", "enum": ["provisional", "final"]},
     },
 }
 PUBLIC_HEADERS: Final[Schema] = {
-    "ETag": {"description": "Strong.", "schema": {"type": "string"}},
+    "ETag": {"description": "Strong entity tag.", "schema": {"type": "string"}},
     "Cache-Control": {
-        "description": "Shared caches answer, never past a change of phase; with a receipt `no-store`.",
+        "description": "Cacheable by shared caches, never past a change of phase; with a receipt `no-store`.",
         "schema": {"type": "string"},
     },
 }
 
 
 def count_route(serve: VoteUpdates) -> AsgiRoute:
-    """The hot read."""
+    """Return the route of the current or past counts."""
 
     def vote_updates(
         contest_key: str, sources: SourcesFlag = False, min_position: MinPosition = None, at: AsOf = None
     ) -> None:
-        """The contest's counts. While they are hidden, `results:read_hidden` is needed, too.
+        """Returns the contest's counts. While they are hidden, `results:read_hidden` is also needed.
 
-        Catalogue changes show at once, votes within a tenth of a second or, with `min_position`, at once. With
-        `at`, `updated`, `Tally-Position` and `Tally-Final` are as of then, too.
+        Includes catalogue changes at once, votes within 0.1 s or, with `min_position`, at once. With `at`,
+        `updated`, `Tally-Position` and `Tally-Final` are as of that time, too.
         """
 
     return AsgiRoute(
@@ -118,15 +122,14 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
 
 
 def timeline_route(serve: ContestTimeline) -> AsgiRoute:
-    """What charts are made of."""
+    """Return the route of the counts over time, for charts."""
 
     def timeline(
         contest_key: str, interval: Interval = None, begin: From = None, to: To = None, participant: Only = None
     ) -> None:
-        """How the contest's counts came about: what changed in each interval, by when events came into the log.
+        """Returns the changes of the contest's counts in each interval, by the time of appending to the log.
 
-        What changes shows within a second, as long as the counts are not hidden: then `results:read_hidden` is
-        needed, too.
+        Includes new events within a second. While the counts are hidden, `results:read_hidden` is also needed.
         """
 
     return AsgiRoute(
@@ -143,15 +146,15 @@ def timeline_route(serve: ContestTimeline) -> AsgiRoute:
         ),
         openapi_extra=needs("results:read") | {"parameters": [IF_NONE_MATCH]},
         tags=["results"],
-        summary="Read how a contest's vote counts came about",
+        summary="Read a contest's vote counts over time",
     )
 
 
 def public_route(serve: PublicResults) -> AsgiRoute:
-    """What voters see."""
+    """Return the route of the results that voters see."""
 
     def public_results(contest_key: str, receipt: ReceiptOfVote = None) -> None:
-        """The results of a published contest, for everybody: no key is needed.
+        """Returns the results of a published contest. Public: no key is needed.
 
         While `vote_visibility` hides them, counts, ranks and shares are null and the order is by running number.
         """
@@ -171,7 +174,7 @@ def public_route(serve: PublicResults) -> AsgiRoute:
 
 
 def legacy_router(base: str, reads: LegacyReads) -> APIRouter:
-    """The legacy reads of one world under `base`, with and without `/dev`."""
+    """Return the legacy reads of one environment under `base`, with and without `/dev`."""
     router = APIRouter(tags=["legacy"], responses=LEGACY_ANSWERS)
 
     async def caller(request: Request) -> ApiKey:
@@ -182,19 +185,19 @@ def legacy_router(base: str, reads: LegacyReads) -> APIRouter:
     Caller = Annotated[ApiKey, Depends(caller)]
 
     async def contest(contest_id: str, key: Caller) -> Response:
-        """A contest with its counts and approved participants."""
+        """Read a contest with its counts and approved participants."""
         return _json(await reads.contest(key, contest_id))
 
     async def contests(brand_id: str, key: Caller, token: NextToken = None) -> Response:
-        """The brand's contests, 20 a page, newest first."""
+        """List the brand's contests, 20 per page, newest first."""
         return _json(await reads.contests(key, brand_id, token))
 
     async def participants(contest_id: str, key: Caller, token: NextToken = None) -> Response:
-        """The contest's participants of every status, 20 a page, newest first."""
+        """List the contest's participants of every status, 20 per page, newest first."""
         return _json(await reads.participants(key, contest_id, token))
 
     async def participant(participant_key: str, key: Caller) -> Response:
-        """A participant with its counts."""
+        """Read a participant with its counts."""
         return _json(await reads.participant(key, participant_key))
 
     for path, endpoint, model in (

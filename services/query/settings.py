@@ -8,18 +8,22 @@ from libs.web.settings import HttpSettings
 
 class Settings(DeploymentSettings, HttpSettings):
     count_build_interval_ms: int = Field(
-        100, ge=10, description="Most time that the votes of a contest take to show, for callers that name none."
+        100,
+        ge=10,
+        description="Longest time until votes show in a contest's counts, for reads without min_position.",
     )
     stream_max_public: int = Field(
-        5000, ge=0, description="Streams that a process keeps open to callers without a key; one more: 503."
+        5000,
+        ge=0,
+        description="Streams that a process keeps open to callers without a key; further ones get a 503.",
     )
     stream_max_public_per_address: int = Field(
-        100, ge=0, description="Of these, streams to one address (IPv6: one /64); one more: 503."
+        100, ge=0, description="Streams of these to one address (IPv6: one /64); further ones get a 503."
     )
     past_rows_per_s: int = Field(
         10_000,
         ge=0,
-        description="Rows (participants in partitions) of past counts that a process reads for an account, "
-        "a second, over 20 s; 0: no limit. More: 429.",
+        description="Rows (participants in partitions) of past counts that a process reads for an account "
+        "per second, averaged over 20 s; more get a 429. 0: no limit.",
     )
-    count_wait_ms: int = Field(5_000, ge=1, description="How long a read waits for its min_position.")
+    count_wait_ms: int = Field(5_000, ge=1, description="Time that a read waits for its min_position; then 503.")

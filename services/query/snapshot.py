@@ -1,4 +1,4 @@
-"""A contest and its counts at one moment, and the answers made of them."""
+"""A contest and its counts at one moment, and the responses built from them."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,10 +19,10 @@ Render = Callable[["Snapshot"], Answer]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """`counts` over the records of `config`: `stored` is the contest's; `contest`, `record` and `sources` are made
-    of them. `parts` are what `counts` sum up, by partition.
+    """A contest's records in `config` and its `counts`, the sums of `parts` by partition.
 
-    `phase` is the contest's when this was made.
+    `stored` is the contest's own record; `contest`, `record` and `sources` are derived from the records. `phase`
+    is the contest's at the snapshot's creation.
     """
 
     account: str
@@ -50,31 +50,32 @@ class Snapshot:
         return self.record.contest_config.vote_visibility
 
     def at(self, now: int) -> "Snapshot":
-        """The same at `now` (microseconds since 1970)."""
+        """Return the snapshot with the phase at `now` (microseconds since 1970)."""
         phase = self.contest.phase(now)
         return self if phase is self.phase else replace(self, phase=phase, answers={})
 
     def hides(self, now: int) -> bool:
-        """Whether the counts are hidden at `now` from keys without results:read_hidden, and from the public.
+        """Return whether the counts are hidden at `now` from keys without results:read_hidden, and from the
+        public.
 
-        `hidden_until_vote` opens to voters, not to keys.
+        A vote reveals `hidden_until_vote` only to its voter, not to keys.
         """
         if self.visibility in ("shown", "hidden"):
             return self.visibility == "hidden"
         return self.contest.end is None or now < self.contest.end
 
     def hides_from_public(self, now: int, has_voted: bool) -> bool:
-        """Whether the counts are hidden from who voted, or did not, without any key."""
+        """Return whether the counts are hidden from callers without a key."""
         return self.hides(now) and not (has_voted and self.visibility == "hidden_until_vote")
 
     def totals(self, permissions: Collection[str], now: int) -> Mapping[str, VoteSums] | None:
-        """Figures by participant that appears in results, "" for the contest; None where a key with these
-        permissions may not see them."""
+        """Return the sums by participant in the results, "" for the contest; None if these permissions do not
+        suffice."""
         may = "results:read" in permissions and ("results:read_hidden" in permissions or not self.hides(now))
         return self.results.totals if may else None
 
     def answer(self, render: Render) -> Answer:
-        """What `render` makes of this, made once."""
+        """Return the cached response of `render`."""
         made = self.answers.get(render)
         if made is None:
             made = self.answers[render] = render(self)

@@ -1,4 +1,4 @@
-"""The latest snapshot of each contest that is read, kept as fresh as promised at the least cost."""
+"""Caches the latest snapshot of each contest, as fresh as promised at the least cost."""
 
 import asyncio
 import time
@@ -21,14 +21,14 @@ from services.query.snapshot import Snapshot
 MOST_CONTESTS: Final = 1_000
 LEAST_INTERVAL_S: Final = 0.01
 LOAD: Final = 20
-"""After a round that took t, votes are looked at again after LOAD * t: a contest takes 5 % of a process."""
+"""After a read that took t, votes are read again after LOAD * t: a contest takes 5 % of a process."""
 LOOK_APART_S: Final = 0.001
-"""Time between looks at the catalogue: they take a process a tenth of its time at most, however many ask."""
+"""Time between reads of the catalogue's position: at most a tenth of a process, for any number of requests."""
 NO_POSITIONS: Final[Mapping[int, int]] = {}
 
 
 class Catalogue(Protocol):
-    """What is needed of the catalogue's views."""
+    """Interface of the catalogue's views."""
 
     async def mark(self, partition: int) -> Mark: ...
 
@@ -37,7 +37,7 @@ class Catalogue(Protocol):
 
 @dataclass(slots=True)
 class Entry:
-    """What is kept of one contest. `seen` is where the catalogue stood before `config` was read."""
+    """The cache entry of one contest. `seen` is the catalogue's position before `config` was read."""
 
     sums: ContestSums
     wanted: Mark | None = None
@@ -48,11 +48,11 @@ class Entry:
 
 
 class SnapshotCache:
-    """Snapshots of the contests of one world.
+    """Snapshots of the contests of one environment.
 
-    A catalogue write that was answered shows in every snapshot asked for after it: one shared look at the
-    catalogue's position a round trip tells. Votes show after `interval_s` at the latest, sooner where that is
-    cheap, and at once to those who name a position. Concurrent requests share the building.
+    Every snapshot includes the catalogue writes acknowledged before the call: one shared read of the catalogue's
+    position per round trip detects them. Votes are included after `interval_s` at the latest, sooner if that is
+    cheap, and at once for callers with a position. Concurrent requests share the work.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SnapshotCache:
     async def get(
         self, account: str, key: str, wanted: Mapping[int, int] = NO_POSITIONS, within_s: float = 5.0
     ) -> Snapshot:
-        """A snapshot in which all offsets before `wanted` are in. Raises `NotFound` and `ViewsUnavailable`."""
+        """Return a snapshot with all offsets before `wanted`. Raises `NotFound` and `ViewsUnavailable`."""
         mark = await self._looks[self._partition(account)].next()
         entry = self._entry(account, key)
         fresh = entry.seen == mark and asyncio.get_running_loop().time() < entry.fresh_until
@@ -91,7 +91,7 @@ class SnapshotCache:
         return entry.snapshot
 
     async def newest(self, account: str, key: str) -> Snapshot:
-        """By what the views say after this call. The same one again where nothing changed. Raises as `get`."""
+        """Return a snapshot read after this call; the same one if nothing changed. Raises as `get`."""
         mark = await self._looks[self._partition(account)].next()
         entry = self._entry(account, key)
         entry.wanted = mark
@@ -112,7 +112,7 @@ class SnapshotCache:
         return entry
 
     async def _build(self, entry: Entry, account: str, key: str) -> Snapshot:
-        """One round for all who wait: what changed is fetched, and nothing is made anew when nothing did."""
+        """Read changes once for all waiting callers; returns the former snapshot if there are none."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         before, seen = entry.snapshot, entry.wanted
@@ -153,12 +153,12 @@ def now() -> int:
 
 
 def covers(positions: Mapping[int, int], wanted: Mapping[int, int]) -> bool:
-    """Whether every offset before `wanted` lies before `positions`."""
+    """Return whether every offset before `wanted` is before `positions`."""
     return all(positions.get(partition, -1) >= offset for partition, offset in wanted.items())
 
 
 def _snapshot(account: str, config: ContestConfig) -> Snapshot | None:
-    """A contest without its counts; None where there is no such contest."""
+    """Return a contest without its counts, None if it does not exist."""
     contest = contest_of(account, config)
     if contest is None or config.contest is None:
         return None
@@ -174,7 +174,7 @@ def _snapshot(account: str, config: ContestConfig) -> Snapshot | None:
 
 
 def _counted(snapshot: Snapshot, sums: ContestSums) -> Snapshot:
-    """The snapshot with the counts as they are, and with the answers that it was asked for."""
+    """Return the snapshot with the current counts, and with the responses that the former one had cached."""
     phase = snapshot.contest.phase(now())
     counted = replace(snapshot, counts=sums.counts, parts=sums.parts, phase=phase, answers={})
     for render in snapshot.answers:

@@ -1,4 +1,4 @@
-"""How contests came about: what changed in them, step by step of time."""
+"""Caches the changes of contests' counts over time."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
@@ -18,23 +18,23 @@ from services.query.historical_read_limits import PastReads
 from services.query.snapshot import Snapshot
 
 MOST_CHANGES: Final = 1_000_000
-"""Kept in a process: some 250 bytes each."""
+"""Changes cached in a process: some 250 bytes each."""
 MOST_CONTESTS: Final = 1_000
-"""Of which anything is kept."""
+"""Contests cached in a process."""
 MOST_STEPS: Final = 3_000
-"""Kept of one contest; an answer has half as many at most."""
+"""Steps cached for one contest; a response has at most half as many."""
 
 Subject = tuple[str, str]
 """"" and a participant ("" for the contest itself), or an external source and one of its ids."""
 Cells = Sequence[int]
-"""Votes, distinct voters, and those of them who are anonymous: of an external source's id. Of a row these three of
-c-free, then of c-paid, and the two numbers of voters over both."""
+"""Votes, distinct voters, and distinct anonymous voters. An external source's id has these three; a row has them
+for c-free, then for c-paid, then the two numbers of voters over both."""
 COUNT, UNIQUE, ANONYMOUS, PAID, BOTH_UNIQUE = 0, 1, 2, 3, 6
 NONE_YET: Final = (0,) * 8
 
 
 class TimelineViews(Protocol):
-    """What is needed of the timelines."""
+    """Interface of the timelines' views."""
 
     async def first_minute(self, partition: int, contest: str) -> int | None: ...
 
@@ -59,8 +59,8 @@ class TimelineViews(Protocol):
 
 @dataclass(slots=True)
 class PartitionTimeline:
-    """One partition: `state` is what it was before the minute `until`, and `present` what it became since, by
-    adding `latest` in the step `step`."""
+    """One partition: `state` has its numbers before the minute `until`; with `latest`, the changes in the step
+    `step`, they are those of `present`."""
 
     basis: object
     until: int
@@ -72,11 +72,12 @@ class PartitionTimeline:
 
 
 class Series:
-    """What changed in a contest from the minute `begin` (since 1970) on, in steps of so many minutes.
+    """Changes of a contest from the minute `begin` (since 1970) on, in steps of so many minutes.
 
-    Once a contest changed in a partition in a later minute, what changed before stays so until the view is
-    exchanged for another: it is fetched once, and `settled`. The latest minute is what is there now, less that.
-    `version` is another object for whatever else was settled; `size` is how many changes and numbers are kept.
+    Once a contest changed in a partition in a later minute, earlier changes are fixed until the view is swapped
+    for another generation: they are read once, and `settled`. The latest minute is the difference of the current
+    state. `version` is a new object after each change of `settled`; `size` is the number of cached changes and
+    numbers.
     """
 
     def __init__(self, views: TimelineViews, contest: str, begin: int, minutes: int) -> None:
@@ -90,7 +91,7 @@ class Series:
         self._parts: list[PartitionTimeline] = []
 
     def serves(self, present: Snapshot, begin: int, until: int) -> bool:
-        """Whether all of it still holds, and it may be brought to `until`."""
+        """Return whether the series is still valid and may be extended to `until`."""
         last = max([until, *(part.until for part in self._parts)])
         return (
             self._begin <= begin
@@ -102,14 +103,14 @@ class Series:
         )
 
     def rows_to_read(self, present: Snapshot, until: int) -> int:
-        """What bringing it to the minute `until` costs, in rows; 0 where nothing is fetched."""
+        """Return the cost of extending it to the minute `until`, in rows; 0 if nothing is read."""
         if not self._parts:
             return sum(rows_of(part) for part in present.parts)
         pairs = zip(self._parts, present.parts, strict=True)
         return sum(rows_of(found) for part, found in pairs if min(_minute(found), until) > part.until)
 
     async def reach(self, present: Snapshot, until: int) -> None:
-        """Bring it to the minute `until`, as far as `present` is. Spoilt where it raises (`ViewsUnavailable`)."""
+        """Extend it to the minute `until`, at most to `present`. Discard it if this raises `ViewsUnavailable`."""
         if not self._parts:
             self._parts = [await self._before(*each) for each in enumerate(present.parts)]
             self.size = sum(len(part.state) for part in self._parts)
@@ -154,14 +155,14 @@ class Series:
             self.size += 1
 
     def latest(self) -> Iterator[tuple[Subject, int, Cells]]:
-        """What is not settled: subject, step, by how much it changed."""
+        """Yield the changes that are not settled: subject, step, difference."""
         for part in self._parts:
             for subject, cells in part.latest.items():
                 yield subject, part.step, cells
 
 
 class TimelineCache:
-    """Keeps the series of the contests that were asked for last, at most so many changes."""
+    """An LRU cache of contests' series, limited by the number of changes."""
 
     def __init__(self, views: TimelineViews, reads: PastReads, most_changes: int = MOST_CHANGES) -> None:
         self._views = views
@@ -171,7 +172,7 @@ class TimelineCache:
         self._firsts: OrderedDict[str, tuple[object, int | None]] = OrderedDict()
 
     async def first_minute(self, present: Snapshot) -> int | None:
-        """The first minute (since 1970) in which the contest changed; None while it has not."""
+        """Return the first minute (since 1970) in which the contest changed, None before any change."""
         contest = present.contest.key
         state = [(basis(part), part.changed >= 0) for part in present.parts]
         known = self._firsts.get(contest)
@@ -186,8 +187,10 @@ class TimelineCache:
         return known[1]
 
     async def series(self, present: Snapshot, begin: int, until: int, minutes: int) -> Series:
-        """What changed from the minute `begin` to `until`, multiples of `minutes`, at least. Raises
-        `ViewsUnavailable` and `RateLimited`. For each contest and step, one call at a time."""
+        """Return a series that covers the minutes `begin` to `until`, multiples of `minutes`.
+
+        Not reentrant for the same contest and step. Raises `ViewsUnavailable` and `RateLimited`.
+        """
         name = present.contest.key, minutes
         series = self._series.pop(name, None)
         if series is None or not series.serves(present, begin, until):
@@ -206,12 +209,12 @@ class TimelineCache:
 
 
 def basis(part: ContestCounts) -> tuple[str, int]:
-    """What is settled holds as long as this is the same."""
+    """Return the state of a partition's view for which settled changes are valid."""
     return part.position.log_id, part.swaps
 
 
 def _minute(part: ContestCounts) -> int:
-    """Of the latest change."""
+    """Return the minute of the latest change, -1 before any."""
     return -1 if part.changed < 0 else (part.updated_ms or 0) // MINUTE_MS
 
 

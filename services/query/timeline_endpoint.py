@@ -1,4 +1,4 @@
-"""`GET /contests/<key>/timeline`: how a contest's counts came about, as bare ASGI."""
+"""`GET /contests/<key>/timeline`: the changes of a contest's counts over time, as bare ASGI."""
 
 import asyncio
 from collections import OrderedDict
@@ -24,18 +24,18 @@ from services.query.timeline_schema import Page, Span, width
 MINUTE_S: Final = 60
 DAY_S: Final = 86_400
 INTERVALS: Final = (60, 300, 900, 3_600, 21_600, DAY_S)
-"""Of which the shortest that fits is taken, where none is asked for."""
+"""Default intervals in seconds; the shortest that fits is used."""
 MOST_INTERVALS: Final = 1_500
 MOST_NUMBERS: Final = 1_000_000
-"""In one answer: some 3 MB, made in a tenth of a second."""
+"""Numbers in one response: some 3 MB, built in 0.1 s."""
 LOAD: Final = 20
-"""An answer that took t is given for LOAD * t: the timelines of one contest take 5 % of a process."""
+"""A response that took t to build is served for LOAD * t: a contest's timelines take 5 % of a process."""
 MOST_HELD_S: Final = 1.0
 MOST_KEPT: Final = 100
 MOST_BYTES: Final = 50_000_000
-"""Of answers kept in a process, with the columns that they are made of."""
+"""Size of the responses cached in a process, with their columns."""
 YEARS: Final = range(2, 9999)
-"""Whole intervals around any time in them are in the calendar."""
+"""Accepted years: whole intervals around any time in them are valid dates."""
 
 
 class Asked(NamedTuple):
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
 
 
 class Made(NamedTuple):
-    """An answer, made of a snapshot; by the loop's clock it is given until then, though votes came in."""
+    """A cached response, built from a snapshot and served until `until` (loop time) even if votes came in."""
 
     snapshot: Snapshot
     page: Page
@@ -57,12 +57,12 @@ class Made(NamedTuple):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Memory in bytes."""
         return self.page.size + len(self.answer.body)
 
 
 class ContestTimeline:
-    """Serves the timelines of contests. Whoever asks for the same at about the same time shares the work."""
+    """Serves the timelines of contests. Concurrent requests for the same one share the work."""
 
     def __init__(self, auth: Authenticator, snapshots: SnapshotCache, timelines: TimelineCache) -> None:
         self._auth = auth
@@ -79,7 +79,7 @@ class ContestTimeline:
         present = await self._visible(key, contest)
         span = span_of(asked, present, await self._timelines.first_minute(present))
         async with self._locks.setdefault((contest, span.interval), asyncio.Lock()):
-            # the latest one: another request may have brought the series further meanwhile
+            # read again: another request may have updated the series meanwhile
             present = await self._visible(key, contest)
             answer = await self._answer(present, span, asked.participants)
         unchanged = not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
@@ -88,7 +88,7 @@ class ContestTimeline:
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
 
     async def _visible(self, key: ApiKey, contest: str) -> Snapshot:
-        """Raises `NotFound`, `ResultsHidden` and `ViewsUnavailable`."""
+        """Return the contest's snapshot. Raises `NotFound`, `ResultsHidden` and `ViewsUnavailable`."""
         snapshot = await self._snapshots.get(key.account, contest)
         if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
             raise ResultsHidden(snapshot.visibility)
@@ -127,11 +127,11 @@ def _holds(made: Made, present: Snapshot, at: float) -> bool:
 
 @lru_cache(maxsize=1024)
 def parse(query: bytes) -> Asked:
-    """Raises `ValidationFailed`, naming the parameter; unknown ones are ignored."""
+    """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name."""
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
     begin, end = (_seconds(name, given[name][-1]) if name in given else None for name in ("from", "to"))
     if begin is not None and end is not None and begin >= end:
-        raise ValidationFailed([Problem("", "from must lie before to")])
+        raise ValidationFailed([Problem("", "from must be before to")])
     interval = None
     if "interval" in given:
         text = given["interval"][-1]
@@ -142,10 +142,9 @@ def parse(query: bytes) -> Asked:
 
 
 def span_of(asked: Asked, present: Snapshot, first_minute: int | None) -> Span:
-    """What is asked for, or shown where nothing is: from the first change on, as far as it fits, until now or the
-    end.
+    """Return the requested span. Defaults: from the first change, if that fits, until now or the contest's end.
 
-    Changes behind the end are shown, too. Raises `ValidationFailed` where an answer would be too large.
+    The default includes changes after the end. Raises `ValidationFailed` if the response would be too large.
     """
     end = asked.end
     if end is None:
@@ -168,8 +167,8 @@ def span_of(asked: Asked, present: Snapshot, first_minute: int | None) -> Span:
         [
             Problem(
                 "",
-                f"from, to and interval make {len(span.steps)} intervals, of which an answer has {most} at most "
-                f"for this contest: ask for a longer interval, or for less time",
+                f"from, to and interval result in {len(span.steps)} intervals, more than the {most} allowed for "
+                f"this contest: request a longer interval or a shorter period",
             )
         ]
     )
@@ -181,5 +180,5 @@ def _seconds(name: str, given: str) -> int:
     except ValueError as error:
         raise ValidationFailed([Problem("", f"{name} {error}")]) from error
     if moment.year not in YEARS:
-        raise ValidationFailed([Problem("", f"{name} must lie in the years from 0002 to 9998")])
+        raise ValidationFailed([Problem("", f"{name} must be in the years from 0002 to 9998")])
     return microseconds(moment) // MILLION

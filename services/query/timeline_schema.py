@@ -1,4 +1,4 @@
-"""The timeline of a contest, as it is served."""
+"""Builds the timeline record of a contest."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -13,30 +13,30 @@ from services.query.timeline_cache import ANONYMOUS, BOTH_UNIQUE, COUNT, PAID, U
 from services.query.vote_count_record import answer_of, updated
 
 INTERNAL: Final = dict(zip(INTERNAL_SOURCES, (COUNT, PAID), strict=True))
-"""The first of a row's cells for each internal source."""
+"""Index of a row's first cell for each internal source."""
 Column = list[int]
 POINTER: Final = 8
-"""Bytes: small numbers are shared."""
+"""Bytes of a list item: small numbers are shared objects."""
 NUMBERS: Final = ("count", "unique_voter_count", "anonymous_voter_count")
 
 
 class Span(NamedTuple):
-    """So many steps of `interval` seconds, since 1970."""
+    """A range of steps of `interval` seconds, counted since 1970."""
 
     interval: int
     steps: range
 
 
 def width(results: Results) -> int:
-    """How many numbers each step has."""
+    """Return the count of numbers in each step."""
     entries = (1 + len({source for source, *_ in shown}) for shown in results.participants.values())
     return sum(entries) + len(NUMBERS) * (1 + len(results.sources))
 
 
 class Page:
-    """The record of one span, with all that is settled in it: only what is not has to be added for an answer.
+    """The record of one span with all settled changes; a response only adds the latest ones.
 
-    By the records as of now; of every participant, or `only` these. `size` is the bytes that it takes.
+    Uses the current records, of every participant or `only` these. `size` is its memory in bytes.
     """
 
     def __init__(self, snapshot: Snapshot, series: Series, span: Span, only: Collection[str] | None) -> None:
@@ -51,7 +51,7 @@ class Page:
                 self._add(subject, step, cells)
 
     def holds(self, snapshot: Snapshot, series: Series) -> bool:
-        """Whether the same is settled, and shown."""
+        """Return whether the page is valid for this snapshot and series."""
         return (
             self._version is series.version
             and self._snapshot.config is snapshot.config
@@ -59,7 +59,7 @@ class Page:
         )
 
     def answer(self, snapshot: Snapshot, series: Series) -> Answer:
-        """`snapshot` is what the series, for which it `holds`, was brought to."""
+        """Build the response; `snapshot` is the one that the series, for which it `holds`, was updated to."""
         latest = [*series.latest()]
         for subject, step, cells in latest:
             self._add(subject, step, cells)
@@ -75,7 +75,7 @@ class Page:
                 column[at] += cells[cell]
 
     def _made(self, results: Results, span: Span, only: Collection[str] | None) -> dict[str, Any]:
-        """Zeros, and in `_columns` to which of them each cell of a subject adds."""
+        """Build the record with zeros, and map each subject's cells to its lists in `_columns`."""
         total = self._numbers()
         sources = {each.source: self._numbers() for each in results.sources}
         self._fill(("", ""), total, (UNIQUE, ANONYMOUS), BOTH_UNIQUE - UNIQUE)

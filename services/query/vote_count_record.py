@@ -1,4 +1,4 @@
-"""The vote count record, as it is served."""
+"""Responses with the vote count record."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ FINALITY: Final = {False: "provisional", True: "final"}
 
 
 def vote_count(snapshot: Snapshot) -> Answer:
-    """Without the breakdown by source."""
+    """Build the response without the breakdown by source."""
     return answer_of(snapshot, record(snapshot, sources=False))
 
 
@@ -29,7 +29,7 @@ def updated(snapshot: Snapshot) -> str | None:
 
 
 def answer_of(snapshot: Snapshot, record: dict[str, Any]) -> Answer:
-    """To a key that may see counts."""
+    """Encode the response for keys that may see the counts."""
     finality = FINALITY[snapshot.results.final]
     return encoded(
         record,

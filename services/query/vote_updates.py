@@ -1,4 +1,4 @@
-"""`GET /contests/<key>/vote_updates`: the hot read, as bare ASGI."""
+"""`GET /contests/<key>/vote_updates`: a contest's counts, as bare ASGI for speed."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -20,13 +20,13 @@ from services.query.snapshot_cache import NO_POSITIONS, SnapshotCache, covers, n
 from services.query.vote_count_record import vote_count, vote_count_by_source
 
 LASTING: Final = b"private, max-age=60"
-"""`Cache-Control` of a minute that is complete: participants and mappings may still change."""
+"""`Cache-Control` of a complete minute; participants and mappings may still change."""
 BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Asked(NamedTuple):
-    """The query parameters: whether by source, the positions that must be in, and the end of which minute (since
-    1970) is asked for, if not now."""
+    """The query parameters: the flag `sources`, the positions to wait for, and the minute (since 1970) whose end
+    is requested, or None for now."""
 
     sources: bool
     positions: Mapping[int, int]
@@ -61,14 +61,17 @@ class VoteUpdates:
         if asked.minute is not None and is_complete(present, asked.minute):
             sent = [(name, LASTING if name == b"cache-control" else value) for name, value in sent]
         if snapshot is present and asked.positions and not covers(snapshot.counts.positions, asked.positions):
-            # events that changed nothing of this contest lie between what is known and what was waited for
+            # events up to the requested position did not change this contest, so its counts are of an earlier one
             reached = encode_positions(merge_positions([snapshot.counts.positions, asked.positions])).encode()
             sent = [(name, reached if name == b"tally-position" else value) for name, value in sent]
         await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
 
     async def _visible(self, key: ApiKey, contest: str, positions: Mapping[int, int]) -> Snapshot:
-        """Raises `NotFound`, `ResultsHidden`, and `ViewsUnavailable` where `positions` are not reached in time."""
+        """Return a snapshot that includes `positions`.
+
+        Raises `NotFound`, `ResultsHidden`, and `ViewsUnavailable` if they are not reached in time.
+        """
         snapshot = await self._snapshots.get(key.account, contest, positions, self._wait_s)
         if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
             raise ResultsHidden(snapshot.visibility)
@@ -77,7 +80,7 @@ class VoteUpdates:
 
 @lru_cache(maxsize=1024)
 def parse(query: bytes, partitions: int) -> Asked:
-    """Raises `ValidationFailed`, naming the parameter; unknown ones are ignored."""
+    """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name."""
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
     sources = _sources(given)
     minute = _minute(given["at"][-1]) if "at" in given else None
@@ -88,17 +91,17 @@ def parse(query: bytes, partitions: int) -> Asked:
     except ValueError as error:
         raise ValidationFailed([Problem("", f"min_position: {error}")]) from error
     if any(partition >= partitions for partition in positions):
-        raise ValidationFailed([Problem("", "min_position names a partition that the votes log does not have")])
+        raise ValidationFailed([Problem("", "min_position has a partition that the votes log does not have")])
     return Asked(sources, positions, minute)
 
 
 def by_source(query: bytes) -> bool:
-    """The parameter `sources` alone. Raises `ValidationFailed`."""
+    """Parse only the parameter `sources`. Raises `ValidationFailed`."""
     return _sources(parse_qs(query.decode("latin-1"), keep_blank_values=True))
 
 
 def is_complete(present: Snapshot, minute: int) -> bool:
-    """Whether no event of the minute is on its way any more: the views hold what came a minute after its end."""
+    """Return whether no event of the minute can follow: the views have an event of a minute after its end."""
     return (present.counts.updated_ms or 0) >= (minute + 2) * MINUTE_MS
 
 

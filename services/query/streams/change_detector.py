@@ -1,4 +1,4 @@
-"""Whether anything moved that counts are made of: one look for all streams of a process."""
+"""Detects changes of the views' positions, with one read for all streams of a process."""
 
 import asyncio
 from collections.abc import Iterable
@@ -11,41 +11,43 @@ from libs.views.client import NO_ANSWER
 from libs.views.freshness import RECOVERING
 
 LOOK_S: Final = 2.0
-"""A look that takes longer found nobody."""
+"""Time after which the views count as unavailable."""
 
 
 class Views(Protocol):
-    """What is needed of the vote views."""
+    """Interface of the vote views."""
 
     async def position(self, partition: int) -> Position | None: ...
 
 
 class Catalogue(Protocol):
-    """What is needed of the catalogue's views."""
+    """Interface of the catalogue's views."""
 
     async def mark(self, partition: int) -> Mark: ...
 
 
 View = tuple[str, int]
-"""Of which topic, and which partition."""
+"""A topic and a partition."""
 
 
 class ChangeDetector:
-    """Remembers where the views stood.
+    """Stores the views' last positions.
 
-    A replay's swap alone moves none of the votes' positions: it shows with the next vote, or to who looks anyway.
+    The swap to a replayed generation alone changes no position of votes: the next vote, or a read at the fixed
+    interval, reveals it.
     """
 
     def __init__(self, views: Views, catalogue: Catalogue, partitions: int) -> None:
         self._views = views
         self._catalogue = catalogue
         self._partitions = partitions
-        self._stood: dict[View, Mark] = {}
+        self._marks: dict[View, Mark] = {}
 
     async def moved(self, catalogue: Iterable[int]) -> bool:
-        """Whether anything did since the last look; of the catalogue in these partitions.
+        """Return whether any position changed since the last call; of the catalogue, only in these partitions.
 
-        Raises `ViewsUnavailable` while the views are away, or folded again and not yet where they were.
+        Raises `ViewsUnavailable` while the views are unavailable, or are folded again and behind their last
+        position.
         """
         try:
             async with asyncio.timeout(LOOK_S):
@@ -57,10 +59,10 @@ class ChangeDetector:
                 )
         except TimeoutError:
             raise ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=f"no answer within {LOOK_S:g} s") from None
-        if any(view in self._stood and _is_behind(self._stood[view], mark) for view, mark in found.items()):
+        if any(view in self._marks and _is_behind(self._marks[view], mark) for view, mark in found.items()):
             raise ViewsUnavailable(RECOVERING, retry_after_s=1, cause="the views are being folded again")
-        moved = any(self._stood.get(view) != mark for view, mark in found.items())
-        self._stood |= found
+        moved = any(self._marks.get(view) != mark for view, mark in found.items())
+        self._marks |= found
         return moved
 
     async def _of_votes(self, partition: int) -> tuple[View, Mark]:

@@ -1,4 +1,4 @@
-"""`GET .../vote_updates/stream` and `.../results/stream`, as bare ASGI: the plain reads' rules, then a stream."""
+"""Stream endpoints of `vote_updates` and `results`, as bare ASGI, with the permissions of the plain reads."""
 
 from starlette.types import Receive, Scope, Send
 
@@ -12,7 +12,7 @@ from services.query.vote_updates import by_source
 
 
 class CountStream:
-    """The vote count record to a key's holder. Where that may not see it now, the stream says so, and waits."""
+    """Streams the vote count record to callers with a key. While they may not see it, only phases are sent."""
 
     def __init__(self, auth: Authenticator, snapshots: SnapshotCache, streams: StreamHub) -> None:
         self._auth = auth
@@ -28,10 +28,10 @@ class CountStream:
 
 
 class PublicStream:
-    """The public results, to everybody."""
+    """Streams the public results, without a key."""
 
-    def __init__(self, results: PublicResults, streams: StreamHub, seats: KeylessQuota) -> None:
-        self._seats = seats
+    def __init__(self, results: PublicResults, streams: StreamHub, quota: KeylessQuota) -> None:
+        self._quota = quota
         self._results = results
         self._streams = streams
 
@@ -39,5 +39,5 @@ class PublicStream:
         contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
         snapshot = await self._results.published(contest)
         view = PublicView(receipt is not None and await self._results.admits(contest, receipt))
-        with self._seats.taken(scope):
+        with self._quota.taken(scope):
             await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=False)

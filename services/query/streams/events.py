@@ -1,4 +1,4 @@
-"""What streams say, as the bytes of server-sent events."""
+"""Server-sent events of the streams, as bytes."""
 
 from typing import Any, Final, NamedTuple
 
@@ -9,13 +9,13 @@ from libs.tally.contest import Phase
 from libs.tally.time import timestamp
 
 RETRY: Final = format_sse_event(retry=2000)
-"""How long a client waits, in ms, before it connects again."""
+"""Sets the client's reconnection time, in ms."""
 PING: Final = KEEPALIVE_COMMENT
 GONE: Final = format_sse_event(event="gone", data_str="{}")
 
 
 class PhaseState(NamedTuple):
-    """What a `phase` event says, but for the time; start and end in microseconds since 1970."""
+    """The data of a `phase` event without the server time; start and end in microseconds since 1970."""
 
     phase: Phase
     start: int | None
@@ -25,18 +25,18 @@ class PhaseState(NamedTuple):
     hidden: bool
 
 
-def phase(standing: PhaseState, now: int) -> bytes:
-    times = {"start": timestamp(standing.start), "end": timestamp(standing.end), "server_time": timestamp(now)}
-    return _event("phase", standing._asdict() | times)
+def phase(state: PhaseState, now: int) -> bytes:
+    times = {"start": timestamp(state.start), "end": timestamp(state.end), "server_time": timestamp(now)}
+    return _event("phase", state._asdict() | times)
 
 
 def stale(since: int) -> bytes:
-    """The views are away: what was said last was seen at `since`."""
+    """Build the event for unavailable views; the data sent last was read at `since`."""
     return _event("stale", {"since": timestamp(since)})
 
 
-def figures(name: str, version: str, body: bytes) -> bytes:
-    """An answer's body as it is."""
+def counts(name: str, version: str, body: bytes) -> bytes:
+    """Build an event with the body of a plain read."""
     return format_sse_event(event=name, data_str=body.decode(), id=version)
 
 

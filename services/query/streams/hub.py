@@ -1,7 +1,6 @@
-"""All streams of a process: one loop looks for what is new, and tells it.
+"""All streams of a process: one loop detects changes and sends them to the subscribers.
 
-Everything goes at the loop's pace: news are told ten times a second at most, and looking and telling take half a
-core at most, however many listen.
+The loop sends at most ten times a second and takes at most half a core, for any number of subscribers.
 """
 
 import asyncio
@@ -32,10 +31,10 @@ from services.query.streams.updates import ENDED, Seen
 
 logger = logging.getLogger(__name__)
 
-LOOKS_APART_S: Final = 0.05
-NEWS_APART_S: Final = 0.1
+READ_INTERVAL_S: Final = 0.05
+SEND_INTERVAL_S: Final = 0.1
 CHECKED_EVERY_US: Final = 2 * MILLION
-"""How often keys are looked at again."""
+"""Interval of checks for revoked keys."""
 CREDENTIALS: Final = (b"authorization", b"cookie", b"x-forwarded-for", b"forwarded")
 HEADERS: Final[list[Header]] = [
     (b"content-type", b"text/event-stream"),
@@ -47,11 +46,11 @@ PUBLIC_HEADERS: Final = [*HEADERS, ANY_ORIGIN]
 OPEN_TO_KEYS, OPEN_TO_ALL = STREAMS_OPEN.labels("counts"), STREAMS_OPEN.labels("results")
 
 Name = tuple[str, str, View]
-"""Of a channel: account, contest, and what is seen of it."""
+"""A channel's account, contest, and view."""
 
 
 class StreamHub:
-    """Who listens to what. `running` is entered for as long as they are served; `end` lets all go."""
+    """Routes subscribers to channels. They are served while `running` is entered; `end` ends all streams."""
 
     def __init__(
         self, auth: Authenticator, snapshots: SnapshotCache, changes: ChangeDetector, catalogue: Topic
@@ -67,7 +66,7 @@ class StreamHub:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Beside the caller's own work."""
+        """Run the loop as a task until the context ends."""
         running = asyncio.create_task(self._run())
         try:
             yield
@@ -77,7 +76,7 @@ class StreamHub:
                 await running
 
     def end(self) -> None:
-        """Every stream ends; one that comes later does so at once."""
+        """End all streams; later ones end at once."""
         self._has_ended = True
         for channel in self._channels.values():
             channel.end()
@@ -85,53 +84,53 @@ class StreamHub:
     async def serve(
         self, scope: Scope, receive: Receive, send: Send, snapshot: Snapshot, view: View, is_keyed: bool
     ) -> None:
-        """A stream that begins with `snapshot`, until the client goes or the stream ends.
+        """Serve a stream that begins with `snapshot`, until the client disconnects or the stream ends.
 
-        Where it `is_keyed`, the key must hold for as long as that.
+        If it `is_keyed`, it ends when the key is revoked.
         """
         moment = now()
-        told = view(snapshot.at(moment), moment)
-        message = told.since(Seen(None, header(scope["headers"], b"last-event-id")))
+        update = view(snapshot.at(moment), moment)
+        message = update.delta(Seen(None, header(scope["headers"], b"last-event-id")))
         assert message is not None
         await send(
             {"type": "http.response.start", "status": 200, "headers": HEADERS if is_keyed else PUBLIC_HEADERS}
         )
         await send(message | {"body": events.RETRY + message["body"]})
         STREAM_MESSAGES.inc()
-        listener = Subscriber(send, told.heard, _credentials(scope) if is_keyed else None)
-        channel = self._join(listener, (snapshot.account, snapshot.contest.key, view))
+        subscriber = Subscriber(send, update.seen, _credentials(scope) if is_keyed else None)
+        channel = self._join(subscriber, (snapshot.account, snapshot.contest.key, view))
         try:
             with (OPEN_TO_KEYS if is_keyed else OPEN_TO_ALL).track_inprogress():
                 while (await receive())["type"] != "http.disconnect":
                     pass
         finally:
-            channel.listeners.discard(listener)
-            listener.close()
+            channel.subscribers.discard(subscriber)
+            subscriber.close()
 
-    def _join(self, listener: Subscriber, name: Name) -> Channel:
+    def _join(self, subscriber: Subscriber, name: Name) -> Channel:
         channel = self._channels.get(name)
         if channel is None:
             channel = self._channels[name] = Channel(self._snapshots, *name)
-        channel.join(listener)
+        channel.join(subscriber)
         self._wanted.set()
         if self._has_ended:
-            listener.tell(ENDED)
+            subscriber.publish(ENDED)
         return channel
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await self._wanted.wait()
-            began, used, spoke = loop.time(), time.thread_time(), False
+            began, used, sent = loop.time(), time.thread_time(), False
             try:
-                spoke = await self._round()
+                sent = await self._round()
             except Exception:
                 logger.exception("a round of the streams failed")
-            whole = max(NEWS_APART_S if spoke else LOOKS_APART_S, 2 * (time.thread_time() - used))
+            whole = max(SEND_INTERVAL_S if sent else READ_INTERVAL_S, 2 * (time.thread_time() - used))
             await asyncio.sleep(max(0.0, began + whole - loop.time()))
 
     async def _round(self) -> bool:
-        """Whether anybody was told anything."""
+        """Read and send changes once; return whether anything was sent."""
         moment = now()
         channels = due = tuple(self._channels.values())
         try:
@@ -140,41 +139,41 @@ class StreamHub:
             )
         except ViewsUnavailable:
             for channel in channels:
-                channel.lose_sight()
+                channel.mark_stale()
         else:
             due = tuple(channel for channel in channels if moved or channel.is_due(moment))
-            await asyncio.gather(*(channel.look() for channel in due))
-        spoke = [await channel.tell() for channel in due]
+            await asyncio.gather(*(channel.refresh() for channel in due))
+        sent = [await channel.publish() for channel in due]
         for channel in channels:
             await channel.ping()
         if moment >= self._checked_at + CHECKED_EVERY_US:
             self._checked_at = moment
             await self._end_revoked()
-        self._drop_what_is_over()
-        return any(spoke)
+        self._drop_ended()
+        return any(sent)
 
     async def _end_revoked(self) -> None:
-        """Who holds a key that is not known any more, or a log-in that has run out, hears nothing more."""
-        listening = [listener for channel in self._channels.values() for listener in channel.listeners]
-        given = [*{listener.credentials for listener in listening if listener.credentials}]
-        # all at once: who holds a key that is not known is looked for, and those looks are one then
-        holds = await asyncio.gather(*map(self._lets_in, given))
-        revoked = {each for each, lets_in in zip(given, holds, strict=True) if not lets_in}
-        for listener in listening:
-            if listener.credentials in revoked:
-                listener.tell(ENDED)
+        """End the streams of revoked keys and expired sessions."""
+        subscribers = [subscriber for channel in self._channels.values() for subscriber in channel.subscribers]
+        credentials = [*{subscriber.credentials for subscriber in subscribers if subscriber.credentials}]
+        # concurrently: reads of keys that are not cached are then shared
+        validity = await asyncio.gather(*map(self._is_valid, credentials))
+        revoked = {each for each, is_valid in zip(credentials, validity, strict=True) if not is_valid}
+        for subscriber in subscribers:
+            if subscriber.credentials in revoked:
+                subscriber.publish(ENDED)
 
-    async def _lets_in(self, credentials: Credentials) -> bool:
+    async def _is_valid(self, credentials: Credentials) -> bool:
         try:
-            asked = {"method": "GET", "client": credentials.peer, "headers": credentials.headers}
-            await self._auth.authenticate(asked)
+            scope = {"method": "GET", "client": credentials.peer, "headers": credentials.headers}
+            await self._auth.authenticate(scope)
         except (Unauthorized, AddressRefused):
             return False
         except TallyError:
-            return True  # nobody can tell
+            return True  # unknown at the moment
         return True
 
-    def _drop_what_is_over(self) -> None:
+    def _drop_ended(self) -> None:
         for name, channel in tuple(self._channels.items()):
             if channel.is_over:
                 channel.end()

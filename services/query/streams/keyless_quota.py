@@ -1,4 +1,4 @@
-"""The number of streams that are open to callers without a key, in total and for each address."""
+"""Limits the open streams of callers without a key, in total and per IP address."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class KeylessQuota:
 
     @contextmanager
     def taken(self, scope: Scope) -> Iterator[None]:
-        """A seat for as long as the context is open. Raises `Overloaded` where there is none."""
+        """Count a stream while the context is open. Raises `Overloaded` if a limit is reached."""
         address = self._proxies.network(scope)
         if self._taken[address] >= self._most_per_address:
             REFUSED.inc()

@@ -1,4 +1,4 @@
-"""What a stream's reader may see of a snapshot: the same as in a plain read at that moment."""
+"""Renders a snapshot for a stream's readers, with the same visibility as a plain read at that moment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from services.query.streams.updates import GONE, Seen, Update
 from services.query.vote_count_record import vote_count, vote_count_by_source
 
 View = Callable[[Snapshot, int], Update]
-"""What is told of a snapshot at a time (microseconds since 1970). Equal views tell the same."""
+"""Renders a snapshot at a time (microseconds since 1970). Equal views render the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyView:
-    """Of a key's holder."""
+    """Renders for callers with a key."""
 
     by_source: bool
     sees_hidden: bool
@@ -27,12 +27,12 @@ class KeyView:
     def __call__(self, snapshot: Snapshot, now: int) -> Update:
         hidden = snapshot.hides(now) and not self.sees_hidden
         render = vote_count_by_source if self.by_source else vote_count
-        return _told(snapshot, now, hidden, "counts", None if hidden else snapshot.answer(render))
+        return _update(snapshot, now, hidden, "counts", None if hidden else snapshot.answer(render))
 
 
 @dataclass(frozen=True, slots=True)
 class PublicView:
-    """Of everybody, or of those who voted."""
+    """Renders for the public, or for those who voted."""
 
     has_voted: bool
 
@@ -40,15 +40,15 @@ class PublicView:
         if snapshot.phase is Phase.SETUP:
             return GONE
         hidden = snapshot.hides_from_public(now, self.has_voted)
-        return _told(snapshot, now, hidden, "results", public_answer(snapshot, hidden))
+        return _update(snapshot, now, hidden, "results", public_answer(snapshot, hidden))
 
 
-def _told(snapshot: Snapshot, now: int, hidden: bool, name: str, answer: Answer | None) -> Update:
+def _update(snapshot: Snapshot, now: int, hidden: bool, name: str, answer: Answer | None) -> Update:
     contest = snapshot.contest
     final, sealed = snapshot.results.final, is_sealed(snapshot.stored.document)
-    standing = PhaseState(snapshot.phase, contest.start, contest.end, final, sealed, hidden)
-    status = events.phase(standing, now)
+    state = PhaseState(snapshot.phase, contest.start, contest.end, final, sealed, hidden)
+    status = events.phase(state, now)
     if answer is None:
-        return Update(Seen(standing, None), status)
+        return Update(Seen(state, None), status)
     version = answer.tag.strip('"')
-    return Update(Seen(standing, version), status, events.figures(name, version, answer.body))
+    return Update(Seen(state, version), status, events.counts(name, version, answer.body))

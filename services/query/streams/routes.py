@@ -1,4 +1,4 @@
-"""The paths of the streams, and what the OpenAPI document says of them."""
+"""Routes of the streams with their OpenAPI descriptions."""
 
 from collections.abc import Callable
 from typing import Final
@@ -13,15 +13,15 @@ from services.query.streams.endpoints import CountStream, PublicStream
 LAST_EVENT_ID: Final = parameter(
     "Last-Event-ID",
     "header",
-    "The `id` that was heard last: where it still holds, what it names is not sent again.",
+    "The `id` received last: if that version is still current, it is not sent again.",
 )
 EVENTS: Final = """
-Server-sent events. First `phase`, and again whenever any of it changes: `{"phase", "start", "end", "final",
-"sealed", "hidden", "server_time"}`, where `hidden` says that the counts are not shown to this caller now. Then
-`%s`: its data is what the plain read answers, its `id` the version (the ETag without quotes); again whenever it
-changes, ten times a second at most, the latest wins. `stale` says since when nobody can tell whether that still
-holds; once somebody can, all is said anew. `gone` ends the stream of a contest that was deleted. A stream that
-just ends may be opened again.
+Sends server-sent events. The first is `phase`, sent again on every change: `{"phase", "start", "end", "final",
+"sealed", "hidden", "server_time"}`, where `hidden` is true while this caller may not see the counts. Then comes
+`%s`: its data is the body of the plain read, its `id` the version (the ETag without quotes). It is sent again on
+changes, at most ten times a second, always with the latest state. `stale` has the time since when the data may be
+outdated; on recovery all events are sent again. `gone` ends the stream of a deleted contest. A stream that ends
+without it may be opened again.
 """
 EVENT: Final[Schema] = {
     COMPONENT: "schemas/StreamEvent",
@@ -29,16 +29,16 @@ EVENT: Final[Schema] = {
     "type": "object",
     "required": ["event", "data"],
     "properties": {
-        "event": {"type": "string", "description": "Its kind."},
-        "data": {"type": "string", "contentMediaType": "application/json", "description": "What its kind says."},
-        "id": {"type": "string", "description": "The version, of events that have one."},
+        "event": {"type": "string", "description": "The event's type."},
+        "data": {"type": "string", "contentMediaType": "application/json", "description": "The event's data."},
+        "id": {"type": "string", "description": "The version, for events with one."},
     },
 }
-"""OpenAPI before 3.2 describes of a stream each event."""
+"""The schema of each event: OpenAPI before 3.2 cannot describe the stream itself."""
 
 
 def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRoute:
-    """What a key's holder follows."""
+    """Return the stream route for callers with a key."""
 
     def vote_updates_stream(contest_key: str, sources: SourcesFlag = False) -> None:
         pass
@@ -55,12 +55,12 @@ def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRou
         tags=["results"],
         summary="Follow a contest's vote counts",
         description=EVENTS % "counts"
-        + "\nWhile the counts are hidden, `results:read_hidden` is needed to be shown them.",
+        + "\nWhile the counts are hidden, only keys with `results:read_hidden` receive them.",
     )
 
 
 def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamRoute:
-    """What voters follow."""
+    """Return the public stream route, for voters."""
 
     def public_results_stream(contest_key: str, receipt: ReceiptOfVote = None) -> None:
         pass
@@ -76,7 +76,7 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
         openapi_extra={"parameters": [LAST_EVENT_ID]},
         tags=["results"],
         summary="Follow a contest's public results",
-        description=EVENTS % "results" + "\nFor everybody: no key is needed.",
+        description=EVENTS % "results" + "\nPublic: no key is needed.",
     )
 
 

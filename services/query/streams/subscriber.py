@@ -1,4 +1,4 @@
-"""One reader of a stream."""
+"""One subscriber of a stream: sends without delay, or the latest update once a slow client is ready."""
 
 import asyncio
 from typing import NamedTuple
@@ -9,50 +9,50 @@ from services.query.streams.updates import PING, Message, Seen, Update
 
 
 class Credentials(NamedTuple):
-    """What let a reader in: its peer and headers."""
+    """The credentials of a subscriber: its peer and headers."""
 
     peer: tuple[str, int] | None
     headers: tuple[tuple[bytes, bytes], ...]
 
 
 class Subscriber:
-    """Is told at once what its connection takes at once. While its reader is slow, a task waits to tell what is
-    latest by then.
+    """Sends updates at once if the connection's buffer takes them. While the client is slow, a task waits to send
+    the latest update.
     """
 
-    __slots__ = ("_heard", "_latest", "_send", "_writing", "credentials")
+    __slots__ = ("_latest", "_seen", "_send", "_writing", "credentials")
 
-    def __init__(self, send: Send, heard: Seen, credentials: Credentials | None = None) -> None:
+    def __init__(self, send: Send, seen: Seen, credentials: Credentials | None = None) -> None:
         self._send = send
-        self._heard = heard
+        self._seen = seen
         self._latest: Update | None = None
         self._writing: asyncio.Task[None] | None = None
         self.credentials = credentials
 
-    def tell(self, told: Update) -> bool:
-        """Whether there was anything to tell. After the last there is not."""
+    def publish(self, update: Update) -> bool:
+        """Send or queue an update; return whether there was anything to send. Nothing follows the last update."""
         if self._latest is not None and self._latest.last:
             return False
-        self._latest = told
-        message = None if self._writing else told.since(self._heard)
+        self._latest = update
+        message = None if self._writing else update.delta(self._seen)
         if message is None:
             return False
-        if self._takes(message):
-            self._heard = told.heard
+        if self._send_now(message):
+            self._seen = update.seen
         else:
-            self._writing = asyncio.create_task(self._write(told))
+            self._writing = asyncio.create_task(self._write(update))
         return True
 
     def ping(self) -> bool:
-        """Only where nothing waits to be sent."""
-        return not self._writing and self._takes(PING)
+        """Send a ping unless a message is waiting; return whether it was sent."""
+        return not self._writing and self._send_now(PING)
 
     def close(self) -> None:
         if self._writing:
             self._writing.cancel()
 
-    def _takes(self, message: Message) -> bool:
-        """Send, unless that would have to wait for the reader: up to there, nothing was written."""
+    def _send_now(self, message: Message) -> bool:
+        """Send the message if that needs no waiting; nothing is written otherwise."""
         sending = self._send(message).__await__()
         try:
             next(sending)
@@ -61,9 +61,9 @@ class Subscriber:
         sending.close()
         return False
 
-    async def _write(self, told: Update) -> None:
-        while (message := told.since(self._heard)) is not None:
+    async def _write(self, update: Update) -> None:
+        while (message := update.delta(self._seen)) is not None:
             await self._send(message)
-            self._heard = told.heard
-            told = self._latest or told
+            self._seen = update.seen
+            update = self._latest or update
         self._writing = None

@@ -1,4 +1,4 @@
-"""What a stream has come to say: a listener is owed what differs from what it heard before."""
+"""Stream updates: each subscriber receives only the events that differ from those it received before."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple
 from services.query.streams import events
 
 Message = dict[str, Any]
-"""Of ASGI."""
+"""An ASGI message."""
 
 
 class Seen(NamedTuple):
-    """How the contest stands, or why nothing follows; and the version of its counts, None for none."""
+    """The state that a subscriber has received: phase state or end of the stream, and version of the counts."""
 
     status: object
     version: str | None
@@ -18,27 +18,27 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Update:
-    """What is to be `heard`, as events. After the `last` there is nothing more.
+    """The events for the state `seen`; the stream ends after the `last` update.
 
-    What many are owed is encoded once.
+    Each combination of events is encoded once for all subscribers.
     """
 
-    heard: Seen
+    seen: Seen
     status: bytes
-    figures: bytes = b""
+    counts: bytes = b""
     last: bool = False
     _messages: dict[tuple[bool, bool], Message] = field(default_factory=dict)
 
-    def since(self, before: Seen) -> Message | None:
-        """What to send to who heard `before`; None for nothing."""
-        version = self.heard.version
-        owed = before.status != self.heard.status, version is not None and before.version != version
-        if not any(owed):
+    def delta(self, before: Seen) -> Message | None:
+        """Return the message for a subscriber that has received `before`, None if nothing differs."""
+        version = self.seen.version
+        differs = before.status != self.seen.status, version is not None and before.version != version
+        if not any(differs):
             return None
-        message = self._messages.get(owed)
+        message = self._messages.get(differs)
         if message is None:
-            body = self.status * owed[0] + self.figures * owed[1]
-            message = self._messages[owed] = {
+            body = self.status * differs[0] + self.counts * differs[1]
+            message = self._messages[differs] = {
                 "type": "http.response.body",
                 "body": body,
                 "more_body": not self.last,
@@ -48,13 +48,13 @@ class Update:
 
 NOTHING: Final = Update(Seen(None, None), b"")
 GONE: Final = Update(Seen("gone", None), events.GONE, last=True)
-"""There is no such contest any more."""
+"""The contest was deleted."""
 ENDED: Final = Update(Seen("ended", None), b"", last=True)
-"""The client connects again, and hears what there is to say."""
+"""The stream ends; the client reconnects."""
 STALE: Final = "stale"
 PING: Final[Message] = {"type": "http.response.body", "body": events.PING, "more_body": True}
 
 
 def stale(since: int) -> Update:
-    """The views are away since then (microseconds since 1970); once they are back, all is told anew."""
+    """Return the update for views unavailable since then (microseconds since 1970)."""
     return Update(Seen(STALE, None), events.stale(since))
