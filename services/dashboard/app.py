@@ -22,14 +22,14 @@ from services.dashboard.pages import page_routes
 from services.dashboard.session_routes import session_router
 from services.dashboard.settings import Settings
 from services.dashboard.status import StatusCache
-from services.dashboard.status_routes import standing_router
+from services.dashboard.status_routes import status_router
 
 
 @asynccontextmanager
 async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = None) -> AsyncIterator[HttpModule]:
-    """Pages, their parts, and log-in; what the pages show they ask the API for.
+    """Open the pages, their assets, and log-in; the pages read their data from the API.
 
-    Operators are told what `checks` say, those of the services that it is served with.
+    The status for operators includes `checks`, those of the services in the same process.
     """
     valkey = open_valkey(settings.valkey_url)
     keys = ApiKeyCache(CatalogueViews(valkey, settings.namespace), KeyUses(valkey, settings.namespace))
@@ -38,18 +38,18 @@ async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = 
     auth = Authenticator(keys, settings.proxies(), sessions)
     reader = LogReader(settings)
     collector = StatusCollector(reader, valkey, store, settings.namespace, settings.partitions)
-    standing = StatusCache(collector, checks or {}, version("tallykeeper"), settings.projector_urls())
+    status = StatusCache(collector, checks or {}, version("tallykeeper"), settings.projector_urls())
     try:
         async with keys.refreshing():
             yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 routers=[
                     session_router(auth, keys, sessions, RequestKeys(valkey, settings.namespace)),
-                    standing_router(auth, standing),
+                    status_router(auth, status),
                 ],
                 routes=page_routes(),
             )
     finally:
-        await standing.close()
+        await status.close()
         await reader.close()
         await valkey.close()

@@ -1,6 +1,6 @@
-"""The dashboard's pages and their parts: the same for everybody, so that they can be cached and tell nothing.
+"""The dashboard's pages and assets: the same for all users, so that they can be cached and contain no data.
 
-What they show they ask the API for, with the browser's session; `html/shell.html` is around all of them.
+The pages read their data from the API, with the browser's session; `html/shell.html` is their common frame.
 """
 
 from html import escape
@@ -32,11 +32,11 @@ PAGES: Final = {
     "/dashboard/contests/{contest_key}": ("contest", "Contest"),
     "/dashboard/operations": ("operations", "Operations"),
 }
-"""By path: the page's name, which its HTML, its style and its script have, and its title."""
+"""By path: the page's name, shared by its HTML, style and script, and its title."""
 
 
 class Assets(StaticFiles):
-    """Files that browsers keep and ask for again by their ETag."""
+    """Files that browsers cache and revalidate by their ETag."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
@@ -62,6 +62,6 @@ def _page(shell: Template, name: str, title: str) -> Any:
 
 
 def _chart_library() -> Path:
-    """Where uPlot lies. The package around it is not imported: it would draw in notebooks, with much else."""
+    """Return uPlot's directory. Its Python package is not imported: that would load much for notebooks."""
     found = next(file for file in files("uplot-python") or () if file.name == "uPlot.iife.js")
     return Path(str(found.locate())).parent

@@ -17,13 +17,13 @@ from libs.web.requests import read_object
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
 
 NEEDED: Final = ("results:read", "operations")
-"""One of them opens a session: each has a page."""
+"""Permissions with a page; either one allows a session."""
 PATH: Final = "/dashboard/session"
 NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
 class LogIn(BaseModel):
-    """One of the two."""
+    """Credentials: an API key or a ticket."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -34,7 +34,7 @@ class LogIn(BaseModel):
     )
 
     api_key: str = Field("", description="An API key with `results:read` or `operations`.")
-    ticket: str = Field("", description="Made by `POST /dashboard/tickets`; good once.")
+    ticket: str = Field("", description="A ticket from `POST /dashboard/tickets`; valid once.")
 
     @model_validator(mode="after")
     def _one(self) -> "LogIn":
@@ -44,26 +44,26 @@ class LogIn(BaseModel):
 
 
 class Session(BaseModel):
-    """Who is logged in."""
+    """The logged-in account and API key."""
 
-    account: str = Field(description="Whose records may be seen.")
-    key_id: str = Field(description="Of the API key that the session was opened with.")
-    permissions: list[str] = Field(description="Of the API key; revoking it ends the session.")
+    account: str = Field(description="The account whose records may be read.")
+    key_id: str = Field(description="Id of the API key that opened the session.")
+    permissions: list[str] = Field(description="Permissions of the API key; revoking the key ends the session.")
 
 
 class Ticket(BaseModel):
-    """Opens one session, in place of an API key."""
+    """A ticket that opens one session in place of an API key."""
 
-    ticket: str = Field(description="For `POST /dashboard/session`.")
-    expires: datetime = Field(description="When it is good no more.")
+    ticket: str = Field(description="The ticket, for `POST /dashboard/session`.")
+    expires: datetime = Field(description="Time of expiry.")
 
 
 def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, used: RequestKeys) -> APIRouter:
-    """`used` remembers tickets until they have expired."""
+    """Create the router; `used` stores used tickets until they have expired."""
     router = APIRouter(tags=["dashboard"])
 
     async def holder(request: Request, given: LogIn) -> ApiKey:
-        """Whose session is asked for."""
+        """Return the key to open a session for. Raises `Unauthorized`."""
         if given.api_key:
             return await auth.by_token(request.scope, given.api_key)
         ticket = sessions.ticket(given.ticket)
@@ -71,7 +71,7 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
             await sessions.load(again=True)
             ticket = sessions.ticket(given.ticket)
         key = None if ticket is None else await keys.find_id(ticket.key_id)
-        # looked for first: a ticket is not used up where the views are away
+        # the key is read first: while the views are unavailable, the ticket stays unused
         if ticket is None or await used.claim(f"ticket:{ticket.nonce}", ticket.key_id) is not None:
             raise Unauthorized(f"This link has been used, or is older than {TICKET_S} s. Log in with an API key.")
         if key is None:
@@ -85,9 +85,10 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         openapi_extra=takes(LogIn),
     )
     async def log_in(request: Request) -> Response:
-        """Begin a session, good for 12 hours, as a cookie that says which key it is of.
+        """Begin a session.
 
-        The key may then be left out of reads, and of all else where `Origin` names this host.
+        It is a cookie for the key, valid for 12 hours. It replaces the key in reads, and in writes whose `Origin`
+        is this host.
         """
         headers = headers_of(request.scope)
         _, body = await read_object(request)
@@ -109,14 +110,17 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
 
     @router.get(PATH, response_model=Session, responses=problems("unauthorized", "forbidden", "views_unavailable"))
     async def read_session(request: Request) -> Response:
-        """Who is logged in, by the session or by a Bearer key."""
+        """Read the logged-in account, by session or Bearer key."""
         return _shown(require_page(await auth.authenticate(request.scope)))
 
     @router.delete(
         PATH, status_code=204, response_class=Response, responses=problems("unauthorized", "views_unavailable")
     )
     async def log_out(request: Request) -> Response:
-        """End this browser's session. Whoever may have copied its cookie is kept out by revoking the key."""
+        """End this browser's session.
+
+        A copied cookie stays valid until it expires or the key is revoked.
+        """
         headers = headers_of(request.scope)
         if header(headers, b"cookie") is not None and not from_own_origin(headers):
             raise Unauthorized("Log out from a page of this origin.")
@@ -132,10 +136,10 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         openapi_extra=needs("results:read"),
     )
     async def make_ticket(request: Request) -> Response:
-        """Make a ticket that opens a session of this key once, within a minute; `operations` will do, too.
+        """Create a ticket that opens one session of this key within a minute.
 
-        A browser that is opened at `/dashboard#ticket=<ticket>` logs in with it. What stands behind the `#` is
-        sent to no server.
+        The permission `operations` suffices, too. A browser opened at `/dashboard#ticket=<ticket>` logs in with
+        it; browsers send no server the part after `#`.
         """
         key = require_page(await auth.authenticate(request.scope))
         await sessions.load()
@@ -148,14 +152,14 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
 
 
 def require_page(key: ApiKey) -> ApiKey:
-    """Raises `Forbidden` where no page is for this key."""
+    """Return the key. Raises `Forbidden` if it may see no page."""
     if key.permissions.isdisjoint(NEEDED):
         raise Forbidden(NEEDED[0])
     return key
 
 
 def is_https(request: Request) -> bool:
-    """Whether the browser came over TLS, which a proxy may have ended: its `Origin` says so."""
+    """Return whether the browser uses TLS, by its `Origin` if a proxy terminates it."""
     return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
 
 

@@ -7,12 +7,12 @@ from libs.web.settings import HttpSettings
 
 
 class Settings(DeploymentSettings, HttpSettings):
-    """Those of every service, and where projectors are asked how they are."""
+    """Settings of every service, and the addresses of the projectors' metrics."""
 
     projector_metrics_urls: str = Field(
         "",
-        description="Addresses of the projectors' /metrics, comma-separated: the operator's page names the tasks "
-        "that stopped or failed there.",
+        description="Addresses of the projectors' /metrics, comma-separated: the operator's page lists their "
+        "stopped and failed tasks.",
     )
 
     def projector_urls(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What an operator is shown of the whole deployment, read once for all who ask."""
+"""Caches the deployment's status for operators, read once for all concurrent requests."""
 
 import asyncio
 import time
@@ -15,17 +15,17 @@ from libs.telemetry.redaction import redacted
 from libs.web.health import Check, reasons_of
 
 APART_S: Final = 1.0
-"""Looks begin a second apart or more, and only while somebody asks."""
+"""Least time between two reads, which only requests start."""
 PATIENCE_S: Final = 4.0
-"""How long a look is waited for; then what the last one found is answered. It goes on by itself."""
-WAY_OUT: Final = "what follows was read before that; `tally doctor` says more"
+"""Time that a request waits for a read; then it returns the last status, and the read continues."""
+WAY_OUT: Final = "the rest was read before that; `tally doctor` shows more"
 NOTHING_READ: Final[dict[str, Any]] = {
     "at": None, "folds": {}, "totals": {}, "generations": [], "sealed": [], "problems": [], "notes": [],
 }  # fmt: skip
 
 
 class StatusCache:
-    """The latest look. While a server is away that stays, and what is away is said beside it."""
+    """The latest status. While a server is unavailable, it stays, with a problem that names the server."""
 
     def __init__(
         self,
@@ -34,21 +34,21 @@ class StatusCache:
         version: str,
         projector_urls: Sequence[str] = (),
     ) -> None:
-        """`checks` are those of `/readyz`; `projector_urls` have the metrics of projectors."""
+        """Configure the cache: `checks` are those of `/readyz`, `projector_urls` the projectors' metrics."""
         self._projector_urls = projector_urls
         self._collector = collector
         self._checks = checks
         self._version = version
         self._status: Status | None = None
-        self._looking: asyncio.Task[str] | None = None
+        self._reading: asyncio.Task[str] | None = None
         self._began = 0.0
 
     async def read(self, account: str) -> dict[str, Any]:
-        """For a caller of this account, which alone sees which of its contests are sealed."""
-        looking = self._latest()
-        reasons, _ = await asyncio.gather(reasons_of(self._checks), asyncio.wait({looking}, timeout=PATIENCE_S))
+        """Return the status, with the sealed contests of this account only."""
+        reading = self._latest()
+        reasons, _ = await asyncio.gather(reasons_of(self._checks), asyncio.wait({reading}, timeout=PATIENCE_S))
         away = {name: reason for name, reason in reasons.items() if reason}
-        error = looking.result() if looking.done() else f"could not be read within {PATIENCE_S:g} s"
+        error = reading.result() if reading.done() else f"could not be read within {PATIENCE_S:g} s"
         if error:
             away["status"] = error
         shown = self._shown(account)
@@ -62,20 +62,20 @@ class StatusCache:
         }
 
     async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait({self._looking})
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
 
     def _latest(self) -> asyncio.Task[str]:
-        """The look that is under way, or was begun just now."""
+        """Return the running or latest read, or start one."""
         now = time.monotonic()
-        if self._looking is None or (self._looking.done() and now - self._began >= APART_S):
+        if self._reading is None or (self._reading.done() and now - self._began >= APART_S):
             self._began = now
-            self._looking = asyncio.create_task(self._look())
-        return self._looking
+            self._reading = asyncio.create_task(self._read())
+        return self._reading
 
-    async def _look(self) -> str:
-        """Why nothing could be read, or ""."""
+    async def _read(self) -> str:
+        """Read the status; return the error message, or ""."""
         try:
             failing = await failing_tasks(self._projector_urls)
             self._status = await self._collector.look(
@@ -86,7 +86,7 @@ class StatusCache:
         return ""
 
     def _shown(self, account: str) -> dict[str, Any]:
-        """As `tally status --json`, but for the processes of `tally up`, which only it knows."""
+        """Render the status as `tally status --json`, without the processes of `tally up`."""
         if self._status is None:
             return NOTHING_READ
         own = [sealed for sealed in self._status.sealed if sealed.account == account]

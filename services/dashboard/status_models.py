@@ -1,4 +1,4 @@
-"""What `/operations/status` answers, for the OpenAPI document; `libs/monitoring` makes it."""
+"""Response models of `/operations/status`, for the OpenAPI document; `libs/monitoring` builds the response."""
 
 from typing import Any
 
@@ -8,38 +8,42 @@ from libs.monitoring.projection_names import Fold
 from libs.views.generations import State
 
 TIME: dict[str, Any] = {"format": "date-time"}
-SCOPE = Field(description="The contest that alone is folded into it, `*timeline`, or empty for all.")
-BEHIND = Field(description="How many records what is read is ahead.")
+SCOPE = Field(description="The only contest in it, `*timeline`, or empty for all.")
+BEHIND = Field(description="Records that it lags behind the generation in use.")
 KEPT_SINCE = Field(
-    description="Since when it is kept, to be read again; null where it is not.", json_schema_extra=TIME
+    description="Time since which it is kept for a return to it; null if it is not.", json_schema_extra=TIME
 )
-HELD = Field(description="Whether it is kept until somebody drops it, rather than for a stated time.")
-PER_SECOND = Field(description="Records a second since the look before; null at a first one.")
+HELD = Field(description="True if it is kept until an operator drops it, false if for a fixed time.")
+PER_SECOND = Field(description="Records per second since the previous status; null in the first one.")
 
 
 class OfVotes(BaseModel):
-    """What only the votes have."""
+    """Values of the votes projection only."""
 
     model_config = ConfigDict(extra="forbid")
 
-    pending: int | None = Field(None, description="Votes that were reserved, and neither folded nor given up yet.")
-    oldest_pending_s: float | None = Field(None, description="How long the first of them has been waiting.")
-    fenced: int | None = Field(None, description="Records that a fence kept out: uncounted, their ids still free.")
-    duplicates: int | None = Field(None, description="Records of vote ids that were folded before.")
+    pending: int | None = Field(
+        None, description="Reserved votes whose events are neither processed nor abandoned."
+    )
+    oldest_pending_s: float | None = Field(None, description="Age of the oldest pending vote, in seconds.")
+    fenced: int | None = Field(
+        None, description="Records that a fence in the log excludes: not counted, their vote ids still unused."
+    )
+    duplicates: int | None = Field(None, description="Records whose vote id was processed before.")
     overruled: int | None = Field(
-        None, description="Accepted votes that the fold did not count: expected to be 0."
+        None, description="Accepted votes that the projection did not count; expected to be 0."
     )
 
 
 class OtherGeneration(BaseModel):
-    """A generation of one partition beside the one that is read."""
+    """A generation (stored copy) of one partition's view, other than the one in use."""
 
     model_config = ConfigDict(extra="forbid")
 
-    number: int = Field(description="What commands call it by.")
+    number: int = Field(description="Its number, as in commands.")
     scope: str = SCOPE
-    state: State = Field(description="What it is for, and how far that is.")
-    position: int = Field(description="The offset behind the last record in it.")
+    state: State = Field(description="Its purpose and progress.")
+    position: int = Field(description="The offset after the last record in it.")
     behind: int = BEHIND
     folded_per_s: float | None = PER_SECOND
     kept_since: str | None = KEPT_SINCE
@@ -47,76 +51,83 @@ class OtherGeneration(BaseModel):
 
 
 class OpenPurchase(BaseModel):
-    """A purchase whose votes are still to be cast or taken back."""
+    """A purchase whose votes are still to be cast or removed."""
 
     model_config = ConfigDict(extra="forbid")
 
-    offset: int = Field(description="Of the record since which it is so.")
-    for_s: float = Field(description="How long that is ago.")
-    unreadable: str = Field(description="Why it cannot be read; empty where it can.")
+    offset: int = Field(description="Offset of the record that opened it.")
+    for_s: float = Field(description="Age of that record, in seconds.")
+    unreadable: str = Field(description="The reason if it cannot be read, or empty.")
 
 
 class PartitionStatus(OfVotes):
-    """How far one partition of a fold is."""
+    """The progress of one partition of a projection."""
 
     partition: int = Field(description="Its number.")
-    generation: int = Field(description="The one that is read.")
-    position: int = Field(description="The offset behind the last folded record.")
-    end: int = Field(description="The offset behind the last record of the log.")
-    lag: int = Field(description="Records that the log has and the view has not.")
-    lag_s: float = Field(description="The age of the first of them.")
-    last_event: str | None = Field(description="When the last folded record was appended.", json_schema_extra=TIME)
-    stalled_since: str | None = Field(
-        description="Where the log has had more for over 10 s, and the view does not move.", json_schema_extra=TIME
+    generation: int = Field(description="The generation in use.")
+    position: int = Field(description="The offset after the last processed record.")
+    end: int = Field(description="The offset after the last record of the log.")
+    lag: int = Field(description="Records in the log that are not processed yet.")
+    lag_s: float = Field(description="Age of the first of them, in seconds.")
+    last_event: str | None = Field(
+        description="Time that the last processed record was appended at.", json_schema_extra=TIME
     )
-    quarantined: int = Field(description="Records that could not be folded, and were not dropped.")
-    dropped: int = Field(description="Records that were decided never to be folded.")
-    schema_: int = Field(alias="schema", description="The layout that is stored.")
-    code_schema: int = Field(description="The layout that the code reads.")
-    generations: list[OtherGeneration] = Field(description="Those beside the one that is read.")
+    stalled_since: str | None = Field(
+        description="Time of the last progress, if records have been waiting for over 10 s without any.",
+        json_schema_extra=TIME,
+    )
+    quarantined: int = Field(description="Records that could not be processed and were not dropped.")
+    dropped: int = Field(description="Records that operators dropped: they will never be processed.")
+    schema_: int = Field(alias="schema", description="Schema version of the stored view.")
+    code_schema: int = Field(description="Schema version that the code reads.")
+    generations: list[OtherGeneration] = Field(description="Generations other than the one in use.")
     folded_per_s: float | None = PER_SECOND
-    oldest_open: OpenPurchase | None = Field(None, description="Of purchases: the oldest that is not done.")
-    open: bool | None = Field(None, description="Whether votes are taken there.")
-    incarnation: int | None = Field(None, description="Of the gate.")
+    oldest_open: OpenPurchase | None = Field(None, description="Only of purchases: the oldest unfinished one.")
+    open: bool | None = Field(None, description="True if the partition accepts votes.")
+    incarnation: int | None = Field(
+        None, description="Epoch of the votes accepted now; a fence in the log ends it and starts the next."
+    )
     valkey_clock_off_s: float | None = Field(
-        None, description="How far Valkey's clock is ahead of this server's; less than 0: behind."
+        None, description="Seconds that Valkey's clock is ahead of this server's; negative: behind."
     )
     clock_ahead_s: float | None = Field(
-        None, description="How far the moments that votes are stamped with are ahead of Valkey's clock."
+        None, description="Seconds that the timestamps of accepted votes are ahead of Valkey's clock."
     )
 
 
 class FoldTotals(OfVotes):
-    """The sums over the partitions of a fold; of times, the worst."""
+    """Sums over the partitions of a projection; the worst of their times."""
 
-    position: int = Field(description="Records that were folded.")
+    position: int = Field(description="Processed records.")
     end: int = Field(description="Records of the log.")
-    lag: int = Field(description="Records that are still to be folded.")
-    lag_s: float = Field(description="The age of the oldest of them.")
-    last_event: str | None = Field(description="When the last folded record was appended.", json_schema_extra=TIME)
-    stalled: int = Field(description="Partitions that do not move.")
-    shut: int | None = Field(None, description="Partitions that take no votes.")
-    quarantined: int = Field(description="Records that could not be folded, and were not dropped.")
-    dropped: int = Field(description="Records that were decided never to be folded.")
+    lag: int = Field(description="Records that are not processed yet.")
+    lag_s: float = Field(description="Age of the oldest of them, in seconds.")
+    last_event: str | None = Field(
+        description="Time that the last processed record was appended at.", json_schema_extra=TIME
+    )
+    stalled: int = Field(description="Partitions without progress.")
+    shut: int | None = Field(None, description="Partitions that accept no votes.")
+    quarantined: int = Field(description="Records that could not be processed and were not dropped.")
+    dropped: int = Field(description="Records that operators dropped: they will never be processed.")
     folded_per_s: float | None = PER_SECOND
 
 
 class GenerationStatus(BaseModel):
-    """A generation beside the ones that are read, in all its partitions together."""
+    """A generation (stored copy) other than the ones in use, summed over its partitions."""
 
     model_config = ConfigDict(extra="forbid")
 
-    fold: Fold = Field(description="Of what it is.")
+    fold: Fold = Field(description="The projection.")
     generation: int = Field(description="Its number.")
     scope: str = SCOPE
-    state: State = Field(description="Of the partition that is least far.")
-    partitions: int = Field(description="How many have it.")
+    state: State = Field(description="State of the partition with the least progress.")
+    partitions: int = Field(description="Number of partitions that have it.")
     folded: int = Field(description="Records in it.")
-    end: int = Field(description="Records of their logs.")
+    end: int = Field(description="Records of these partitions' logs.")
     behind: int = BEHIND
     folded_per_s: float | None = PER_SECOND
     left_s: float | None = Field(
-        description="How long the rest takes at this pace; null where it is not being built, or does not move."
+        description="Estimated seconds until it is complete; null if it is not being built or makes no progress."
     )
     kept_since: str | None = KEPT_SINCE
     held: bool = HELD
@@ -127,37 +138,39 @@ class SealedContest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    contest: str = Field(description="Its key.")
-    closing: int = Field(description="The number of the closing that was sealed.")
-    sealed_at: str = Field(description="When.", json_schema_extra=TIME)
-    sha256: str = Field(description="Of its certificate.")
+    contest: str = Field(description="Key of the contest.")
+    closing: int = Field(description="Number of the sealed closing.")
+    sealed_at: str = Field(description="Time of sealing.", json_schema_extra=TIME)
+    sha256: str = Field(description="SHA-256 of its certificate.")
 
 
 class StandingProblem(BaseModel):
-    """What somebody has to see to."""
+    """A problem that needs an operator."""
 
     model_config = ConfigDict(extra="forbid")
 
     kind: str = Field(
-        description="What is wrong, in a word.", examples=["away", "stalled", "gate", "quarantine", "overruled"]
+        description="The kind of problem.", examples=["away", "stalled", "gate", "quarantine", "overruled"]
     )
-    where: str = Field(description="What is away, or a fold and its partitions.")
-    detail: str = Field(description="What is wrong, for a person.")
-    way_out: str = Field(description="What to do; commands in backticks.")
+    where: str = Field(description="The unavailable server, or a projection and its partitions.")
+    detail: str = Field(description="The problem, explained to people.")
+    way_out: str = Field(description="The remedy, with commands in backticks.")
 
 
 class OperationsStatus(BaseModel):
-    """What is known of the deployment."""
+    """The status of the deployment."""
 
     model_config = ConfigDict(extra="forbid")
 
-    now: str = Field(description="When this was answered.", json_schema_extra=TIME)
-    at: str | None = Field(description="When it was read; null: never yet.", json_schema_extra=TIME)
-    version: str = Field(description="Of the code that answers.")
-    dependencies: dict[str, str] = Field(description="As `/readyz` says: `ready`, or why not.")
-    problems: list[StandingProblem] = Field(description="What somebody has to see to; empty: nothing.")
-    notes: list[str] = Field(description="What costs something, and is no problem.")
-    folds: dict[Fold, list[PartitionStatus]] = Field(description="By partition.")
-    totals: dict[Fold, FoldTotals] = Field(description="Over all partitions.")
-    generations: list[GenerationStatus] = Field(description="Those beside the ones that are read.")
+    now: str = Field(description="Time of the response.", json_schema_extra=TIME)
+    at: str | None = Field(
+        description="Time that the status was read at; null before the first.", json_schema_extra=TIME
+    )
+    version: str = Field(description="Version of the responding code.")
+    dependencies: dict[str, str] = Field(description="As in `/readyz`: `ready`, or the reason why not.")
+    problems: list[StandingProblem] = Field(description="Problems that need an operator.")
+    notes: list[str] = Field(description="Facts that cost resources but are no problems.")
+    folds: dict[Fold, list[PartitionStatus]] = Field(description="Projections by partition.")
+    totals: dict[Fold, FoldTotals] = Field(description="Projections over all partitions.")
+    generations: list[GenerationStatus] = Field(description="Generations other than the ones in use.")
     sealed: list[SealedContest] = Field(description="Contests of the key's account that are sealed.")

@@ -1,4 +1,4 @@
-"""The address that the operator's page reads, and whoever watches the service by other means."""
+"""Route of the deployment's status, for the operator's page and other monitoring."""
 
 import orjson
 from fastapi import APIRouter, Request
@@ -10,8 +10,8 @@ from services.dashboard.status import StatusCache
 from services.dashboard.status_models import OperationsStatus
 
 
-def standing_router(auth: Authenticator, standing: StatusCache) -> APIRouter:
-    """Needs the permission operations."""
+def status_router(auth: Authenticator, status: StatusCache) -> APIRouter:
+    """Create the router, which requires the permission `operations`."""
     router = APIRouter(tags=["operations"])
 
     @router.get(
@@ -21,14 +21,16 @@ def standing_router(auth: Authenticator, standing: StatusCache) -> APIRouter:
         openapi_extra=needs("operations"),
     )
     async def read_status(request: Request) -> Response:
-        """How far everything is, and what somebody has to see to: as `tally status --json`.
+        """Read the deployment's status.
 
-        What is answered was read at `at`, a second ago at most. While Kafka or Valkey is away it is what was read
-        last, and `problems` begins with what is away: that is no error of this read.
+        It contains the progress of every projection and the problems that need an operator, as in
+        `tally status --json`, read at `at`, at most a second ago. While Kafka or Valkey is unavailable, it is the
+        last status read, and `problems` begins with the unavailable server; the response is still a 200.
         """
         key = await auth.authenticate(request.scope)
         require(key, "operations")
-        found = await standing.read(key.account)
-        return Response(orjson.dumps(found), 200, {"Cache-Control": "no-store"}, "application/json")
+        return Response(
+            orjson.dumps(await status.read(key.account)), 200, {"Cache-Control": "no-store"}, "application/json"
+        )
 
     return router

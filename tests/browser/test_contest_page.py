@@ -219,7 +219,7 @@ async def test_of_many_participants_the_first_are_shown_and_all_can_be_found(api
     await page.get_by_label("Find a participant").fill("singer 077")
     await expect(page.locator("#ranking .name")).to_have_text(["Singer 077"])
     await page.get_by_label("Find a participant").fill("")
-    await page.get_by_label("How many are shown").select_option("All")
+    await page.get_by_label("Number of rows").select_option("All")
     await expect(page.locator("#ranking li")).to_have_count(120)
 
 
@@ -241,7 +241,7 @@ async def test_sources_are_told_apart_for_all_and_for_one(api: Api, visit: Visit
     await expect(page.locator("#count")).to_have_text("4")
     paid = page.locator("#sources tr").nth(1)
     await expect(paid.locator("td").nth(1)).to_have_text("3")
-    await page.get_by_label("Of whom").select_option("Participant 0")
+    await page.get_by_label("Sources of").select_option("Participant 0")
     await expect(paid.locator("td").nth(1)).to_have_text("0")
     await expect(tv.locator("td").nth(1)).to_have_text("50")
 

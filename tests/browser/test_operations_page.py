@@ -34,7 +34,7 @@ async def is_sound(page: Page, name: str) -> None:
 
 async def test_where_all_is_well_one_line_says_so(visit: Visit, stack: Supervisor, issue: Issue) -> None:
     page = await visit(PATH, (await issue("operations")).api_key)
-    await expect(page.locator("#fine")).to_contain_text("Everything is fine", timeout=15_000)
+    await expect(page.locator("#fine")).to_contain_text("No problems", timeout=15_000)
     await expect(page.locator("#problems li")).to_have_count(0)
     await expect(page.locator("#dependencies")).to_contain_text("log: ready")
     await expect(page.locator("#dependencies .bad")).to_have_count(0)
@@ -56,7 +56,7 @@ async def test_a_lost_connection_is_said_and_the_last_picture_stays_until_it_is_
     page = await visit(PATH)
     await expect(page.locator("#freshness")).to_contain_text("Read ")
     await page.context.set_offline(True)
-    await expect(page.locator("#trouble")).to_contain_text("does not answer")
+    await expect(page.locator("#trouble")).to_contain_text("does not respond")
     await expect(page.locator("#freshness")).to_contain_text("Not up to date")
     await expect(page.locator("#folds article")).to_have_count(len(Fold))
     await page.context.set_offline(False)

@@ -1,10 +1,10 @@
-// What to do about something, with commands that can be copied.
+// Advice with commands that can be copied.
 
 import { make, tell } from "./keyed.js";
 
 const SAID_MS = 2_000;
 
-/** A text in which every command, in backticks, can be copied. */
+/** Shows a text in which commands, in backticks, have a copy button. */
 export function showAdvice(where, text) {
   if (where.dataset.text === text) return;
   where.dataset.text = text;

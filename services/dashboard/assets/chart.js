@@ -1,10 +1,10 @@
-// The time series, drawn by uPlot (a global of its script), with a table of the same for who cannot see it.
+// Time series chart, drawn by uPlot (a global of its script), with the same data as an accessible table.
 
 import { compact, date, number, time } from "./words.js";
 
 const ROWS_OF_TABLE = 30;
 
-/** The chart in `place`, its legend in `legend` and its table in `table`. */
+/** A chart in `place`, with its legend in `legend` and its table in `table`. */
 export class Chart {
   #place;
   #legend;
@@ -13,7 +13,7 @@ export class Chart {
   #shown = "";
   #lines = [];
   #times = [];
-  #window = null; // seconds since 1970, while zoomed; `isLive` where it ends with the latest
+  #window = null; // seconds since 1970, while zoomed; `isLive` if it ends with the latest
 
   constructor(place, legend, table) {
     this.#place = place;
@@ -22,7 +22,7 @@ export class Chart {
     new ResizeObserver(() => this.#fit()).observe(place);
   }
 
-  /** Draw `lines` (`{key, name, colour, values}`) over `times`, all of one length; `isStepped` for steps' votes. */
+  /** Draws `lines` (`{key, name, colour, values}`) over `times`, of the same length; `isStepped` for votes per step. */
   draw(times, lines, isStepped) {
     this.#times = times;
     this.#lines = lines;
@@ -42,7 +42,7 @@ export class Chart {
     this.#tell();
   }
 
-  /** Nothing is to be seen. */
+  /** Removes the chart, the legend and the table. */
   clear() {
     this.#plot?.destroy();
     this.#plot = null;
@@ -51,12 +51,12 @@ export class Chart {
     this.#table.replaceChildren();
   }
 
-  /** Colours, or their theme, have changed. */
+  /** Makes the next `draw` create the plot again, after a change of colours or theme. */
   repaint() {
     this.#shown = "";
   }
 
-  /** Zoom or pan: "in", "out", "back", "on", or "all". */
+  /** Zooms or pans: "in", "out", "back", "on", or "all". */
   zoom(how) {
     if (this.#plot === null || this.#times.length < 2) return;
     const [first, last] = [this.#times[0], this.#times.at(-1)];
@@ -74,7 +74,7 @@ export class Chart {
     this.#zoomTo(from, to);
   }
 
-  /** The table is only made while somebody looks at it. */
+  /** Fills the table; called only while it is open. */
   fillTable(isStepped) {
     const head = document.createElement("thead");
     const names = head.insertRow();
@@ -109,7 +109,7 @@ export class Chart {
     this.#plot.setScale("x", this.#window ?? { min: first, max: last });
   }
 
-  /** Anew, with the mouse where it was. */
+  /** Creates the plot again, with the former cursor position. */
   #make(isStepped) {
     const { left = -10, top = -10 } = this.#plot?.cursor ?? {};
     this.#plot?.destroy();
@@ -158,7 +158,7 @@ export class Chart {
     if (left >= 0) this.#plot.setCursor({ left, top });
   }
 
-  /** The values where the mouse is, or the latest ones. */
+  /** Shows the values at the cursor, or the latest ones. */
   #tell() {
     const at = this.#plot?.cursor.idx ?? null;
     const index = at ?? this.#times.length - 1;
@@ -190,7 +190,7 @@ export class Chart {
   }
 }
 
-/** Times of day, with the date where a day begins. */
+/** Formats times of day, with the date at the start of a day. */
 function clockTicks(_, ticks) {
   let before = "";
   return ticks.map((tick) => {
@@ -203,7 +203,7 @@ function clockTicks(_, ticks) {
   });
 }
 
-/** What a colour of the style sheet is at the moment. */
+/** Returns the current value of a style sheet's colour. */
 function colour(place, name) {
   const probe = document.createElement("span");
   probe.style.color = `var(${name})`;

@@ -1,4 +1,4 @@
-// One contest, live: what the stream tells goes into `state`, and `render` shows it.
+// The live page of a contest: the stream's events update `state`, and `render` shows it.
 
 import { Chart } from "./chart.js";
 import { History } from "./history.js";
@@ -27,8 +27,8 @@ const state = {
   counts: null, // the last `counts` event
   link: "connecting", // or "live", "stale", "lost", "gone", "refused"
   why: "",
-  seen: 0, // when what is shown last held for sure, by the service's clock
-  ahead: 0, // of the service's clock before this one's, in ms
+  seen: 0, // when the data was last up to date, by the service's clock
+  ahead: 0, // how far the service's clock is ahead of this one, in ms
 };
 const rate = new Rate();
 const picks = new Set();
@@ -45,7 +45,7 @@ const ranking = new Ranking(element("ranking"), pick);
 const sources = new Sources(element("sources"), element("sources-of"), (key) => people.of(key).name);
 const chart = new Chart(element("chart"), element("legend"), element("chart-table"));
 
-/** The service's time, whatever the device's clock says. */
+/** Returns the service's time, independent of the device's clock. */
 const now = () => Date.now() + state.ahead;
 
 function render() {
@@ -62,7 +62,7 @@ function render() {
   }, RENDER_MS);
 }
 
-function told(event, data) {
+function received(event, data) {
   if (event === "phase") {
     state.ahead = Date.parse(data.server_time) - Date.now();
     if (data.hidden) forget();
@@ -79,7 +79,7 @@ function told(event, data) {
   render();
 }
 
-/** What was shown may not be seen any more. */
+/** Discards counts that have become hidden. */
 function forget() {
   state.counts = null;
   rate.forget();
@@ -130,9 +130,9 @@ function showLink() {
   }[state.link];
   chip("live", text, kind);
   const trouble = {
-    stale: "The views are away. What is shown was right when it was last seen; it goes on by itself.",
-    lost: `${state.why} What is shown is the last picture; it goes on by itself.`,
-    gone: "This contest has been deleted. What is shown is the last picture.",
+    stale: "The counts are temporarily unavailable. This page shows the latest ones and continues by itself.",
+    lost: `${state.why} This page shows the latest counts and continues by itself.`,
+    gone: "This contest has been deleted. This page shows its latest counts.",
     refused: state.why,
   }[state.link];
   const hidden = state.standing?.hidden
@@ -157,7 +157,7 @@ function showFigures() {
   showTime();
 }
 
-/** Who is counted, in order, with ranks. */
+/** Returns the counted participants in order, with ranks. */
 function places() {
   if (!state.counts) return [];
   const counted = Object.entries(state.counts.participants).map(([key, row]) => ({ key, count: row.count }));
@@ -183,16 +183,16 @@ function showRanking() {
     !state.counts && !state.standing?.hidden
       ? "Loading …"
       : all.length === 0 && state.counts
-        ? "Nobody takes part yet."
+        ? "There are no participants yet."
         : search && found.length === 0
-          ? "Nobody is called that."
+          ? "No participant matches."
           : rest > 0
             ? `and ${words.number(rest)} more`
             : "";
   write("ranking-note", note);
 }
 
-/** Who is in the chart: the leaders, or who was picked. Each keeps its colour for as long as it is in it. */
+/** Updates the participants in the chart: the leaders or the picked ones. Each keeps its colour while in it. */
 function follow(rows) {
   const wanted = followsLeaders ? rows.slice(0, LEADERS).map((row) => row.key) : [...picks];
   for (const key of colours.keys()) if (!wanted.includes(key)) colours.delete(key);
@@ -240,7 +240,7 @@ function drawChart() {
   return undefined;
 }
 
-/** For those who listen: the standing, not more often than every quarter of a minute. */
+/** Announces the lead to screen readers, at most every `SAY_MS`. */
 function say() {
   const [first, second] = places();
   if (!first || first.count === 0 || performance.now() - saidAt < SAY_MS) return;
@@ -272,7 +272,7 @@ async function readContest() {
     state.image = contest.image?.key ? `/media/image/${encodeURIComponent(contest.image.key)}?size=thumb` : "";
     render();
   } catch (error) {
-    if (!(error instanceof Refused || error instanceof TypeError)) throw error; // then it goes by its key
+    if (!(error instanceof Refused || error instanceof TypeError)) throw error; // the key stays its title
   }
 }
 
@@ -307,8 +307,8 @@ people.start();
 past.start();
 try {
   await listen(`${PATH}/vote_updates/stream?sources=true`, {
-    told,
-    heard() {
+    received,
+    alive() {
       if (state.link === "live") state.seen = now();
     },
     connected: () => rate.forget(),

@@ -5,7 +5,7 @@ import { element, start } from "./shell.js";
 import * as words from "./words.js";
 
 const REFRESH_MS = 10_000;
-const shown = new Map(); // key -> its item
+const shown = new Map(); // key -> list item
 let next = null;
 
 const who = await start();
@@ -66,7 +66,7 @@ async function count(key) {
   }
 }
 
-/** As API.md says; the contest's own page has it from the service's clock. */
+/** Returns the phase by the browser's clock; the contest's own page uses the service's. */
 function phaseOf(contest, now) {
   const { start, end } = contest.contest_config;
   if (!contest.publish || Date.parse(contest.publish) > now) return "setup";

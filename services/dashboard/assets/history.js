@@ -1,10 +1,10 @@
-// How the counts came about, from the timeline, with the present count as the last point.
+// The counts over time, from the timeline, with the present count as the last point.
 
 import { get, Refused } from "./session.js";
 
 const REFRESH_MS = 10_000;
 
-/** Series of some participants ("" is the whole contest) over time. `changed()` is called when there is more to show. */
+/** Series of some participants ("" is the whole contest) over time. Calls `changed()` after each update. */
 export class History {
   #path;
   #changed;
@@ -22,27 +22,27 @@ export class History {
     setInterval(() => document.hidden || this.refresh(), REFRESH_MS);
   }
 
-  /** Of whom the series are wanted. */
+  /** Sets the participants whose series are needed. */
   want(keys) {
     if (keys.length === this.#wanted.length && keys.every((key) => this.#wanted.includes(key))) return;
     this.#wanted = keys;
     this.refresh();
   }
 
-  /** What is known no longer holds, or may not be shown any more. */
+  /** Discards the series, which are outdated or hidden. */
   forget() {
     this.#found = null;
   }
 
-  /** Ask for the latest; while one question is under way, another follows it at most. */
+  /** Reads the latest series; calls during a request cause one more request after it. */
   refresh() {
     this.#again = true;
     this.#asking ??= this.#refresh().finally(() => (this.#asking = null));
   }
 
   /**
-   * `{interval, times, total, step}`: seconds since 1970, and by key the votes up to each time and in the step that
-   * ends there; up to `now` (ms), where `counts` gives the present count of a key. Null while nothing is known.
+   * Returns `{interval, times, total, step}`: seconds since 1970, and by key the votes up to each time and in the step
+   * that ends there; up to `now` (ms), for which `counts` returns the count of a key. Null before the first response.
    */
   series(counts, now) {
     const found = this.#found;
@@ -80,7 +80,7 @@ export class History {
         };
         this.#changed();
       } catch (error) {
-        // hidden by now, or away: what is drawn stays until the stream says more
+        // hidden by now, or unavailable: the chart stays until the stream's next event
         if (!(error instanceof Refused || error instanceof TypeError)) throw error;
       }
     }

@@ -1,18 +1,18 @@
-// Elements that follow data, and stay the same ones: what has the focus keeps it.
+// Keyed updates of elements from data: existing elements are reused and keep the focus.
 
-/** A new element; the rest are its children: elements or texts. */
+/** Creates an element with `children`: elements or texts. */
 export function make(name, properties = {}, ...children) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...children);
   return made;
 }
 
-/** Sets a text, where it is another one. */
+/** Sets an element's text if it differs. */
 export function tell(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Makes the children of `parent` those of `items`, by their `key`: `made(item)` once, `shown(child, item)` each time. */
+/** Updates the children of `parent` to `items` by `key`: `made(item)` creates, `shown(child, item)` updates each. */
 export function follow(parent, items, key, made, shown) {
   const before = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   items.forEach((item, at) => {

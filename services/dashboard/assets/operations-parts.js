@@ -1,4 +1,4 @@
-// What the operator's page shows of a status.
+// Renders a status on the operator's page.
 
 import { showAdvice } from "./advice.js";
 import { follow, make, tell } from "./keyed.js";
@@ -7,17 +7,17 @@ import { date, decimal, number, share, span, time } from "./words.js";
 
 const BEHIND_S = 1;
 const OLDEST_PENDING_S = 10;
-const NAMES = { votes: "Votes", purchases: "Purchases", catalogue: "Catalogue", test: "Test world" };
+const NAMES = { votes: "Votes", purchases: "Purchases", catalogue: "Catalogue", test: "Test environment" };
 
-/** What a generation in this state is; commands in backticks. */
+/** Explains a generation's state, with commands in backticks. */
 const STATES = {
   building: (one) =>
-    one.folded_per_s === 0 ? `does not move: \`tally replay run ${chosen(one)} --execute\` goes on with it` : "",
-  following: () => "built: it goes on being folded, and waits to be verified and swapped in",
+    one.folded_per_s === 0 ? `makes no progress: \`tally replay run ${chosen(one)} --execute\` continues it` : "",
+  following: () => "built and kept up to date; verify it, then swap it in",
   kept: (one) =>
-    `what was read before: \`tally replay rollback ${chosen(one)} --execute\` has it read again, ${given(one)} frees its memory`,
-  side: (one) => `for looking only: ${given(one)} gives it up`,
-  broken: (one) => `cannot be folded any further: ${given(one)} gives it up`,
+    `the former one: \`tally replay rollback ${chosen(one)} --execute\` returns to it, ${given(one)} frees its memory`,
+  side: (one) => `for inspection only: ${given(one)} drops it`,
+  broken: (one) => `cannot process further records: ${given(one)} drops it`,
 };
 
 function chosen({ fold, scope }) {
@@ -43,20 +43,20 @@ const COLUMNS = [
   ["Stalled since", stalled, (row) => (stalled(row) ? "bad" : "")],
 ];
 
-/** A number that may be missing, or a rate. */
+/** Formats a number or rate, which may be missing. */
 const whole = (value) => (value == null ? "" : number(Math.round(value)));
 
-/** Seconds, with a tenth where they are few. */
+/** Formats seconds, with tenths below a minute. */
 export const duration = (seconds) => (seconds < 60 ? `${seconds ? decimal(seconds) : 0} s` : span(1_000 * seconds));
 
-/** An RFC 3339 time: today's without its day. */
+/** Formats an RFC 3339 time, today's without the date. */
 function when(text) {
   const at = Date.parse(text ?? "");
   if (Number.isNaN(at)) return "";
   return new Date(at).toDateString() === new Date().toDateString() ? time(at) : date(at);
 }
 
-/** Shows a status as `/operations/status` answers it; with `everything` also partitions that keep up. */
+/** Shows a status from `/operations/status`; with `everything` also partitions without problems. */
 export function show(status, everything) {
   tell(element("version"), `Tallykeeper ${status.version}`);
   showProblems(status);
@@ -77,7 +77,7 @@ export function show(status, everything) {
 
 function showProblems({ problems, folds, dependencies }) {
   const partitions = Object.values(folds).flat().length;
-  const fine = `Everything is fine: all ${partitions} partitions keep up, votes are taken, nothing is set aside.`;
+  const fine = `No problems: all ${partitions} partitions keep up, votes are accepted, no records are quarantined.`;
   tell(element("fine"), fine);
   element("fine").hidden = problems.length > 0;
   follow(element("problems"), problems, (one) => `${one.kind} ${one.where}`, madeProblem, showProblem);
@@ -86,7 +86,7 @@ function showProblems({ problems, folds, dependencies }) {
     tell(item, `${name}: ${is}`);
   });
   const spoken = problems.map(({ kind, where }) => `${where}: ${kind}`);
-  tell(element("spoken"), spoken.length ? `To be seen to: ${spoken.join("; ")}` : fine);
+  tell(element("spoken"), spoken.length ? `Problems: ${spoken.join("; ")}` : fine);
 }
 
 function madeProblem() {
@@ -111,10 +111,10 @@ function showFold(card, rows, total) {
   const [head, lag, rest, strip] = card.children;
   const worst = rows.map(level).sort((one, other) => LEVELS.indexOf(one) - LEVELS.indexOf(other))[0];
   head.children[1].className = `chip ${worst}`;
-  const words = { bad: "to be seen to", warn: `${duration(total.lag_s)} behind`, good: "keeps up" };
+  const words = { bad: "needs attention", warn: `${duration(total.lag_s)} behind`, good: "keeps up" };
   tell(head.children[1], words[worst]);
   lag.replaceChildren(number(total.lag), " ", make("small", {}, total.lag === 1 ? "record behind" : "records behind"));
-  const said = [`${number(total.position)} of ${number(total.end)} folded`];
+  const said = [`${number(total.position)} of ${number(total.end)} processed`];
   if (total.folded_per_s) said.push(`${whole(total.folded_per_s)} a second`);
   if (total.pending != null) said.push(`${number(total.pending)} pending`);
   if (total.overruled) said.push(`${number(total.overruled)} overruled`);
@@ -129,7 +129,7 @@ function showFold(card, rows, total) {
 
 const LEVELS = ["bad", "warn", "good"];
 
-/** The worst that is to be said of a partition. */
+/** Returns the worst level of a partition's values. */
 function level(row) {
   const marks = COLUMNS.map(([, , mark]) => mark?.(row));
   if (row.schema !== row.code_schema || row.generations.some(({ state }) => state === "broken")) return "bad";

@@ -1,4 +1,4 @@
-// The operator's page: asks how everything is every two seconds, while somebody looks.
+// The operator's page: reads the status every two seconds while the page is visible.
 
 import { tell } from "./keyed.js";
 import { duration, show } from "./operations-parts.js";
@@ -16,7 +16,7 @@ let trouble = "";
 let timer = 0;
 let asking = false;
 
-/** How long ago what is shown was read: by the server's clock, and since then by ours. */
+/** Returns the age of the status in seconds: by the server's clock, and since its receipt by the browser's. */
 const age = () => (Date.parse(latest.now) - Date.parse(latest.at) + performance.now() - received) / 1_000;
 
 async function ask() {
@@ -29,8 +29,8 @@ async function ask() {
     received = performance.now();
     trouble = "";
   } catch (error) {
-    trouble = error instanceof Refused ? error.message : "The service does not answer; it is asked again and again.";
-    if (error.status === 403) trouble += " Log out, and in with another key.";
+    trouble = error instanceof Refused ? error.message : "The service does not respond; this page keeps trying.";
+    if (error.status === 403) trouble += " Log in with another key.";
   }
   asking = false;
   draw();
@@ -50,7 +50,7 @@ function drawAge() {
   const old = Boolean(trouble) || (latest?.at && age() > OLD_S);
   chip.className = `chip ${old ? "bad" : latest?.at ? "good" : ""}`;
   if (latest?.at) tell(chip, `${old ? "Not up to date: r" : "R"}ead ${duration(Math.floor(Math.max(0, age())))} ago`);
-  else tell(chip, latest || trouble ? "Nothing could be read yet" : "Loading …");
+  else tell(chip, latest || trouble ? "No status read yet" : "Loading …");
   element("shown").classList.toggle("old", Boolean(old));
 }
 

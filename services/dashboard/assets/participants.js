@@ -1,11 +1,11 @@
-// Who takes part: titles and pictures, kept fresh by asking for what has changed.
+// Participants' titles and pictures, updated by requests for changed records.
 
 import { get, Refused } from "./session.js";
 
 const REFRESH_MS = 15_000;
 const PAGE = 100;
 
-/** The participants of one contest. `changed()` is called when there is something new to show. */
+/** The participants of one contest. Calls `changed()` after each update. */
 export class Participants {
   #path;
   #changed;
@@ -19,12 +19,12 @@ export class Participants {
     this.#changed = changed;
   }
 
-  /** `{key, name, image, order, approved}` of everybody known. */
+  /** `{key, name, image, order, approved}` of all loaded participants. */
   get all() {
     return [...this.#people.values()];
   }
 
-  /** Of this key; whoever is not known yet goes by the key, and is looked for. */
+  /** Returns the participant of this key; one not loaded yet is named by the key, and loaded. */
   of(key) {
     const found = this.#people.get(key);
     if (found) return found;
@@ -35,7 +35,7 @@ export class Participants {
     return { key, name: key, image: "", order: Infinity, approved: true };
   }
 
-  /** Begin, and go on for as long as the page is there. */
+  /** Loads the participants, and their changes every `REFRESH_MS`. */
   async start() {
     await this.load();
     setInterval(() => this.load(), REFRESH_MS);
@@ -62,7 +62,7 @@ export class Participants {
         if (changes) this.#changed();
       }
     } catch (error) {
-      // without content:read, or while the service is away, participants go by their keys, or by what is known
+      // without content:read, or while the service is unavailable, participants keep their names, or are named by key
       if (!(error instanceof Refused || error instanceof TypeError)) throw error;
     }
   }

@@ -1,4 +1,4 @@
-// The ranking: an ordered list whose places move.
+// The ranking: an ordered list whose rows move to their new places.
 
 import { initials, number, share } from "./words.js";
 
@@ -6,7 +6,7 @@ const MOVE_MS = 600;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 /**
- * The rows of `counts` (`[{key, count}]`) in order, with their ranks: equal counts share one, and go by `order(key)`.
+ * Sorts `counts` (`[{key, count}]`) and adds ranks: equal counts share one, in the order of `order(key)`.
  */
 export function ranked(counts, order) {
   const sorted = counts.toSorted((a, b) => b.count - a.count || order(a.key) - order(b.key));
@@ -19,7 +19,7 @@ export function ranked(counts, order) {
   });
 }
 
-/** The list element, one item a participant. `picked(key)` is called when somebody picks one. */
+/** A list element with one item per participant. Calls `picked(key)` when a user picks one. */
 export class Ranking {
   #list;
   #items = new Map();
@@ -34,8 +34,8 @@ export class Ranking {
   }
 
   /**
-   * Show `rows`: `{key, name, image, rank, count, colour, isPicked}` each; without ranks and counts where these are
-   * hidden. `most` is the count whose bar is full, `total` what shares are of.
+   * Shows `rows`: `{key, name, image, rank, count, colour, isPicked}` each; without ranks and counts while these are
+   * hidden. `most` is the count of a full bar, `total` that of a share of 100 %.
    */
   show(rows, { most, total }) {
     const before = this.#tops();
@@ -80,7 +80,7 @@ export class Ranking {
     return tops;
   }
 
-  /** From where they were to where they are. */
+  /** Animates rows from their former to their new places. */
   #move(before) {
     for (const [key, top] of before) {
       const item = this.#items.get(key);

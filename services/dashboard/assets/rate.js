@@ -1,4 +1,4 @@
-// Votes a second, of the last ten.
+// Votes per second over the last ten seconds.
 
 const WINDOW_MS = 10_000;
 const LEAST_MS = 1_500;
@@ -6,19 +6,19 @@ const LEAST_MS = 1_500;
 export class Rate {
   #samples = []; // [ms, votes]
 
-  /** So many votes at this moment. */
+  /** Adds a sample: the total of votes now. */
   add(votes) {
     const at = performance.now();
     this.#samples.push([at, votes]);
     while (this.#samples.length > 2 && this.#samples[1][0] < at - WINDOW_MS) this.#samples.shift();
   }
 
-  /** What was before says nothing of what comes. */
+  /** Discards the samples. */
   forget() {
     this.#samples = [];
   }
 
-  /** Null until that can be said. */
+  /** The rate; null without enough samples. */
   get value() {
     const [first, last] = [this.#samples[0], this.#samples.at(-1)];
     if (first === undefined || performance.now() - first[0] < LEAST_MS) return null;

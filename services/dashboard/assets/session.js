@@ -1,11 +1,11 @@
-// Asking the API as the browser's session, and logging in where there is none (any more).
+// API requests with the browser's session, and log-in if there is none.
 
 const SESSION = "/dashboard/session";
 
-/** An answer that is no success; `problem` is its body (RFC 9457), as far as it has one. */
+/** An error response; `problem` is its body (RFC 9457), if any. */
 export class Refused extends Error {
   constructor(status, problem) {
-    super(problem.detail ?? `The service answered ${status}.`);
+    super(problem.detail ?? `The service responded with status ${status}.`);
     this.status = status;
     this.code = problem.code ?? "";
   }
@@ -13,12 +13,12 @@ export class Refused extends Error {
 
 let asking = null;
 
-/** The answer to a GET as JSON; whoever has no session is asked to log in first. Throws `Refused`. */
+/** Returns the JSON of a GET; without a session, shows the log-in first. Throws `Refused`. */
 export async function get(path) {
   return (await open(path)).json();
 }
 
-/** The same as a Response, for what is no JSON. */
+/** Like `get`, but returns the Response. */
 export async function open(path, options = {}) {
   for (;;) {
     const answer = await fetch(path, options);
@@ -28,7 +28,7 @@ export async function open(path, options = {}) {
   }
 }
 
-/** Who is logged in: `{account, key_id, permissions}`. */
+/** Returns the session: `{account, key_id, permissions}`. */
 export async function session() {
   const ticket = ticketOfAddress();
   if (ticket !== null) {
@@ -41,12 +41,12 @@ export async function session() {
   return get(SESSION);
 }
 
-/** Log out. */
+/** Logs out. */
 export async function end() {
   await fetch(SESSION, { method: "DELETE" });
 }
 
-/** Ask for an API key until a session has begun; those who ask meanwhile wait for the same. */
+/** Shows the log-in until a session has begun; concurrent calls share it. */
 export function logIn() {
   asking ??= new Promise((resolve) => {
     const dialog = document.getElementById("log-in");
@@ -89,7 +89,7 @@ async function refused(answer) {
   return new Refused(answer.status, await answer.json().catch(() => ({})));
 }
 
-/** The ticket behind the address's #, which goes out of sight and out of the history. */
+/** Returns the ticket after the address's #, and removes it from the address and the history. */
 function ticketOfAddress() {
   const ticket = new URLSearchParams(location.hash.slice(1)).get("ticket");
   if (ticket !== null) history.replaceState(null, "", location.pathname + location.search);

@@ -1,14 +1,14 @@
-// What all pages have: who is logged in, the theme, and where one is. Each page imports it first.
+// The common frame of all pages: account, theme and navigation. Each page imports it first.
 
 import { end, session } from "./session.js";
 
 const THEMES = ["auto", "light", "dark"];
 const root = document.documentElement;
 
-/** The element of this id. */
+/** Returns the element with this id. */
 export const element = (id) => document.getElementById(id);
 
-/** Shows who is logged in, after asking for it where nobody is. */
+/** Shows the logged-in account, after a log-in if there is no session. */
 export async function start() {
   for (const link of document.querySelectorAll("nav a"))
     if (link.dataset.for === root.dataset.page) link.setAttribute("aria-current", "page");
@@ -32,7 +32,7 @@ element("theme").addEventListener("click", () => {
     if (next === "auto") localStorage.removeItem("theme");
     else localStorage.setItem("theme", next);
   } catch {
-    // then it holds for this page
+    // without storage it applies to this page only
   }
   showTheme();
   root.dispatchEvent(new Event("theme"));

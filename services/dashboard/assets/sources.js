@@ -1,8 +1,8 @@
-// Where the votes came from: of all participants, or of one.
+// Votes by source, of all participants or of one.
 
 import { number, share } from "./words.js";
 
-/** The table's `body`, and `of`, which chooses of whom; `nameOf(key)` is a participant's name. */
+/** A table with `body`, and `of`, the selection of a participant; `nameOf(key)` returns a participant's name. */
 export class Sources {
   #body;
   #of;
@@ -15,7 +15,7 @@ export class Sources {
     this.#nameOf = nameOf;
   }
 
-  /** Of the vote count record; of nothing while there is none. */
+  /** Shows the sources of a vote count record, or none without one. */
   show(counts) {
     if (!counts) return this.#body.replaceChildren();
     this.#choices(counts.participants);

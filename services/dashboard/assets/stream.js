@@ -1,5 +1,5 @@
-// Server-sent events over fetch: unlike EventSource it tells a lost session from a lost connection, and notices the
-// silence of a connection that died without a word.
+// Server-sent events over fetch: unlike EventSource it distinguishes a lost session from a lost connection, and detects
+// dead connections by missing pings.
 
 import { open, Refused } from "./session.js";
 
@@ -7,13 +7,12 @@ const SILENCE_MS = 22_000; // pings come every 15 s
 const LONGEST_WAIT_MS = 5_000;
 
 /**
- * Listen until the stream says that it is over.
+ * Reads events until the stream ends with `gone`.
  *
- * `told(event, data)` is called with what comes, data parsed; `heard()` whenever anything does, if only a ping;
- * `connected()` when a connection stands, `lost(why)` as soon as it does not. It connects again by itself, and says
- * which version it has.
+ * Calls `received(event, data)` for each event with parsed data, `alive()` for each event or ping, `connected()` after
+ * connecting, and `lost(why)` after losing the connection. Reconnects by itself, with the version received last.
  */
-export async function listen(path, { told, heard, connected, lost }) {
+export async function listen(path, { received, alive, connected, lost }) {
   let version = null;
   let retry = 2_000;
   for (let failures = 0; ; failures += 1) {
@@ -28,11 +27,11 @@ export async function listen(path, { told, heard, connected, lost }) {
         failures = 0;
         if (event.retry) retry = event.retry;
         if (event.id) version = event.id;
-        heard();
-        if (event.name === "gone") return told("gone", null);
+        alive();
+        if (event.name === "gone") return received("gone", null);
         const data = event.data ? JSON.parse(event.data) : null;
-        if (data?.hidden) version = null; // what was shown is not shown any more
-        if (data) told(event.name, data);
+        if (data?.hidden) version = null; // the counts are discarded, so all must be sent again
+        if (data) received(event.name, data);
       }
       lost("The service has ended the connection.");
     } catch (error) {
@@ -47,7 +46,7 @@ export async function listen(path, { told, heard, connected, lost }) {
   }
 }
 
-/** The events of a body; `cut` is called when nothing, not even a ping, came for too long. */
+/** Yields the events of a body; calls `cut` if nothing, not even a ping, is received for `SILENCE_MS`. */
 async function* events(body, cut) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -80,7 +79,7 @@ function event(block) {
   return found;
 }
 
-/** After `ms`, sooner when the device is online again. */
+/** Waits `ms`, less if the device comes online again. */
 function online(ms) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);

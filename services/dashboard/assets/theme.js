@@ -1,11 +1,11 @@
-// Light or dark, as the system has it or as this browser was told: before anything is drawn.
+// Applies the chosen theme before the first paint; the default is the system's.
 "use strict";
 {
   let chosen = null;
   try {
     chosen = localStorage.getItem("theme");
   } catch {
-    // a browser that keeps nothing has the system's theme
+    // without storage the system's theme applies
   }
   if (chosen) document.documentElement.dataset.theme = chosen;
 }

@@ -1,10 +1,10 @@
-// The same page for a wall: all of it in sight, larger, without controls; by `?view=wall`, the key f or a button.
+// Wall view: the page on one screen, larger, without controls; by `?view=wall`, the key f or a button.
 
 const root = document.documentElement;
 
 export const isWall = () => root.dataset.view === "wall";
 
-/** `changed()` is called when the view was switched. */
+/** Sets up the switch; calls `changed()` after each switch. */
 export function startWall(button, changed) {
   function show(on) {
     if (on) root.dataset.view = "wall";
@@ -19,7 +19,7 @@ export function startWall(button, changed) {
   function change() {
     const on = !isWall();
     show(on);
-    if (on) root.requestFullscreen?.().catch(() => {}); // a browser that will not: the view is the same
+    if (on) root.requestFullscreen?.().catch(() => {}); // without full screen the view is the same
     else if (document.fullscreenElement) document.exitFullscreen();
   }
 

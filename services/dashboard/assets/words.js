@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Formats numbers and times for people.
 
 const whole = new Intl.NumberFormat("en");
 const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
@@ -16,7 +16,7 @@ export const plural = (value, one, many) => `${number(value)} ${value === 1 ? on
 export const time = (ms) => clock.format(ms);
 export const date = (ms) => day.format(ms);
 
-/** How long, in words as short as they can be: "2 d 3 h", "12:04". */
+/** Formats a duration as briefly as possible: "2 d 3 h", "12:04". */
 export function span(ms) {
   const seconds = Math.max(0, Math.ceil(ms / 1000));
   const [days, hours, minutes] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];
@@ -26,7 +26,7 @@ export function span(ms) {
   return `${minutes}:${two(seconds % 60)}`;
 }
 
-/** How long ago, roughly. */
+/** Formats the approximate time since then. */
 export function ago(ms) {
   const seconds = Math.floor(ms / 1000);
   if (seconds < 2) return "just now";
@@ -35,7 +35,7 @@ export function ago(ms) {
   return `${span(ms)} ago`;
 }
 
-/** Two letters for who has no picture. */
+/** Returns two letters for a participant without a picture. */
 export function initials(name) {
   const words = name.split(/[\s-]+/u).filter((word) => /^[\p{L}\p{N}]/u.test(word));
   const letters = words.length > 1 ? [words[0], words.at(-1)].map((word) => [...word][0]) : [...(words[0] ?? "?")].slice(0, 2);
