@@ -1,4 +1,4 @@
-"""One process that serves the whole HTTP API: it mounts ingestion, query, catalogue and dashboard."""
+"""The whole HTTP API in one process: mounts ingestion, query, catalogue and dashboard."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,32 +24,32 @@ TAGS: Final = {
     "shops": "A shop sells vote packages or subscriptions.",
     "master_shops": "Shops that apps refer to.",
     "conventions": "Schedules: days and venues.",
-    "timeslots": "What happens when and where in a schedule.",
+    "timeslots": "Entries of a schedule, with time and venue.",
     "contests": "A contest collects votes for participants.",
-    "participants": "Whom or what one votes for in a contest.",
-    "votes": "Casting votes, what became of them, and what a voter may still cast.",
+    "participants": "The choices of a contest: people or things to vote for.",
+    "votes": "Casting votes, their status, and voters' remaining votes.",
     "results": "Counts and results.",
     "vote sources": "Votes counted elsewhere: by SMS, in a social network, in a television show.",
-    "purchases": "What users bought; votes of `c-paid` come from here.",
-    "apps": "Mobile apps: appearance, stores, and how users log in.",
-    "surveys": "Surveys, at keys of the account's own.",
+    "purchases": "Users' purchases, the origin of `c-paid` votes.",
+    "apps": "Mobile apps: appearance, stores and log-in of users.",
+    "surveys": "Surveys, under keys that the account chooses.",
     "feeds": "Lists of articles in an app.",
     "articles": "Articles of an app.",
-    "files": "Metadata of files, and where their bytes are handled.",
-    "images": "Images, of which renditions are served.",
-    "legacy": "The legacy API, over the same records: production, and the test environment. Its "
-    "writes know no `Idempotency-Key`: see whether a create came through before it is sent again.",
-    "dashboard": "Log-in of browsers, for the pages below `/dashboard`.",
-    "operations": "For operators, and for machines that look after the service.",
+    "files": "Files: their metadata, and upload and download of their content.",
+    "images": "Images, served in several renditions.",
+    "legacy": "The legacy API over the same records, for production and the test environment. Its writes do not "
+    "support `Idempotency-Key`: check whether a create succeeded before sending it again.",
+    "dashboard": "Log-in of browsers for the pages below `/dashboard`.",
+    "operations": "Status and monitoring, for operators and their tools.",
 }
-"""What operations are grouped by, in the order of the description."""
+"""Tags that group the operations, in the document's order."""
 VERSION = version("tallykeeper")
 JSON: Final = "application/json"
 
 
 @asynccontextmanager
 async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[FastAPI]:
-    """The app of all parts; each closes what it opened when the context ends."""
+    """Open the app of all services; each closes its connections when the context ends."""
     async with AsyncExitStack() as stack:
         guard = await stack.enter_async_context(open_guard(settings))
         ingestion = await stack.enter_async_context(open_ingestion(settings, tracing, guard))
@@ -63,17 +63,17 @@ async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncI
 
 
 def build(http_modules: Sequence[HttpModule]) -> FastAPI:
-    """The app of these surfaces, with its description."""
+    """Build the app of these modules, with its OpenAPI document."""
     tags = [{"name": name, "description": text} for name, text in TAGS.items()]
     return build_app(TITLE, http_modules, version=VERSION, openapi_tags=tags)
 
 
 def asyncapi_surface(settings: Settings) -> HttpModule:
-    """`/asyncapi`: the topics and what lies in them."""
+    """Return the module of `/asyncapi`, which describes the topics and their records."""
     document = orjson.dumps(asyncapi_document(settings.namespace, settings.partitions, VERSION))
     router = APIRouter(tags=["operations"])
     described = {
-        "description": "The topics and what lies in them.",
+        "description": "The topics and their records.",
         "content": {JSON: {"schema": {"type": "object"}}},
     }
 

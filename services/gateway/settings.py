@@ -7,4 +7,4 @@ from services.query.settings import Settings as QuerySettings
 
 
 class Settings(IngestionSettings, QuerySettings, CatalogueSettings, DashboardSettings):
-    """One environment for all; a setting that several services know means the same in each."""
+    """Settings from one environment; a setting that several services share means the same in each."""

@@ -1,4 +1,4 @@
-"""The composition root of ingestion: everything is made here and passed down."""
+"""The composition root of ingestion: creates all objects and passes them down."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,9 +42,9 @@ from services.ingestion.voting import Voting
 async def open_surface(
     settings: Settings, tracing: Tracing | None = None, guard: ServiceGuard | None = None
 ) -> AsyncIterator[HttpModule]:
-    """The service's routes, with what they work on. At the end what was taken on is recorded first.
+    """Open the service's routes and their dependencies. On exit, accepted votes are recorded first.
 
-    Without the `guard` of a process that serves more, it has one of its own.
+    Opens a guard of its own unless given that of a process with several services.
     """
     async with open_guard(settings, guard) as own, _open_guarded(settings, tracing, own) as http_module:
         yield http_module
@@ -76,10 +76,10 @@ async def _open_guarded(
 
     voting = Voting(auth, casting.caster, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies)
 
-    async def ledger_is_there() -> None:
+    async def check_ledger() -> None:
         states = await asyncio.gather(*(views.state(partition) for partition in range(topic.partitions)))
         if not any(state.open for state in states):
-            raise LedgerCatchingUp("No partition takes votes yet; `tally status` says what they wait for.")
+            raise LedgerCatchingUp("No partition accepts votes yet; `tally status` shows why.")
 
     try:
         async with (
@@ -97,10 +97,10 @@ async def _open_guarded(
                 checks={
                     "deployment": guard.check,
                     "log": log.check,
-                    "ledger": ledger_is_there,
+                    "ledger": check_ledger,
                     "keys": keys.check,
                 },
-                # votes of contests that this process knows go on without it
+                # contests in the cache accept votes without it
                 optional_checks={"storage": partial(check_secrets, store)},
                 metric_refreshers=[refresh_gauges],
                 refusal=guard.refusal,

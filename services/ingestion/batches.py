@@ -1,4 +1,4 @@
-"""The form of a batch: JSON, or a vote a line; each item is read for itself."""
+"""Parsing of batches: JSON or NDJSON; each item is parsed separately."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,29 +19,29 @@ MAX_BATCH = 10_000
 MAX_BATCH_BYTES = 8 << 20
 MAX_LINES = 10 * MAX_BATCH
 MAX_VOTE_VALUES = 1_000
-"""Members and items of one vote; no vote that could be counted has as many."""
+"""Members and items of one vote, more than any valid vote has."""
 NDJSON = "application/x-ndjson"
 MAX_CONTAINERS = 200_000
-"""Objects and arrays in a batch as JSON; parsing millions of them would take a second."""
+"""Objects and arrays in a JSON batch; parsing millions of them would take a second."""
 MAX_ID_SHOWN = 64
-"""Characters of a refused vote's id: longer ones, and those with others than ASCII, are none and not sent back."""
+"""Characters of a refused vote's id; longer and non-ASCII ids are invalid and not returned."""
 
 
 class Ballot(NamedTuple):
-    """A vote, or what is wrong with it, and its id as far as it has one."""
+    """A vote or its error, and its id if it has one."""
 
     vote: VoteForm | TallyError
     vote_id: str | None
 
 
 def parse_batch(media_type: str, body: bytes, key: str | None = None) -> Sequence[Callable[[], Ballot]]:
-    """The items, each read when it is called. Raises what is wrong with the batch as a whole.
+    """Split a batch into items, each parsed when called. Raises the error of the batch as a whole.
 
-    Votes without an id get a new one, or, of a batch that is sent with an idempotency `key`, always the same.
+    Votes without an id get a new one, or with an idempotency `key` always the same.
     """
     if media_type == NDJSON:
         if body.count(b"\n") > MAX_LINES:
-            raise PayloadTooLarge(f"A batch holds {MAX_LINES:,} lines at most, blank ones included.")
+            raise PayloadTooLarge(f"A batch may have {MAX_LINES:,} lines at most, blank ones included.")
         lines = [line for line in body.split(b"\n") if line.strip()]
         _refuse_more_than_most(lines)
         return [partial(_line, line, key, at) for at, line in enumerate(lines)]
@@ -57,9 +57,9 @@ def parse_batch(media_type: str, body: bytes, key: str | None = None) -> Sequenc
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    """The batch's members; numbers too large and half characters in one item are left to that item."""
+    """Parse the batch's members; an item with oversized numbers or lone surrogates is rejected by itself later."""
     if body.count(b"{") + body.count(b"[") > MAX_CONTAINERS:
-        raise PayloadTooLarge(f"A batch holds {MAX_CONTAINERS:,} objects and arrays at most.")
+        raise PayloadTooLarge(f"A batch may have {MAX_CONTAINERS:,} objects and arrays at most.")
     try:
         value = load_json(body)
         if not isinstance(value, dict):
@@ -93,7 +93,7 @@ def _item(value: Any, key: str | None, at: int) -> Ballot:
         check_size(value, MAX_VOTE_VALUES)
         size = len(orjson.dumps(value))
     except orjson.JSONEncodeError:
-        return Ballot(ValidationFailed([Problem("", "holds a text or a number that is none")]), None)
+        return Ballot(ValidationFailed([Problem("", "has an invalid string or number")]), None)
     except TallyError as error:
         return Ballot(error, _id_in(value))
     vote = check_vote(value) if size <= MAX_VOTE_BYTES else _too_large()
@@ -103,7 +103,7 @@ def _item(value: Any, key: str | None, at: int) -> Ballot:
 
 
 def _id_in(value: Any) -> str | None:
-    """The id of a vote that is refused, where that could be one."""
+    """Return a refused vote's id if it could be valid."""
     given = value.get("vote_id") if isinstance(value, dict) else None
     return given if isinstance(given, str) and given.isascii() and len(given) <= MAX_ID_SHOWN else None
 
@@ -113,10 +113,10 @@ def _too_large() -> PayloadTooLarge:
 
 
 def _id_of(key: str, at: int) -> str:
-    """The id of the vote at place `at` of the batch that `key` stands for."""
+    """Derive the id of the vote at index `at` of the batch with the idempotency key `key`."""
     return sha256(f"{key}\0{at}".encode()).hexdigest()[:32]
 
 
 def _refuse_more_than_most(items: Sequence[object]) -> None:
     if len(items) > MAX_BATCH:
-        raise PayloadTooLarge(f"A batch holds {MAX_BATCH} votes at most; send the rest in another.")
+        raise PayloadTooLarge(f"A batch may have {MAX_BATCH:,} votes at most; send the rest in another.")

@@ -1,4 +1,4 @@
-"""What voting clients send and are told; the OpenAPI description comes from these models."""
+"""Request and response models of voting; the OpenAPI document is generated from them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,12 +25,12 @@ from libs.web.errors import MalformedJson
 
 MAX_COUNT = 1_000_000
 MAX_VOTE_BYTES = 64 << 10
-"""Of a vote as JSON, alone or in a batch."""
+"""Size of a vote as JSON, alone or in a batch."""
 MAX_SUB_RATINGS = 500
 MAX_POSITIONS = 100
-"""As many as a contest may have."""
+"""The most positions that a contest may have."""
 MAX_RATING = 1_000
-"""The highest that a contest's scale may go to."""
+"""The highest value of a contest's rating scale."""
 ADDRESS = {"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
 ONE_VOTER: Final = "exactly one of voter_id and anonymous_id must be given"
 VOTE_ID = r"^[A-Za-z0-9_.:\-]{1,64}$"
@@ -45,7 +45,7 @@ def _address(value: str) -> str:
 
 
 def _no_dot_segment(value: str) -> str:
-    """Clients resolve them in an address: DELETE of such a vote would be DELETE of its contest."""
+    """Reject path segments that clients resolve: DELETE of such a vote would be DELETE of its contest."""
     if value in (".", ".."):
         raise PydanticCustomError("dot_segment", "must not be . or ..")
     return value
@@ -56,7 +56,7 @@ ParticipantKey = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 def _at_most(most: int) -> BeforeValidator:
-    """Refuses a large object before its members are looked at: each that is wrong would be an error of its own."""
+    """Reject a large object before its members are validated: each invalid one would be an error of its own."""
 
     def check(value: object) -> object:
         if isinstance(value, dict) and len(value) > most:
@@ -72,16 +72,16 @@ Positions = Annotated[dict[str, ParticipantKey], Field(max_length=MAX_POSITIONS)
 
 
 class RatingForm(BaseModel):
-    """A rating, on the scale of the contest; it is kept to the millionth."""
+    """A rating on the contest's scale, stored to the millionth."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    value: Value = Field(description="Whole, unless the contest's `step_size` is `fraction`.")
-    sub_ratings: SubRatings = Field({}, description="By the ids of the contest's `sub_rating_configs`.")
+    value: Value = Field(description="An integer, unless the contest's `step_size` is `fraction`.")
+    sub_ratings: SubRatings = Field({}, description="Values by id of the contest's `sub_rating_configs`.")
 
 
 class VoteForm(BaseModel):
-    """One vote. The same id with the same content answers the first acceptance again, counting nothing."""
+    """One vote. Sent again with the same id and content, it gets the first answer and is not counted again."""
 
     model_config = ConfigDict(
         strict=True,
@@ -96,23 +96,27 @@ class VoteForm(BaseModel):
     )
 
     vote_id: VoteId | None = Field(
-        None, description="Unique per contest and voter; a UUIDv7 is made when absent. Same as Idempotency-Key."
+        None, description="Unique per contest and voter; by default a new UUIDv7. Same as Idempotency-Key."
     )
     participant_key: ParticipantKey | None = Field(
-        None, description="The participant voted for, or rated. Not in ordering contests."
+        None, description="The participant voted for or rated. Not in ordering contests."
     )
-    voter_id: Identity | None = Field(None, description="A signed-in voter; exactly one of this and anonymous_id.")
-    anonymous_id: Identity | None = Field(None, description="An anonymous voter, for example a device.")
+    voter_id: Identity | None = Field(
+        None, description="A signed-in voter's id; send either this or anonymous_id."
+    )
+    anonymous_id: Identity | None = Field(None, description="An anonymous voter's id, for example of a device.")
     source: Source = Field("c-free", description="Free or paid; c-paid needs the permission purchases:write.")
-    count: int = Field(1, ge=1, le=MAX_COUNT, description="How many votes to cast at once.")
-    platform: Platform | None = Field(None, description="Where the voter is.")
+    count: int = Field(1, ge=1, le=MAX_COUNT, description="Number of votes to cast at once.")
+    platform: Platform | None = Field(None, description="The voter's platform.")
     ip: Annotated[str, AfterValidator(_address), WithJsonSchema(ADDRESS)] | None = Field(
-        None, description="The end user's address; absent: no address limit, unless a trusted proxy tells it."
+        None,
+        description="The end user's IP address. By default the one that a trusted proxy sends; without any, the "
+        "address limit does not apply.",
     )
 
-    rating: RatingForm | None = Field(None, description="In rating contests, and there only.")
+    rating: RatingForm | None = Field(None, description="Only in rating contests.")
     positions: Positions | None = Field(
-        None, description="In ordering contests, and there only: the participant at each position, by position id."
+        None, description="Only in ordering contests: participant keys by position id."
     )
 
     @model_validator(mode="after")
@@ -130,107 +134,118 @@ class Choice(BaseModel):
 
 
 class Remaining(BaseModel):
-    """What the voter may still cast from this source; null is unlimited."""
+    """Votes that the voter may still cast from this source; null is unlimited."""
 
     participant: int | None = Field(description="For the participant voted for.")
     contest: int | None = Field(description="In the whole contest.")
 
 
 class AcceptedVote(BaseModel):
-    """In the log, acknowledged by all in-sync replicas."""
+    """A vote in the log, acknowledged by all in-sync replicas."""
 
-    vote_id: str = Field(description="Given, or made here: sent again with it, the vote counts once.")
+    vote_id: str = Field(description="Sent or generated; a vote sent again with it counts once.")
     contest_key: str = Field(description="Key of the contest.")
-    status: Literal["accepted"] = Field(description="It is recorded, and counts.")
-    accepted_at: str = Field(description="The time that it is judged by.")
+    status: Literal["accepted"] = Field(description="Recorded, and will be counted.")
+    accepted_at: str = Field(description="Time that the contest's rules are applied at.")
     source: Source = Field(description="Free or paid.")
-    choices: list[Choice] = Field(description="What it is for.")
+    choices: list[Choice] = Field(description="The participants voted for.")
     remaining: Remaining
     next_free_vote_at: str | None = Field(
-        description="When the free allowance starts afresh; null where it does not."
+        description="Time of the free allowance's next renewal; null if it does not renew."
     )
-    receipt: str = Field(description="Proves the vote once the contest is sealed, and opens `hidden_until_vote`.")
+    receipt: str = Field(
+        description="Proves the vote once the contest is sealed, and shows its voter results that are "
+        "`hidden_until_vote`."
+    )
 
 
 class BatchForm(BaseModel):
-    """Up to 10,000 votes; each is decided for itself, those of one voter in their order."""
+    """Up to 10,000 votes; each is accepted or refused separately, those of one voter in order."""
 
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={"examples": [{"votes": [{"participant_key": "p1", "voter_id": "voter-1"}]}]},
     )
 
-    votes: list[VoteForm] = Field(max_length=10_000, description="Each as it would be sent alone.")
+    votes: list[VoteForm] = Field(max_length=10_000, description="Votes as in single requests.")
 
 
 class BatchItem(BaseModel):
-    """201 or 200 with the members of an accepted vote, or an error's status with its code."""
+    """201 or 200 with the members of an accepted vote, or an error's status and code."""
 
     model_config = ConfigDict(extra="allow")
 
-    status: int = Field(description="What the vote would have been answered with alone.")
-    vote_id: str | None = Field(None, description="Given, or made here.")
-    code: str | None = Field(None, description="Of an error: as in problems.")
-    detail: str | None = Field(None, description="Of an error: for a person.")
+    status: int = Field(description="HTTP status that the vote would have received in a request of its own.")
+    vote_id: str | None = Field(None, description="Sent or generated.")
+    code: str | None = Field(None, description="Error code, as in problem details.")
+    detail: str | None = Field(None, description="Error message for people.")
 
 
 class BatchResult(BaseModel):
-    """What became of the votes of a batch."""
+    """The results of a batch."""
 
-    results: list[BatchItem] = Field(description="In the order of the votes.")
+    results: list[BatchItem] = Field(description="Results in the order of the votes.")
 
 
 class VoteStatusAnswer(BaseModel):
-    """What became of an accepted vote: first `accepted`, then `counted`, or what the reason says."""
+    """The status of an accepted vote: first `accepted`, then `counted` or another status with its reason."""
 
     vote_id: str = Field(description="Unique per contest and voter.")
     contest_key: str = Field(description="Key of the contest.")
     status: Literal["accepted", "counted", "overruled", "removed", "replaced", "voided", "late"] = Field(
-        description="What became of it in the log."
+        description="The vote's status in the log."
     )
     counts: bool = Field(
-        description="In the counts now: it is `counted`, and a participant that it is for is approved, or was "
-        "when the contest was closed."
+        description="True if the vote is in the counts now: it is `counted`, and a participant voted for is "
+        "approved, or was when the contest was closed."
     )
-    reason: str | None = Field(description="For a person: why it does not count, or not all of it.")
-    accepted_at: str | None = Field(description="The time that it was judged by; null where it never came.")
-    source: Source | None = Field(description="Free or paid; null where it never came.")
-    choices: list[Choice] | None = Field(description="What it was for; null where it never came.")
-    position: str | None = Field(description="The vote's Tally-Position, once it is counted.")
+    reason: str | None = Field(description="Explains to people why the vote, or a part of it, does not count.")
+    accepted_at: str | None = Field(
+        description="Time that the contest's rules were applied at; null if the log holds no such vote."
+    )
+    source: Source | None = Field(
+        description="Free or paid; null while pending, or if the log holds no such vote."
+    )
+    choices: list[Choice] | None = Field(
+        description="The participants voted for; null while pending, or if the log holds no such vote."
+    )
+    position: str | None = Field(description="The vote's Tally-Position; null until it is counted.")
 
 
 class Allowance(BaseModel):
-    """Votes used and left of one limit; null is unlimited."""
+    """Used and remaining votes of one limit; null is unlimited."""
 
-    used: int = Field(description="Votes that were cast.")
-    limit: int | None = Field(description="Votes that may be cast.")
-    remaining: int | None = Field(description="Votes that may still be cast.")
+    used: int = Field(description="Votes cast.")
+    limit: int | None = Field(description="Votes allowed.")
+    remaining: int | None = Field(description="Votes left.")
 
 
 class ParticipantAllowance(Allowance):
-    """For one participant."""
+    """The allowance for one participant."""
 
     participant_key: str = Field(description="Key of the participant.")
 
 
 class SourceAllowance(BaseModel):
-    """Of free votes, or of paid ones."""
+    """The allowance of free or of paid votes."""
 
     source: Source = Field(description="Free or paid.")
     contest: Allowance = Field(description="In the whole contest.")
-    participants: list[ParticipantAllowance] = Field(description="By participant.")
+    participants: list[ParticipantAllowance] = Field(description="Per approved participant.")
 
 
 class AllowanceAnswer(BaseModel):
-    """What one voter has used and may still cast, counted and pending votes together."""
+    """Used and remaining votes of one voter, counted and pending votes together."""
 
     contest_key: str = Field(description="Key of the contest.")
-    sources: list[SourceAllowance] = Field(description="Free votes, and paid ones.")
-    next_free_vote_at: str | None = Field(description="When the free allowance starts afresh; null: not, or now.")
+    sources: list[SourceAllowance] = Field(description="Free and paid votes.")
+    next_free_vote_at: str | None = Field(
+        description="Time of the free allowance's next renewal; null if it does not renew, or is already due."
+    )
 
 
 def parse_vote(body: bytes) -> VoteForm:
-    """Raises `MalformedJson` or `ValidationFailed`."""
+    """Parse a vote. Raises `MalformedJson` or `ValidationFailed`."""
     try:
         return VoteForm.model_validate_json(body)
     except ValidationError as error:
@@ -238,7 +253,7 @@ def parse_vote(body: bytes) -> VoteForm:
 
 
 def check_vote(value: Any) -> VoteForm | TallyError:
-    """A vote from parsed JSON, or why it is none."""
+    """Validate parsed JSON as a vote; returns the error of an invalid one."""
     if not isinstance(value, dict):
         return ValidationFailed([Problem("", "must be an object")])
     try:
@@ -248,7 +263,7 @@ def check_vote(value: Any) -> VoteForm | TallyError:
 
 
 def _refusal(error: ValidationError, parse: Callable[[], Any]) -> TallyError:
-    """All that is wrong with what `parse` gives, also that it names no voter, or two."""
+    """Collect all faults of the value that `parse` returns, also a missing or a second voter id."""
     try:
         problems = faults(error)
     except ValidationFailed as too_many:

@@ -1,4 +1,4 @@
-"""Lists of purchases: the envelope, and the opaque token between two pages."""
+"""Pagination of purchase lists: the page model and its opaque continuation token."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -20,21 +20,21 @@ LISTED: Final = 20
 TOKEN: Final = re.compile(r"([0-9]{1,16}):([A-Za-z0-9_-]{22})")
 
 Reader = Callable[[Place | None, int], Awaitable[list[Listed]]]
-"""Purchases behind a place, newest first, so many at most."""
+"""Reads at most so many purchases after a place, newest first."""
 
 
 class PurchasePage(BaseModel):
-    """A page, newest first."""
+    """A page of purchases, newest first."""
 
-    data: list[PurchaseShown] = Field(description="Newest first; one that cannot be read is left out.")
-    has_more: bool = Field(description="Whether there is another page.")
-    next: str | None = Field(description="Give it back as `?next=`.")
+    data: list[PurchaseShown] = Field(description="Purchases, newest first, without unreadable ones.")
+    has_more: bool = Field(description="True if there is another page.")
+    next: str | None = Field(description="Token of the next page: send it as `?next=`.")
 
 
 async def read_page(
     request: Request, read: Reader, shown: Callable[[list[Purchase | Unreadable]], list[PurchaseShown]]
 ) -> PurchasePage:
-    """The page that the query asks for; a purchase that cannot be read is left out. Raises `ValidationFailed`."""
+    """Return the requested page, without purchases that cannot be read. Raises `ValidationFailed`."""
     limit = integer_parameter(request, "limit", LISTED, 1, MOST_LISTED)
     found = await read(_place(request.query_params.get("next")), limit + 1)
     page, more = found[:limit], len(found) > limit
@@ -50,7 +50,7 @@ def _token(place: Place) -> str:
 
 
 def _place(token: str | None) -> Place | None:
-    """Raises `ValidationFailed` for what is no token of these lists."""
+    """Decode a token. Raises `ValidationFailed` for an invalid one."""
     if token is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Purchases and refunds over HTTP: payment platforms send them, developers read them."""
+"""Routes of purchases and refunds: payment platforms send them, developers read them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ TAG: Final = "purchases"
 
 
 def purchase_router(auth: Authenticator, register: PurchaseService, requests: RequestKeys) -> APIRouter:
-    """What was sent may be sent again: the token, or the key, makes it the same."""
+    """Create the router. Every write may be sent again: its token or key makes it idempotent."""
     router = APIRouter(tags=[TAG])
 
     async def caller(request: Request, permission: str) -> ApiKey:
@@ -35,7 +35,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         return key
 
     async def shower(key: ApiKey) -> Callable[[Purchase], PurchaseShown]:
-        """Shows purchases as `key` may see them."""
+        """Return a function that renders purchases as `key` may see them."""
         cipher = await register.ciphers.of(key.account)
 
         def shown(purchase: Purchase) -> PurchaseShown:
@@ -80,10 +80,10 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
     async def record_purchase(request: Request) -> Response:
         """Record a purchase.
 
-        The purchase_token is the idempotency key: sent again with the same content it changes nothing and answers
-        the record as it stands, with `Idempotent-Replayed: true`. Of the type `vote`, its votes are cast as
-        `c-paid` for the user, exactly once, whole or not at all; what cannot be cast stands on the refund list. In
-        a body `key`, `created`, `updated`, `status`, `refusal` are ignored.
+        The purchase_token is the idempotency key: sent again with the same content it changes nothing and gets the
+        current record with `Idempotent-Replayed: true`. The votes of the type `vote` are cast as `c-paid` for the
+        user, exactly once, all or none; purchases that cannot be cast are on the refund list. In a body `key`,
+        `created`, `updated`, `status`, `refusal` are ignored.
         """
         key = await caller(request, "purchases:write")
         sent, given = await read_object(request)
@@ -105,8 +105,8 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
             success={
                 202: {
                     "model": PurchaseShown | RefundShown,
-                    "description": "Recorded: what counts of it is taken back. Without details where the purchase "
-                    "has not come yet; then nothing of it will be cast.",
+                    "description": "Recorded: its counted votes are removed. If the purchase has not been "
+                    "recorded yet, the answer has no details and its votes will not be cast.",
                     "headers": REPLAYED,
                 }
             },
@@ -116,7 +116,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
     async def refund_purchase_token(request: Request) -> Response:
         """Refund a purchase by its token.
 
-        May come before the purchase, and again.
+        May be sent before the purchase, and repeatedly.
         """
         key = await caller(request, "purchases:write")
         sent, given = await read_object(request)
@@ -137,7 +137,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
             success={
                 202: {
                     "model": PurchaseShown,
-                    "description": "Recorded: what counts of it is taken back.",
+                    "description": "Recorded: its counted votes are removed.",
                     "headers": REPLAYED,
                 }
             },
@@ -147,7 +147,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
     async def refund_purchase(request: Request, purchase_key: str) -> Response:
         """Refund a purchase by its key.
 
-        May be sent again.
+        May be sent repeatedly.
         """
         key = await caller(request, "purchases:write")
         replayed = await is_repetition(requests, key.account, request)
@@ -162,9 +162,9 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         openapi_extra=needs("purchases:read") | {"parameters": list(PAGE)},
     )
     async def list_refunds(request: Request) -> Response:
-        """List the purchases to be refunded.
+        """List purchases to refund.
 
-        Those whose votes could not be cast, with the reason in `refusal`; one leaves the list when it is refunded.
+        These are purchases whose votes could not be cast, with the reason in `refusal`; a refund removes them.
         """
         key = await caller(request, "purchases:read")
         return await page(request, key, partial(register.views.refused, key.account))
@@ -176,7 +176,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
             "validation_failed", success={200: {"model": PurchasePage, "description": "Newest first."}}
         ),
         openapi_extra=needs("purchases:read")
-        | {"parameters": [parameter("user_id", "path", "As the payment platform named it."), *PAGE]},
+        | {"parameters": [parameter("user_id", "path", "The user's id as sent by the payment platform."), *PAGE]},
     )
     async def list_user_purchases(request: Request) -> Response:
         """List a user's purchases.

@@ -1,4 +1,4 @@
-"""What a voter's client may ask afterwards: a vote's status, and what is left to cast."""
+"""Reads for a voter's client: a vote's status and the remaining allowance."""
 
 import asyncio
 from collections import defaultdict
@@ -30,16 +30,16 @@ from services.ingestion.voters import find_voter
 
 SOURCES: tuple[Source, ...] = "c-free", "c-paid"
 REASONS = {
-    VoteStatus.OVERRULED: "It exceeded the limits that it was judged by.",
-    VoteStatus.REMOVED: "It was taken back, by its voter or with its purchase.",
-    VoteStatus.REPLACED: "A later vote of the same voter took its place.",
-    VoteStatus.VOIDED: "It was taken out by an operator.",
-    VoteStatus.LATE: "It came behind the contest's close.",
+    VoteStatus.OVERRULED: "It exceeded the limits that applied to it.",
+    VoteStatus.REMOVED: "It was removed by its voter or with its purchase.",
+    VoteStatus.REPLACED: "A later vote of the same voter replaced it.",
+    VoteStatus.VOIDED: "An operator removed it.",
+    VoteStatus.LATE: "It was recorded after the contest's close.",
 }
 
 
 class VoterReads:
-    """Reads of one voter, found by the pseudonym that only this contest's secret gives."""
+    """Reads of one voter, identified by a pseudonym made with the contest's secret."""
 
     def __init__(self, topic: Topic, views: VoteViews, contests: ContestCache, catalogue: CatalogueViews) -> None:
         self._catalogue = catalogue
@@ -50,8 +50,11 @@ class VoterReads:
     async def status(
         self, account: str, contest: str, vote_id: str, voter_id: str | None, anonymous_id: str | None
     ) -> VoteStatusAnswer:
-        """Raises `NotFound` for an id that was never accepted from this voter, `LedgerCatchingUp` while nobody can
-        tell."""
+        """Return a vote's status.
+
+        Raises `NotFound` for an id that was never accepted from this voter, `LedgerCatchingUp` while that is
+        unknown.
+        """
         configured = await self._contests.current(account, contest)
         voter = await find_voter(self._contests, account, contest, voter_id, anonymous_id)
         partition = self._topic.partition_of(voter)
@@ -66,7 +69,7 @@ class VoterReads:
                 contest_key=contest,
                 status="accepted",
                 counts=False,
-                reason="It is recorded, and counted in a moment.",
+                reason="It is recorded and will be counted shortly.",
                 accepted_at=timestamp(state.accepted_at),
                 source=None,
                 choices=None,
@@ -88,18 +91,18 @@ class VoterReads:
         )
 
     async def _counts(self, contest: Contest, participants: Sequence[str]) -> tuple[bool, str | None]:
-        """Whether a counted vote for these counts now, and why not, or not for all of them."""
-        standings = await asyncio.gather(*(self._standing(contest, participant) for participant in participants))
+        """Return whether a counted vote for any of these counts now, and for which ones it does not."""
+        statuses = await asyncio.gather(*(self._status_of(contest, participant) for participant in participants))
         missing = [
-            f"{participant} {standing}"
-            for participant, standing in zip(participants, standings, strict=True)
-            if standing != "approved"
+            f"{participant} {status}"
+            for participant, status in zip(participants, statuses, strict=True)
+            if status != "approved"
         ]
         reason = f"Votes do not count now for: {', '.join(missing)}." if missing else None
         return len(missing) < len(participants), reason
 
-    async def _standing(self, contest: Contest, participant: str) -> str:
-        """The participant's status, or what stands in its place."""
+    async def _status_of(self, contest: Contest, participant: str) -> str:
+        """Return "approved", or in parentheses why the participant's votes do not count."""
         if contest.closed:
             approved = contest.participants.get(participant) == "approved"
             return "approved" if approved else "(not approved when the contest was closed)"
@@ -112,8 +115,10 @@ class VoterReads:
     async def allowance(
         self, account: str, contest_key: str, voter_id: str | None, anonymous_id: str | None
     ) -> AllowanceAnswer:
-        """A voter who never voted has used nothing. All else is as votes would be judged by now. Raises
-        `LedgerCatchingUp` while nobody can tell."""
+        """Return a voter's allowance by the rules that apply now; voters who never voted have used nothing.
+
+        Raises `LedgerCatchingUp` while the ledger is being recovered.
+        """
         voter = await find_voter(self._contests, account, contest_key, voter_id, anonymous_id)
         contest = await self._contests.get(account, contest_key)
         partition = self._topic.partition_of(voter)

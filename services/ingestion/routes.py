@@ -1,4 +1,4 @@
-"""The addresses of ingestion, and what OpenAPI says of them."""
+"""Routes of ingestion with their OpenAPI descriptions."""
 
 from typing import Annotated
 
@@ -40,7 +40,9 @@ from services.ingestion.voting import Voting
 TAG = "votes"
 VoterId = Annotated[str | None, Query(description="A signed-in voter's id; exactly one of this and anonymous_id.")]
 AnonymousId = Annotated[str | None, Query(description="An anonymous voter's id.")]
-POSITION = response_header("Tally-Position", "Where this stands in the log; as min_position it is read counted.")
+POSITION = response_header(
+    "Tally-Position", "Position in the log; a read with it as min_position includes this write."
+)
 LIMITS = ("participant_limit_reached", "contest_limit_reached", "ip_limit_reached")
 REFUSALS = (
     "anonymous_voting_disabled",
@@ -51,7 +53,7 @@ REFUSALS = (
 )
 UNKNOWN = ("log_unavailable", "ledger_catching_up", "overloaded")
 NDJSON_BODY: Schema = {
-    "schema": {"type": "string", "description": "A vote a line, as the items of `votes`."},
+    "schema": {"type": "string", "description": "One vote per line, each as an item of `votes`."},
     "example": '{"participant_key": "p1", "voter_id": "v1"}\n{"participant_key": "p2", "voter_id": "v2"}\n',
 }
 
@@ -79,7 +81,7 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
                 *REFUSALS,
                 *UNKNOWN,
                 success={
-                    200: _accepted("Accepted before: the first answer again, nothing is counted.", REPLAYED),
+                    200: _accepted("Accepted before: repeats the first answer and counts nothing.", REPLAYED),
                     201: _accepted("Recorded in the log, acknowledged by all in-sync replicas.", {}),
                 },
             ),
@@ -100,7 +102,7 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
                 "not_found",
                 "gone",
                 success={
-                    200: {"description": "Each item's own answer.", "headers": POSITION, "model": BatchResult},
+                    200: {"description": "One result per vote.", "headers": POSITION, "model": BatchResult},
                 },
             ),
             openapi_extra=needs("votes:write") | {"requestBody": batch, "parameters": [IDEMPOTENCY_KEY]},
@@ -111,17 +113,18 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
 def cast_vote(contest_key: str) -> None:
     """Cast a vote.
 
-    Paid votes need the permission `purchases:write`, too. A refusal is not remembered: the same id may try again
-    later. After a 503, or no answer at all, send the same vote id again.
+    Paid votes also need the permission `purchases:write`. Refusals are not stored: the same id may be sent again
+    later. After a 503 or a lost response, send the same vote id again.
     """
 
 
 def cast_votes(contest_key: str) -> None:
     """Cast up to 10,000 votes.
 
-    As JSON or as application/x-ndjson (a vote a line). Each item has its own answer, in order; one bad item never
-    spoils the others. Items without a vote_id get one; with an Idempotency-Key always the same, by their place in
-    the batch. Rate limits count a batch as one request.
+    The body is JSON or application/x-ndjson (one vote per line). Each item has its own result, in order; an
+    invalid item does not affect the others. Items without a vote_id get one; with an Idempotency-Key it is
+    derived from the key and the item's index, so that a retry gets the same. Rate limits count a batch as one
+    request.
     """
 
 
@@ -137,14 +140,14 @@ def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> AP
     @router.get(
         "/contests/{contest_key}/votes/{vote_id}",
         responses=answers(
-            "not_found", "validation_failed", "gone", success={200: {"description": "What became of it."}}
+            "not_found", "validation_failed", "gone", success={200: {"description": "The vote's status."}}
         ),
         openapi_extra=needs("votes:write"),
     )
     async def read_vote_status(
         key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
     ) -> VoteStatusAnswer:
-        """Read what became of a vote."""
+        """Read a vote's status."""
         return await reads.status(key.account, contest_key, vote_id, voter_id, anonymous_id)
 
     @router.delete(
@@ -158,16 +161,17 @@ def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> AP
             "vote_removal_not_allowed",
             "contest_not_running",
             *UNKNOWN,
-            success={204: {"description": "The vote counts no more.", "headers": POSITION}},
+            success={204: {"description": "The vote no longer counts.", "headers": POSITION}},
         ),
         openapi_extra=needs("votes:write"),
     )
     async def remove_vote(
         key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
     ) -> Response:
-        """Take a free vote back.
+        """Remove a free vote.
 
-        The allowance is free again once the removal is counted (read with its Tally-Position); the id stays used.
+        The voter regains the allowance once the removal is counted (read with its Tally-Position); the id stays
+        used.
         """
         voter = await find_voter(remover.contests, key.account, contest_key, voter_id, anonymous_id)
         removed = await remover.remove(key.account, RemoveVote(contest_key, voter, vote_id))
@@ -179,16 +183,16 @@ def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> AP
     @router.get(
         "/contests/{contest_key}/allowance",
         responses=answers(
-            "not_found", "validation_failed", "gone", success={200: {"description": "Used and left."}}
+            "not_found", "validation_failed", "gone", success={200: {"description": "The voter's allowance."}}
         ),
         openapi_extra=needs("votes:write"),
     )
     async def read_allowance(
         key: Key, contest_key: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
     ) -> AllowanceAnswer:
-        """Read what a voter has used and may still cast.
+        """Read a voter's used and remaining votes.
 
-        One who never voted has used nothing.
+        Voters who have not voted have used nothing.
         """
         return await reads.allowance(key.account, contest_key, voter_id, anonymous_id)
 

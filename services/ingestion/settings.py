@@ -8,8 +8,10 @@ from libs.web.settings import HttpSettings
 
 class Settings(DeploymentSettings, HttpSettings):
     ingest_max_in_flight: int = Field(
-        20_000, ge=1, description="Votes that a worker records at once; one more is answered 503."
+        20_000, ge=1, description="Votes that a worker records at once; further ones get a 503."
     )
     ingest_max_batch_bytes: int = Field(
-        128 << 20, ge=8 << 20, description="Size of the batches that a worker holds at once; more: 503."
+        128 << 20,
+        ge=8 << 20,
+        description="Total size of the batches that a worker holds at once; further ones get a 503.",
     )

@@ -1,4 +1,4 @@
-"""What external sources send and are told; the OpenAPI description comes from these models."""
+"""Request and response models of external sources; the OpenAPI document is generated from them."""
 
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
@@ -18,13 +18,13 @@ Figure = Annotated[int, Field(ge=0, le=MAX_FIGURE)]
 
 
 class ReportedCount(BaseModel):
-    """The figures of one of the source's own ids."""
+    """The counts of one of the source's own ids."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
     mapped_id: MappedId
     count: Figure = Field(description="Votes.")
-    anonymous_voter_count: Figure = Field(0, description="Those of the unique voters who are anonymous.")
+    anonymous_voter_count: Figure = Field(0, description="Unique voters who are anonymous.")
     unique_voter_count: Figure = Field(0, description="Distinct voters of either kind.")
 
     @model_validator(mode="after")
@@ -46,7 +46,7 @@ def _distinct(counts: list[ReportedCount]) -> list[ReportedCount]:
 
 
 class ReportForm(BaseModel):
-    """A report: what the ids in it stand at (cumulative), or what came since the last one (delta)."""
+    """A report: per id the total so far (cumulative sources), or the change since the last report (delta)."""
 
     model_config = ConfigDict(
         strict=True,
@@ -57,15 +57,18 @@ class ReportForm(BaseModel):
     )
 
     report_id: Annotated[str, Field(pattern=VOTE_ID)] = Field(
-        description="Counts once within the contest and source."
+        description="Idempotency key, unique within the contest and source."
     )
-    reported_at: Timestamp | None = Field(None, description="When the source took its figures; kept, and no more.")
+    reported_at: Timestamp | None = Field(
+        None, description="When the source read its counts; stored, not evaluated."
+    )
     counts: Annotated[list[ReportedCount], AfterValidator(_distinct)] = Field(
         max_length=MAX_IDS_PER_REPORT,
-        description="Each id once; send more ids in several reports. Empty only with allow_decrease.",
+        description="Each id once; send more ids in several reports. May be empty only with allow_decrease.",
     )
     allow_decrease: bool = Field(
-        False, description="Take over what went down: in this report, and all that is held for that reason."
+        False,
+        description="Accept lower counts: those of this report, and all that are held with the reason `decrease`.",
     )
 
     @model_validator(mode="after")
@@ -87,30 +90,30 @@ class ReportForm(BaseModel):
 
 
 class CountedRow(ReportedCount):
-    """Counts for a participant."""
+    """Counted for a participant."""
 
-    participant_key: str = Field(description="Whom the id is mapped to.")
+    participant_key: str = Field(description="Key of the participant that the id is mapped to.")
 
 
 class HeldRow(ReportedCount):
-    """`unmapped` counts once its id is mapped; `decrease` once permitted: until then the former figure counts."""
+    """Held: `unmapped` until its id is mapped; `decrease` until permitted, while the former count applies."""
 
-    reason: Literal["unmapped", "decrease"] = Field(description="Why it does not count yet.")
+    reason: Literal["unmapped", "decrease"] = Field(description="The reason that it is held.")
 
 
 class ReportAnswer(BaseModel):
-    """What became of the report's figures, by the mapping as it is now."""
+    """The result of a report, by the current mapping."""
 
     report_id: str = Field(description="As it was sent.")
     source: str = Field(description="Name of the source.")
     contest_key: str = Field(description="Key of the contest.")
-    status: Literal["counted", "partly_held", "held"] = Field(description="Whether any of it is held.")
-    counted: list[CountedRow] = Field(description="What counts.")
-    held: list[HeldRow] = Field(description="What does not count yet.")
+    status: Literal["counted", "partly_held", "held"] = Field(description="`counted` if nothing is held.")
+    counted: list[CountedRow] = Field(description="Entries that count.")
+    held: list[HeldRow] = Field(description="Entries that do not count yet.")
 
 
 def parse_report(given: dict[str, Any]) -> ReportForm:
-    """Raises `ValidationFailed`."""
+    """Parse a report. Raises `ValidationFailed`."""
     return checked(ReportForm, given)
 
 

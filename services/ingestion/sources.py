@@ -1,4 +1,4 @@
-"""Reports of external sources over HTTP."""
+"""Route for reports of external sources."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -37,11 +37,11 @@ def source_router(auth: Authenticator, reporter: SourceReporter, requests: Reque
         openapi_extra=needs("sources:write") | takes(ReportForm, IDEMPOTENCY_KEY),
     )
     async def report_counts(request: Request, contest_key: str, source: str) -> Response:
-        """Report what an external source has counted.
+        """Report an external source's counts.
 
-        Of cumulative figures the latest in log order win, id by id; one that goes down is held unless the report
-        says `allow_decrease`. The same `report_id` with the same content answers the first outcome again, so after
-        a 503, or no answer at all, send the same report again.
+        For each id of a cumulative source the latest count in log order applies; a lower one is held unless the
+        report has `allow_decrease`. The same `report_id` with the same content gets the first result again, so
+        after a 503 or a lost response, send the same report again.
         """
         key = await auth.authenticate(request.scope)
         require(key, "sources:write")

@@ -1,4 +1,4 @@
-"""From what a client says of a voter to the names that the log knows."""
+"""Maps clients' voter ids to the log's pseudonyms, and vote forms to commands."""
 
 from uuid_utils import uuid7
 
@@ -18,7 +18,7 @@ def new_vote_id() -> str:
 
 
 def voter_pseudonym(secret: bytes, voter_id: str | None, anonymous_id: str | None) -> str:
-    """Exactly one of the two is given; signed-in "x" is not anonymous "x"."""
+    """Return the pseudonym of exactly one of the two ids; signed-in "x" and anonymous "x" differ."""
     if voter_id is not None:
         return pseudonym(secret, "voter", voter_id)
     return pseudonym(secret, "anonymous", anonymous_id or "")
@@ -27,19 +27,19 @@ def voter_pseudonym(secret: bytes, voter_id: str | None, anonymous_id: str | Non
 async def find_voter(
     contests: ContestCache, account: str, contest: str, voter_id: str | None, anonymous_id: str | None
 ) -> str:
-    """The voter that query parameters name.
+    """Return the pseudonym of the voter in the query parameters.
 
     Raises `ValidationFailed`, `NotFound` for the contest, and `SecretErased`.
     """
     form = {"participant_key": "p", "voter_id": voter_id, "anonymous_id": anonymous_id}
     if isinstance(check_vote(form), TallyError):
-        message = "give voter_id or anonymous_id, exactly one, of 1 to 256 bytes without control characters"
+        message = "send exactly one of voter_id and anonymous_id, of 1 to 256 bytes without control characters"
         raise ValidationFailed([Problem("", message)])
     return voter_pseudonym(await contests.secret(account, contest), voter_id, anonymous_id)
 
 
 def command(contest: str, secret: bytes, form: VoteForm, vote_id: str, forwarded: str | None) -> CastVote:
-    """The command that a form asks for; `forwarded` is the address to take where the form names none."""
+    """Build the command of a form; `forwarded` is the IP address to use if the form has none."""
     voter = voter_pseudonym(secret, form.voter_id, form.anonymous_id)
     address = form.ip or forwarded
     rating = None if form.rating is None else _rating(form.rating)
@@ -61,6 +61,6 @@ def command(contest: str, secret: bytes, form: VoteForm, vote_id: str, forwarded
 
 
 def _rating(form: RatingForm) -> Rating:
-    """In millionths, the nearest."""
+    """Round to millionths."""
     subs = sorted((name, round(value * MILLION)) for name, value in form.sub_ratings.items())
     return Rating(round(form.value * MILLION), tuple(subs))

@@ -27,13 +27,13 @@ from services.ingestion.voters import command, new_vote_id
 
 REFUSED = HTTP_REFUSALS.labels("in_flight")
 TURN = 10
-"""Votes of a batch that are read before other requests have a turn."""
+"""Votes of a batch that are parsed before yielding to other requests."""
 SLICE = 500
-"""Votes of a batch that are worked on at once: some 10 ms of a worker's time at each step."""
+"""Votes of a batch that are processed at once: some 10 ms of a worker's time at each step."""
 
 
 class Voting:
-    """The two endpoints and the bound on what they take on at once."""
+    """The two endpoints, with a limit on the votes and batches in flight."""
 
     def __init__(
         self, auth: Authenticator, caster: Caster, max_in_flight: int, max_batch_bytes: int, proxies: Proxies
@@ -50,7 +50,7 @@ class Voting:
         await _counting_refusals(self._cast(scope, receive, send))
 
     async def cast_batch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Slice by slice, so that a large batch holds back nobody else for long."""
+        """Cast a batch in slices, so that a large one does not delay other requests for long."""
         await _counting_refusals(self._cast_batch(scope, receive, send))
 
     async def _cast(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +123,7 @@ class Voting:
 
     @contextmanager
     def _batch_of(self, size: int) -> Iterator[None]:
-        """Room for a batch before it is read. Raises `Overloaded` where there is none."""
+        """Reserve memory for a batch before reading it. Raises `Overloaded` if the limit is reached."""
         if self._in_flight >= self._max_in_flight or self._batch_bytes + size > self._max_batch_bytes:
             raise _no_room()
         self._batch_bytes += size
@@ -133,7 +133,7 @@ class Voting:
             self._batch_bytes -= size
 
     async def _take_or_fail(self, key: ApiKey, votes: Sequence[CastVote]) -> Sequence[Outcome]:
-        """As `_take`; what refuses all of them refuses each."""
+        """Cast like `_take`; an error of the whole call becomes the outcome of each vote."""
         try:
             return await self._take(key, votes)
         except TallyError as error:
@@ -152,7 +152,7 @@ class Voting:
 
 
 async def _counting_refusals(answered: Awaitable[None]) -> None:
-    """What is refused whole: a vote, or a batch, which counts as one."""
+    """Count requests that are refused as a whole: a vote, or a batch, which counts as one."""
     try:
         await answered
     except TallyError as error:
@@ -161,7 +161,7 @@ async def _counting_refusals(answered: Awaitable[None]) -> None:
 
 
 def _no_room() -> Overloaded:
-    """The error that refuses votes, which is counted as a refusal."""
+    """Count a refusal and return its error."""
     REFUSED.inc()
     return Overloaded("Too many votes are being recorded at once.", retry_after_s=1)
 
@@ -170,7 +170,7 @@ def _vote_id(form: VoteForm, idempotency_key: str | None) -> str:
     if idempotency_key is None:
         return form.vote_id or new_vote_id()
     if form.vote_id is not None and form.vote_id != idempotency_key:
-        raise IdempotencyKeyReused("The header Idempotency-Key and the body's vote_id name different ids.")
+        raise IdempotencyKeyReused("The header Idempotency-Key and the body's vote_id differ.")
     checked = check_vote({"vote_id": idempotency_key, "participant_key": "p", "voter_id": "v"})
     if isinstance(checked, TallyError):
         raise ValidationFailed([Problem("", f"Idempotency-Key must match {VOTE_ID}, and not be . or ..")])
@@ -178,7 +178,7 @@ def _vote_id(form: VoteForm, idempotency_key: str | None) -> str:
 
 
 async def read_ballots(key: ApiKey, items: Sequence[Callable[[], Ballot]]) -> list[Ballot]:
-    """Reads items of a batch, `TURN` of them at a time."""
+    """Parse items of a batch, yielding to other requests after every `TURN` of them."""
     ballots: list[Ballot] = []
     for at, item in enumerate(items):
         if at % TURN == 0:
@@ -188,7 +188,7 @@ async def read_ballots(key: ApiKey, items: Sequence[Callable[[], Ballot]]) -> li
 
 
 def _allowed(key: ApiKey, ballot: Ballot) -> Ballot:
-    """Paid votes need a permission of their own, item by item."""
+    """Replace a paid vote by `Forbidden` if the key lacks purchases:write."""
     vote = ballot.vote
     if isinstance(vote, VoteForm) and vote.source == "c-paid" and "purchases:write" not in key.permissions:
         return Ballot(Forbidden("purchases:write"), ballot.vote_id)

@@ -96,7 +96,7 @@ async def test_votes_of_an_address_in_a_time_are_voided_as_foreseen_and_brought_
     assert done["contest"]["unique_voter_count"] == {"before": 6, "after": after["unique_voter_count"]}
     assert await is_clean(stack, contest)
     status = await contest.status("b1", "b1")
-    assert (status["status"], status["reason"]) == ("voided", "It was taken out by an operator.")
+    assert (status["status"], status["reason"]) == ("voided", "An operator removed it.")
     assert (await contest.status("early", "early"))["status"] == "counted"
     (listed,) = (await void(stack, "list", "--contest", contest.key))["voids"]
     assert (listed["void"], listed["reason"], listed["voided"], listed["still_voided"]) == (
