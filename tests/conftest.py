@@ -1,4 +1,4 @@
-"""One real Kafka and one real Valkey for the whole run; each test has a namespace of its own in them."""
+"""Runs one real Kafka and one real Valkey for the whole run; each test has its own namespace in them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.workers import FileScheduling, number_of_workers, slow_files_
 if TYPE_CHECKING:
     from tests.support.secured import Secured
 
-# A busy machine is no finding. Tests that name a number of examples scale it, see tests/support/examples.py.
+# No deadlines: the machine may be busy. Tests with their own number of examples scale it (support/examples.py).
 hypothesis.register_profile("short", deadline=None, max_examples=20)
 hypothesis.register_profile("long", deadline=None, max_examples=100)
 hypothesis.load_profile(os.environ.get("TALLY_HYPOTHESIS_PROFILE", "short"))
@@ -34,10 +34,12 @@ CURRENT = pytest.StashKey[pytest.Item]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    sys.dont_write_bytecode = False  # hundreds of commands and services are started: they shall compile once
+    sys.dont_write_bytecode = False  # hundreds of commands and services are started: compile them once
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    told: dict[str, Any] | None = getattr(config, "workerinput", None)
-    config.stash[DIRECTORY] = Path(told["servers"] if told else tempfile.mkdtemp(prefix="tally-tests-"))
+    worker_input: dict[str, Any] | None = getattr(config, "workerinput", None)
+    config.stash[DIRECTORY] = Path(
+        worker_input["servers"] if worker_input else tempfile.mkdtemp(prefix="tally-tests-")
+    )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -73,10 +75,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def shared(pytestconfig: pytest.Config) -> SharedServers:
-    """Started by the first test of all workers that asks.
+    """Return the run's servers, started by the first test that needs them.
 
-    With TALLY_TESTS_SECURED set, servers with TLS, SASL and ACLs; with TALLY_KAFKA_BOOTSTRAP_SERVERS and
-    TALLY_VALKEY_URL set, those.
+    With TALLY_TESTS_SECURED set, they use TLS, SASL and ACLs; with TALLY_KAFKA_BOOTSTRAP_SERVERS and
+    TALLY_VALKEY_URL set, they are the ones at these addresses.
     """
     check_is_not_pure(pytestconfig.stash[CURRENT])
     controller = getattr(pytestconfig, "workerinput", {}).get("controller", os.getpid())
@@ -86,11 +88,11 @@ def shared(pytestconfig: pytest.Config) -> SharedServers:
 
 @pytest.fixture(scope="session")
 def secured(request: pytest.FixtureRequest) -> Iterator[Secured | None]:
-    """With TALLY_TESTS_SECURED set, the servers as reached by the operator; else None."""
+    """Return the servers with the operator's settings if TALLY_TESTS_SECURED is set, else None."""
     if not os.environ.get("TALLY_TESTS_SECURED"):
         yield None
         return
-    from tests.support.secured import Certificates, Secured, environment  # noqa: PLC0415 (only where wanted)
+    from tests.support.secured import Certificates, Secured, environment  # noqa: PLC0415 (only if needed)
 
     shared: SharedServers = request.getfixturevalue("shared")
     certificates = Certificates(Path(shared.certificates))
@@ -103,7 +105,7 @@ def secured(request: pytest.FixtureRequest) -> Iterator[Secured | None]:
 async def servers(
     shared: SharedServers, secured: Secured | None, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Servers]:
-    """Those of the whole run. They are never stopped: a test that does that takes `breakable`."""
+    """Connect to the run's servers. They are never stopped: a test that stops servers uses `breakable`."""
     settings = StackSettings(
         data_dir=tmp_path_factory.mktemp("servers"),
         kafka_bootstrap_servers=shared.kafka,
@@ -115,7 +117,7 @@ async def servers(
 
 @pytest.fixture(scope="session")
 async def breakable(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servers]:
-    """Servers to kill and freeze; `kafka` and `valkey_address` are theirs in a test that takes this fixture."""
+    """Start servers to kill and freeze; in a test with this fixture, `kafka` and `valkey_address` are theirs."""
     settings = StackSettings(
         data_dir=tmp_path_factory.mktemp("breakable"),
         valkey_fsync="no",
@@ -129,7 +131,7 @@ async def breakable(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S
 
 @pytest.fixture
 def servers_of_test(request: pytest.FixtureRequest) -> Servers:
-    """The breakable ones where the test takes them, else those of the whole run."""
+    """Return the breakable servers if the test uses them, else those of the run."""
     name = "breakable" if "breakable" in request.fixturenames else "servers"
     servers: Servers = request.getfixturevalue(name)
     return servers
@@ -137,19 +139,19 @@ def servers_of_test(request: pytest.FixtureRequest) -> Servers:
 
 @pytest.fixture
 def kafka(servers_of_test: Servers) -> str:
-    """The bootstrap address, `host:port`."""
+    """Return the bootstrap address, `host:port`."""
     return servers_of_test.addresses.kafka
 
 
 @pytest.fixture
 def valkey_address(servers_of_test: Servers) -> str:
-    """A `redis://` URL."""
+    """Return a `redis://` URL."""
     return servers_of_test.addresses.valkey
 
 
 @pytest.fixture
 def namespace(secured: Secured | None) -> str:
-    """A prefix of topics and keys that no other test has."""
+    """Return a prefix of topics and keys that no other test has."""
     name = f"t{uuid.uuid4().hex[:8]}"
     if secured is not None:
         secured.allow(name)

@@ -25,7 +25,7 @@ async def look(stack: Supervisor) -> Scrape:
     async def settled() -> Scrape:
         seen = await scrape(stack.stack["metrics_urls"])
         assert min(seen.samples("tally_standing_timestamp_seconds").values()) > began
-        assert seen.of_all("tally_view_lag_records") == 0
+        assert seen.shared_total("tally_view_lag_records") == 0
         return seen
 
     return await eventually(settled, deadline_s=20)
@@ -35,11 +35,11 @@ class Difference:
     def __init__(self, before: Scrape, after: Scrape) -> None:
         self.before, self.after = before, after
 
-    def own(self, name: str, **labels: str) -> float:
-        return self.after.own(name, **labels) - self.before.own(name, **labels)
+    def total(self, name: str, **labels: str) -> float:
+        return self.after.total(name, **labels) - self.before.total(name, **labels)
 
-    def of_all(self, name: str, **labels: str) -> float:
-        return self.after.of_all(name, **labels) - self.before.of_all(name, **labels)
+    def shared_total(self, name: str, **labels: str) -> float:
+        return self.after.shared_total(name, **labels) - self.before.shared_total(name, **labels)
 
 
 async def test_what_was_answered_and_what_is_folded_agree_with_what_was_cast(api: Api, stack: Supervisor) -> None:
@@ -66,33 +66,35 @@ async def test_what_was_answered_and_what_is_folded_agree_with_what_was_cast(api
     assert (await contest.remove(first, "anna")).status_code == 204
 
     its = Difference(before, await look(stack))
-    assert its.own("tally_votes_accepted_total", source="c-free") == 6
-    assert its.own("tally_votes_accepted_total", source="c-paid") == 1
-    assert its.own("tally_votes_deduplicated_total") == 1
-    assert its.own("tally_votes_unknown_total") == 0
+    assert its.total("tally_votes_accepted_total", source="c-free") == 6
+    assert its.total("tally_votes_accepted_total", source="c-paid") == 1
+    assert its.total("tally_votes_deduplicated_total") == 1
+    assert its.total("tally_votes_unknown_total") == 0
     refused = {
         dict(labels)["code"]: value
         for (_, labels), value in its.after.samples("tally_votes_refused_total").items()
     }
     assert refused.keys() <= TABLE.keys()
-    assert its.own("tally_votes_refused_total", code="participant_limit_reached") == 2
-    assert its.own("tally_votes_refused_total", code="idempotency_key_reused") == 1
-    assert its.own("tally_votes_refused_total", code="contest_not_running") == 1
-    assert its.own("tally_votes_refused_total", code="malformed_json") == 1
-    assert its.own("tally_votes_refused_total", code="unauthorized") == 1
-    assert its.own("tally_votes_refused_total") == 8
-    folded = {status: its.of_all("tally_votes", status=status) for status in FOLDED}
+    assert its.total("tally_votes_refused_total", code="participant_limit_reached") == 2
+    assert its.total("tally_votes_refused_total", code="idempotency_key_reused") == 1
+    assert its.total("tally_votes_refused_total", code="contest_not_running") == 1
+    assert its.total("tally_votes_refused_total", code="malformed_json") == 1
+    assert its.total("tally_votes_refused_total", code="unauthorized") == 1
+    assert its.total("tally_votes_refused_total") == 8
+    folded = {status: its.shared_total("tally_votes", status=status) for status in FOLDED}
     assert folded == {"counted": 5, "overruled": 0, "removed": 1, "replaced": 1, "voided": 0, "late": 0}
-    assert its.own("tally_votes_accepted_total") == sum(folded.values()) + its.of_all("tally_votes_pending")
+    assert its.total("tally_votes_accepted_total") == sum(folded.values()) + its.shared_total(
+        "tally_votes_pending"
+    )
     topic = f"{stack.stack['namespace']}.votes"
-    fences = its.own("tally_fences_total") + its.of_all("tally_votes_fenced")
+    fences = its.total("tally_fences_total") + its.shared_total("tally_votes_fenced")
     # a vote that is sent again before it is folded is recorded again
-    recorded = 8 + fences + its.of_all("tally_fold_duplicates")
-    assert its.own("tally_append_records_total", topic=topic, outcome="acknowledged") == recorded
-    assert its.of_all("tally_log_end", topic=topic) == recorded
-    assert its.own("tally_fold_records_total", topic=topic) == recorded
-    assert its.of_all("tally_view_position", topic=topic) == recorded
-    assert its.own("tally_reserve_seconds_count") >= 6
+    recorded = 8 + fences + its.shared_total("tally_fold_duplicates")
+    assert its.total("tally_append_records_total", topic=topic, outcome="acknowledged") == recorded
+    assert its.shared_total("tally_log_end", topic=topic) == recorded
+    assert its.total("tally_fold_records_total", topic=topic) == recorded
+    assert its.shared_total("tally_view_position", topic=topic) == recorded
+    assert its.total("tally_reserve_seconds_count") >= 6
 
 
 async def test_every_metric_of_the_table_is_told_by_a_running_stack_and_no_other(
@@ -106,8 +108,8 @@ async def test_every_metric_of_the_table_is_told_by_a_running_stack_and_no_other
         chunks = stream.aiter_bytes()  # let go, it would end the stream
         await anext(chunks)
         seen = await look(stack)
-    assert Difference(before, seen).own("tally_streams_open", kind="counts") == 1
-    assert Difference(before, seen).own("tally_stream_messages_total") >= 1
+    assert Difference(before, seen).total("tally_streams_open", kind="counts") == 1
+    assert Difference(before, seen).total("tally_stream_messages_total") >= 1
     assert seen.names == {metric.name for metric in REGISTRY.collect()}
     topics = {dict(labels)["topic"] for _, labels in seen.samples("tally_log_end")}
     namespace = stack.stack["namespace"]
@@ -133,11 +135,11 @@ async def test_requests_are_counted_by_the_route_s_template_and_nothing_names_a_
     its = Difference(before, after)
     requests = "tally_http_request_seconds_count"
     route = "/contests/{contest_key}"
-    assert its.own(requests, method="POST", route=f"{route}/votes", status="201") == 1
-    assert its.own(requests, method="GET", route=f"{route}/votes/{{vote_id}}", status="404") == 1
-    assert its.own(requests, method="GET", route=f"{route}/vote_updates", status="200") == 1
-    assert its.own(requests, method="GET", route="none", status="404") == 1
-    assert its.own(requests, method="other", status="405") == 1
+    assert its.total(requests, method="POST", route=f"{route}/votes", status="201") == 1
+    assert its.total(requests, method="GET", route=f"{route}/votes/{{vote_id}}", status="404") == 1
+    assert its.total(requests, method="GET", route=f"{route}/vote_updates", status="200") == 1
+    assert its.total(requests, method="GET", route="none", status="404") == 1
+    assert its.total(requests, method="other", status="405") == 1
     labels = {
         value
         for families in after.families.values()

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.purchasing import PURCHASES, becomes, client_with, come_to, paid, purchase, refund, send
+from tests.support.purchasing import (
+    PURCHASES,
+    becomes,
+    client_with,
+    paid,
+    purchase,
+    refund,
+    send,
+    wait_for_paid_votes,
+)
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id, running
 
 
@@ -18,7 +27,7 @@ async def test_a_purchase_casts_its_votes_once_however_often_it_is_sent(api: Api
     assert sum("Idempotent-Replayed" not in answer.headers for answer in answers) == 1
     assert len({answer.json()["key"] for answer in answers}) == 1
     record = await becomes(api.client, answers[0].json(), "cast")
-    await come_to(contest, 50)
+    await wait_for_paid_votes(contest, 50)
     again = await api.client.post(PURCHASES + "/", json=body)
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (202, "true")
     assert again.json() == record
@@ -52,7 +61,7 @@ async def test_the_same_token_with_other_content_is_refused(api: Api) -> None:
         assert code(other) == (422, "idempotency_key_reused")
         assert body["purchase_token"] not in other.text
     await becomes(api.client, record, "cast")
-    await come_to(contest, 50)
+    await wait_for_paid_votes(contest, 50)
 
 
 async def test_what_would_exceed_a_limit_is_cast_not_even_in_part(api: Api) -> None:
@@ -63,7 +72,7 @@ async def test_what_would_exceed_a_limit_is_cast_not_even_in_part(api: Api) -> N
     assert "70" in over["refusal"]["reason"]
     await becomes(api.client, await send(api.client, purchase(contest, 20)), "cast")
     await becomes(api.client, await send(api.client, purchase(contest, 50, user="another")), "cast")
-    await come_to(contest, 120)
+    await wait_for_paid_votes(contest, 120)
 
 
 async def a_rating_contest(api: Api) -> Contest:
@@ -129,20 +138,20 @@ async def test_a_refused_purchase_is_not_cast_later_when_the_limit_would_allow_i
     assert (await contest.change(paid={"max_contest": 1000})).status_code == 200
     assert (await send(api.client, body))["status"] == "refused"
     await becomes(api.client, await send(api.client, purchase(contest, 7)), "cast")
-    await come_to(contest, 7)
+    await wait_for_paid_votes(contest, 7)
 
 
 async def test_a_refund_takes_back_the_votes_and_may_be_repeated(api: Api) -> None:
     contest = await api.contest(paid={"max_contest": 50, "max_participant": -1})
     record = await becomes(api.client, await send(api.client, purchase(contest)), "cast")
-    await come_to(contest, 50)
+    await wait_for_paid_votes(contest, 50)
     first = await refund(api.client, record)
     assert first == await refund(api.client, record) == await becomes(api.client, record, "refunded")
     by_token = await api.client.post(f"{PURCHASES}/refund", json={"purchase_token": record["purchase_token"]})
     assert (by_token.status_code, by_token.json()) == (202, first)
-    await come_to(contest, 0)
+    await wait_for_paid_votes(contest, 0)
     await becomes(api.client, await send(api.client, purchase(contest)), "cast")
-    await come_to(contest, 50)
+    await wait_for_paid_votes(contest, 50)
 
 
 async def test_a_refund_that_comes_first_lets_nothing_be_cast(api: Api) -> None:
@@ -157,7 +166,7 @@ async def test_a_refund_that_comes_first_lets_nothing_be_cast(api: Api) -> None:
     record = await send(api.client, body)
     assert (record["key"], record["status"]) == (key, "refunded")
     await becomes(api.client, await send(api.client, purchase(contest, 7)), "cast")
-    await come_to(contest, 7)
+    await wait_for_paid_votes(contest, 7)
 
 
 async def test_a_refund_while_the_votes_are_being_cast_leaves_none_of_them(api: Api) -> None:
@@ -170,7 +179,7 @@ async def test_a_refund_while_the_votes_are_being_cast_leaves_none_of_them(api: 
 
     await asyncio.gather(*(bought_and_refunded(at / 50) for at in range(25)))
     await becomes(api.client, await send(api.client, purchase(contest, 7)), "cast")
-    await come_to(contest, 7)
+    await wait_for_paid_votes(contest, 7)
 
 
 async def test_a_purchase_of_something_else_is_kept_and_casts_nothing(api: Api) -> None:
@@ -232,7 +241,7 @@ async def test_who_may_read_sees_masked_tokens_and_only_the_own_accounts_purchas
         refused = await becomes(stranger, same_token, "refused")
         assert refused["refusal"]["code"] == "not_found"
     await becomes(api.client, record, "cast")
-    await come_to(contest, 50)
+    await wait_for_paid_votes(contest, 50)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from services.cli.discovery import find_deployment
 from services.projector.purchase_saga import Steps
 from services.projector.purchases import PurchaseManager
 from tests.support.eventually import eventually
-from tests.support.purchasing import becomes, come_to, paid, purchase, refund, send
+from tests.support.purchasing import becomes, paid, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, new_id
 
 
@@ -105,7 +105,7 @@ async def test_a_manager_that_dies_before_it_says_so_has_cast_nothing_twice(api:
     said.append(await second.steps.take(bought))
     assert len({event.accepted_at for event in said if isinstance(event, PurchaseCast)}) == 1
     await becomes(api.client, record, "cast")
-    await come_to(contest, 50)
+    await wait_for_paid_votes(contest, 50)
 
 
 async def test_two_managers_at_the_same_purchases_cast_them_once(
@@ -131,7 +131,7 @@ async def test_two_managers_at_the_same_purchases_cast_them_once(
         await task
     # each of 8 users bought 6 times 20 votes, of which 100 are allowed
     assert [record["status"] for record in found].count("cast") == 40
-    await come_to(contest, 800)
+    await wait_for_paid_votes(contest, 800)
     reconciled = await reconcile_logs(find_deployment(stack.data_dir), 0, Progress())
     mine = [one for one in reconciled.uncast + reconciled.not_taken_back if one.contest == contest.key]
     assert (mine, [one for one in reconciled.unpaid if one.contest == contest.key]) == ([], [])
@@ -166,7 +166,7 @@ async def test_a_refusal_behind_the_cast_changes_nothing(api: Api, second: Secon
     await second.append(PurchaseRefused(**overtaken, code="contest_limit_reached", reason="full"))
     await becomes(api.client, await send(api.client, purchase(contest)), "cast")  # folded behind the refusal
     await becomes(api.client, record, "cast")
-    await come_to(contest, 100)
+    await wait_for_paid_votes(contest, 100)
 
 
 async def test_an_unknown_contest_refuses_only_once_the_catalogue_is_folded(api: Api, second: Second) -> None:

@@ -23,7 +23,7 @@ from services.cli.commands.void import operation
 from services.cli.commands.void.recorder import append, read_back
 from services.cli.discovery import find_deployment
 from tests.support.eventually import eventually
-from tests.support.purchasing import becomes, come_to, purchase, refund, send
+from tests.support.purchasing import becomes, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, Contest, code, hours_from_now
 
 BOTS = "203.0.113.7"
@@ -288,7 +288,7 @@ async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Superv
 async def test_a_voided_purchase_fits_and_is_refunded_for_good(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     record = await send(contest.client, purchase(contest, count=3))
-    await come_to(contest, 3)
+    await wait_for_paid_votes(contest, 3)
     done = await void(stack, "--contest", contest.key, "--source", "c-paid", "--execute")
     assert (await contest.counts())["count"] == 0
     found = json.loads((await run(stack, "purchases", "reconcile", "--json")).stdout)

@@ -16,7 +16,7 @@ from libs.telemetry.progress import Progress
 from services.cli import bootstrap as prepare
 from services.cli.discovery import find_deployment
 from tests.support.eventually import eventually
-from tests.support.purchasing import PURCHASES, becomes, come_to, purchase
+from tests.support.purchasing import PURCHASES, becomes, purchase, wait_for_paid_votes
 from tests.support.voting import Api, Contest, new_id
 
 pytestmark = pytest.mark.slow
@@ -84,7 +84,7 @@ async def test_purchases_outlive(own_stack: Supervisor, name: str) -> None:
             stop.set()
         for key, refunded in bought.items():
             await becomes(client, {"key": key}, "refunded" if refunded else "cast", 60)
-        await come_to(contest, 10 * list(bought.values()).count(False), 60)
+        await wait_for_paid_votes(contest, 10 * list(bought.values()).count(False), 60)
 
         async def fits() -> bool:
             found = await reconcile_logs(find_deployment(own_stack.data_dir), 0, Progress())

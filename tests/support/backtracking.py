@@ -1,4 +1,4 @@
-"""A backtracking matcher like the one of `re`, slow and plain: it counts its steps, since time is no measure."""
+"""A slow, simple backtracking matcher like the one of `re`: it counts steps, as measured times are unreliable."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ALPHABET = [*map(chr, range(32, 127)), *map(chr, range(32)), *map(chr, range(127
 
 
 class TooManySteps(Exception):
-    """The budget is used up."""
+    """More steps were taken than the budget allows."""
 
 
 class Matcher:
-    """Counts the nodes and characters that are tried. Groups capture nothing."""
+    """Counts the nodes and characters tried. Groups capture nothing."""
 
     def __init__(self, pattern: str, flags: int, text: str, budget: int) -> None:
         self.tree = parser.parse(pattern, flags)
@@ -34,7 +34,7 @@ class Matcher:
         self.ignores_case = bool(self.tree.state.flags & re.IGNORECASE)
 
     def count(self, *, searches: bool) -> int:
-        """Steps of looking for a match that never ends well: at the start, or from every position on."""
+        """Count the steps of a match that always fails at its end: at the start, or from every position."""
         for start in range(len(self.text) + 1 if searches else 1):
             self._sequence(list(self.tree), 0, start, lambda _: False)
         return self.steps
@@ -68,7 +68,7 @@ class Matcher:
         return at < len(self.text) and takes(code, argument, self.text[at], self.ignores_case) and then(at + 1)
 
     def _repeat(self, code: Any, argument: Any, at: int, then: Next) -> bool:
-        """Of one character, or of a group: greedy, lazy or possessive."""
+        """Match a repetition of a character or a group: greedy, lazy or possessive."""
         least, most, body = argument
         nodes = list(body)
         if len(nodes) == 1 and nodes[0][0] in SINGLE:
@@ -108,7 +108,7 @@ class Matcher:
 
 
 def takes(code: Any, argument: Any, character: str, ignores_case: bool = False) -> bool:
-    """Whether a node for one character takes this one."""
+    """Return whether a node for one character matches `character`."""
     if ignores_case and character.swapcase() != character:
         return takes(code, argument, character) or takes(code, argument, character.swapcase())
     if code is op.ANY:
@@ -132,9 +132,10 @@ SINGLE = (op.ANY, op.LITERAL, op.NOT_LITERAL, op.IN)
 
 
 def hostile_texts(pattern: str, flags: int) -> Iterator[tuple[str, str]]:
-    """Beginnings, each with what to repeat after it.
+    """Yield prefixes, each with a text to repeat after it.
 
-    A beginning is what the pattern takes before one of its repetitions; repeated is what its sets and bodies take.
+    A prefix matches the pattern up to one of its repetitions; the text matches a set or the body of that
+    repetition.
     """
     tree = parser.parse(pattern, flags)
     pumps = dict.fromkeys([*_characters(tree), *(sample(body) for body in _bodies(tree))])
@@ -145,7 +146,7 @@ def hostile_texts(pattern: str, flags: int) -> Iterator[tuple[str, str]]:
 
 
 def sample(nodes: Any) -> str:
-    """A short text that the nodes take."""
+    """Return a short text that the nodes match."""
     found = ""
     for code, argument in nodes:
         if code in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
@@ -183,7 +184,7 @@ def _bodies(nodes: Any) -> Iterator[Any]:
 
 
 def _characters(nodes: Any) -> Iterator[str]:
-    """Of every set and literal the first few members."""
+    """Yield the first few members of every set and literal."""
     for code, argument in nodes:
         if code in SINGLE:
             yield from islice((each for each in ALPHABET if takes(code, argument, each)), 3)

@@ -1,4 +1,4 @@
-"""What tests in a browser ask for, and which browser that is."""
+"""Types and Chromium's options for tests in a browser."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final

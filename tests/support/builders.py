@@ -1,4 +1,4 @@
-"""Contests, commands and events with everything filled in, so that a test names only what it is about."""
+"""Builders of contests, commands and events with defaults, so that a test names only what it tests."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Rating, SourceReported, VoteCast, VoteRemoved, VoteRestored, VoteVoided
 
 NOW = 1_790_000_000_000_000
-"""A moment at which `a_contest` runs."""
+"""A time at which `a_contest` runs."""
 
 
 def pseudonym(name: str, size: int = 18) -> str:
-    """What stands for a voter in the log: unpadded base64url of `size` bytes."""
+    """Return a voter's pseudonym in the log: unpadded base64url of `size` bytes."""
     return urlsafe_b64encode(sha256(name.encode()).digest()[:size]).rstrip(b"=").decode()
 
 
 def content_hash(*parts: object) -> str:
-    """What stands for a request's content: 8 bytes."""
+    """Return the hash of a request's content: 8 bytes."""
     return pseudonym("content:" + repr(parts), 8)
 
 
 def a_contest(**changes: Any) -> Contest:
-    """Runs for ever, with approved participants a, b, c and no limits but one free vote a participant."""
+    """Build a contest without start and end: approved participants a, b, c; one free vote per participant."""
     given: dict[str, Any] = {
         "key": "contest",
         "account": "account",
@@ -38,7 +38,7 @@ def a_contest(**changes: Any) -> Contest:
 
 
 def a_vote(participant: str = "a", count: int = 1, *, voter: str = "voter", **changes: Any) -> CastVote:
-    """A signed-in voter's free vote."""
+    """Build a signed-in voter's free vote."""
     given: dict[str, Any] = {
         "contest": "contest",
         "voter": pseudonym(voter),
@@ -53,14 +53,14 @@ def a_vote(participant: str = "a", count: int = 1, *, voter: str = "voter", **ch
 
 
 def a_rating(participant: str = "a", value: int = 4_000_000, *, voter: str = "voter", **changes: Any) -> CastVote:
-    """A free rating; `sub_ratings` among the changes are (id, value) pairs."""
+    """Build a free rating; `sub_ratings` among the changes are (id, value) pairs."""
     rating = Rating(value, changes.pop("sub_ratings", ()))
     content = content_hash("rating", participant, rating)
     return a_vote(participant, voter=voter, **{"content": content, "rating": rating, **changes})
 
 
 def a_ballot(*positions: tuple[str, str], voter: str = "voter", **changes: Any) -> CastVote:
-    """A free ballot: (position id, participant) pairs."""
+    """Build a free ballot from (position id, participant) pairs."""
     given: dict[str, Any] = {
         "contest": "contest",
         "voter": pseudonym(voter),
@@ -73,7 +73,7 @@ def a_ballot(*positions: tuple[str, str], voter: str = "voter", **changes: Any) 
 
 
 def a_cast(participant: str = "a", count: int = 1, *, voter: str = "voter", **changes: Any) -> VoteCast:
-    """The record of `a_vote`, reserved before the first fence, without limits."""
+    """Build the event of `a_vote`, reserved before the first fence, without limits."""
     given: dict[str, Any] = {
         "contest": "contest",
         "voter": pseudonym(voter),
@@ -97,7 +97,7 @@ def a_cast(participant: str = "a", count: int = 1, *, voter: str = "voter", **ch
 
 
 def a_removal(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) -> VoteRemoved:
-    """The voter of `a_cast` takes it back."""
+    """Build the removal of the vote of `a_cast` by its voter."""
     given: dict[str, Any] = {
         "contest": "contest",
         "voter": pseudonym(voter),
@@ -112,19 +112,19 @@ def a_removal(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) ->
 
 
 def a_void(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) -> VoteVoided:
-    """An operator takes the vote of `a_cast` out of the count."""
+    """Build the voiding of the vote of `a_cast` by an operator."""
     given: dict[str, Any] = {"contest": "contest", "voter": pseudonym(voter), "void": "void", "voided_at": NOW}
     return VoteVoided(vote_id=vote_id, **{**given, **changes})
 
 
-def a_restoring(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) -> VoteRestored:
-    """The vote that `a_void` took out counts again."""
+def a_restore(vote_id: str = "vote", *, voter: str = "voter", **changes: Any) -> VoteRestored:
+    """Build the restoring of the vote that `a_void` voided."""
     given: dict[str, Any] = {"contest": "contest", "voter": pseudonym(voter), "void": "void", "restored_at": NOW}
     return VoteRestored(vote_id=vote_id, **{**given, **changes})
 
 
 def a_report(report_id: str = "report", *counts: tuple[str, int, int, int], **changes: Any) -> SourceReported:
-    """A cumulative report of an SMS gateway, by its own ids of participants."""
+    """Build a cumulative report of an SMS gateway, by its own participant ids."""
     given: dict[str, Any] = {
         "contest": "contest",
         "source": "sms",

@@ -1,4 +1,4 @@
-"""A catalogue on the real servers: log, projector, views and engine, with a table of the test's choosing."""
+"""A catalogue on the real servers: log, projector, views and record service, over a table of resources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.freshness import are_fresh
 
 @dataclass
 class Catalogue:
-    """One world, folded while `folding`."""
+    """The catalogue of one namespace; it is folded within `folding`."""
 
     namespace: str
     topic: Topic
@@ -41,7 +41,7 @@ class Catalogue:
     writer: CatalogueWriter
     record_service: RecordService
     raised: dict[str, int] = field(default_factory=dict)
-    """What the votes views would have been told of contests' versions."""
+    """Contest versions that would have been sent to the votes views."""
 
     @asynccontextmanager
     async def folding(self) -> AsyncIterator[None]:
@@ -62,11 +62,11 @@ class Catalogue:
                 await task
 
     async def is_fresh(self) -> bool:
-        """Whether every partition can be read."""
+        """Return whether every partition can be read."""
         return await are_fresh(self.views.fresh, self.topic.partitions)
 
-    def another_engine(self, table: Table = RESOURCES) -> RecordService:
-        """As another process would have it."""
+    def another_record_service(self, table: Table = RESOURCES) -> RecordService:
+        """Return another record service, as in another process."""
         return RecordService(table, self.views, CatalogueWriter(self.topic, self.log, self.views, AppendUnknown))
 
     async def create(self, resource: str, account: str, body: dict[str, Any], parent: str = "") -> Stored:
@@ -74,7 +74,7 @@ class Catalogue:
         return (await self.record_service.create(row, account, body, Request.once(), parent=parent)).stored
 
     async def destroy_view(self, account: str) -> None:
-        """What a Valkey that lost the data of the account's partition looks like."""
+        """Delete the view of the account's partition, as if Valkey had lost its data."""
         partition = self.topic.partition_of(account)
         keys = await self.valkey.call("KEYS", f"{self.namespace}:{{c{partition}}}:*")
         if keys:
@@ -85,7 +85,7 @@ class Catalogue:
 async def open_catalogue(
     kafka: str, valkey_address: str, namespace: str, table: Table = RESOURCES
 ) -> AsyncIterator[Catalogue]:
-    """A new world, not yet folding."""
+    """Open a new catalogue, not yet folded."""
     settings = KafkaSettings(kafka_bootstrap_servers=kafka)
     topic = catalogue_topic(namespace)
     await create_topics(settings, [topic])

@@ -1,4 +1,4 @@
-"""A real clamd with one signature of the test's own: no database is fetched."""
+"""A real clamd with one test signature, without downloading a database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STREAM_MAX_BYTES = 1 << 20
 
 @asynccontextmanager
 async def clamd(directory: Path) -> AsyncIterator[str]:
-    """Its `clamd://` URL. It runs as the current user; Debian's package is clamav-daemon."""
+    """Run clamd as the current user; yield its `clamd://` URL. Debian's package is clamav-daemon."""
     database, (port,) = directory / "database", free_ports(1)
     database.mkdir()
     (database / "tally.ndb").write_text(f"Tally.Test:0:*:{MALWARE.hex()}\n")

@@ -1,4 +1,4 @@
-"""A collector of traces: a tiny HTTP server that takes OTLP, and keeps the spans."""
+"""A trace collector: a small HTTP server that accepts OTLP and stores the spans."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as SentSpan
 
 @dataclass(frozen=True)
 class Span:
-    """As it was sent, ids in hexadecimal. `links` are the ids of traces and spans."""
+    """A received span, with ids in hexadecimal. `links` are the ids of traces and spans."""
 
     service: str
     name: str
@@ -33,7 +33,7 @@ class Collector:
         self.spans: list[Span] = []
 
     def of_trace(self, trace: str) -> dict[str, Span]:
-        """The spans of one trace, by name."""
+        """Return the spans of one trace by name."""
         return {span.name: span for span in self.spans if span.trace == trace}
 
     def take(self, body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, with a deadline instead of a guess."""
+"""Polls for a condition until a deadline, instead of sleeping."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 async def eventually(check: Callable[[], T | Awaitable[T]], deadline_s: float = 10.0, every_s: float = 0.02) -> T:
-    """Calls `check`, plain or async, until it returns something true, and returns that.
+    """Call `check`, plain or async, until it returns a true value, and return that.
 
-    An `AssertionError` in it counts as not yet. After `deadline_s` the last one is raised, or an `AssertionError`
-    that shows the last value.
+    An `AssertionError` in it counts as false. After `deadline_s` the last one is raised, or an `AssertionError`
+    with the last value.
     """
     deadline = time.monotonic() + deadline_s
     while True:

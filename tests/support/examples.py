@@ -9,10 +9,10 @@ WHOLE = 100
 
 
 def is_long() -> bool:
-    """Says that the profile runs all examples."""
+    """Return whether the profile runs all examples."""
     return settings().max_examples >= WHOLE
 
 
 def examples(whole: int) -> int:
-    """As many of `whole` as the profile runs: all under `long`, a fifth otherwise."""
+    """Return the number of examples of `whole` in this profile: all under `long`, a fifth otherwise."""
     return max(1, whole * settings().max_examples // WHOLE)

@@ -1,4 +1,4 @@
-"""A votes log on the real Kafka and its view in the real Valkey, folded by hand up to where a test wants it."""
+"""A votes log on the real Kafka and its view in the real Valkey, folded only when a test says so."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARTITIONS = 2
 
 
 class FoldedLog:
-    """`append` writes to the log alone, `fold` brings the view to the log's end."""
+    """A log and its view: `append` writes to the log only, `fold` folds up to the log's end."""
 
     def __init__(
         self, stack: Deployment, valkey: Coalescer, producer: AIOKafkaProducer, reader: LogReader
@@ -46,7 +46,7 @@ class FoldedLog:
     async def append(
         self, events: Iterable[Event | bytes], partition: int = 0, at_ms: int | None = None, apart_ms: int = 0
     ) -> None:
-        """`at_ms`, and `apart_ms` later for each that follows, are append times of a log `back_in_time`."""
+        """Append events; after `back_in_time` with append times from `at_ms` on, `apart_ms` apart."""
         for number, event in enumerate(events):
             value = event if isinstance(event, bytes) else vote_codec.encode(event)
             when = None if at_ms is None else at_ms + number * apart_ms
@@ -54,7 +54,7 @@ class FoldedLog:
         await self._producer.flush()
 
     async def back_in_time(self) -> None:
-        """Have the broker take the times that it is told."""
+        """Make the broker use the producers' timestamps as append times."""
         admin = AIOKafkaAdminClient(**connection(self.stack.kafka_settings))
         await admin.start()
         configs = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
@@ -71,7 +71,7 @@ class FoldedLog:
             start = Position(start.log_id, records[-1].offset + 1)
 
     async def begin_catalogue(self) -> None:
-        """The catalogue, without records, can be read: as though a projector had folded its log."""
+        """Fold the empty catalogue, so that it can be read."""
         topic = catalogue_topic(self.stack.namespace)
         views = CatalogueViews(self.valkey, self.stack.namespace)
         ids = await self._reader.log_ids(topic.name, range(topic.partitions))
@@ -81,7 +81,7 @@ class FoldedLog:
             await make_fresh(views.fresh, partition)
 
     def key(self, rest: str, partition: int = 0) -> str:
-        """A key of the view, for tampering with it."""
+        """Return a key of the view, to tamper with it."""
         return f"{self.stack.namespace}:{{{partition}}}:{rest}"
 
 

@@ -1,4 +1,4 @@
-"""Views that a test folds by itself, made fresh as a projector would."""
+"""Marks views as fresh that a test folds without a projector."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from libs.views.freshness import FreshReader
 
 
 async def make_fresh(views: FreshReader, partition: int = 0) -> None:
-    """As though the log ended where the view stands."""
+    """Declare the view fresh, as if the log ended at its position."""
     state = await views.freshness(partition)
     assert state.position is not None
     assert await views.declare(partition, state.run, state.position)
 
 
 async def are_fresh(views: FreshReader, partitions: int) -> bool:
-    """Whether every partition can be read."""
+    """Return whether every partition can be read."""
     found = await asyncio.gather(*map(views.freshness, range(partitions)))
     return all(state.is_fresh for state in found)

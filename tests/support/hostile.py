@@ -1,4 +1,4 @@
-"""Input as strangers send it: nearly right, or nothing that anybody could read; and requests that carry it."""
+"""Hostile input: nearly valid or random bytes, and requests that carry it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ODD: Final = (
 
 @st.composite
 def mutated(draw: st.DrawFn, *wholes: bytes, most: int = 4) -> bytes:
-    """One of `wholes` after a few edits, or none at all; now and then any bytes."""
+    """Draw one of `wholes` after a few edits, or rarely random bytes."""
     if not wholes or draw(st.integers(0, 9)) == 0:
         return draw(st.binary(max_size=64))
     data = bytearray(draw(st.sampled_from(wholes)))
@@ -41,7 +41,7 @@ def mutated(draw: st.DrawFn, *wholes: bytes, most: int = 4) -> bytes:
 
 
 def mutated_text(*wholes: str, most: int = 4) -> st.SearchStrategy[str]:
-    """The same as text, as a header's value or a query parameter brings it; lone surrogates too."""
+    """Draw such input as text, as in header values or query parameters, also with lone surrogates."""
     return mutated(*(whole.encode() for whole in wholes), most=most).map(_text) | st.text(max_size=40)
 
 
@@ -55,9 +55,9 @@ class Answer(NamedTuple):
     body: bytes
 
     def is_refusal(self) -> bool:
-        """Whether it is a documented error of the caller's, in either generation's shape."""
-        said = orjson.loads(self.body)
-        return 400 <= self.status < 500 and ("code" in said or "code" in said["error"])
+        """Return whether it is a documented client error, of the current or the legacy API."""
+        problem = orjson.loads(self.body)
+        return 400 <= self.status < 500 and ("code" in problem or "code" in problem["error"])
 
 
 async def ask(
@@ -68,7 +68,9 @@ async def ask(
     body: bytes = b"",
     query: bytes = b"",
 ) -> Answer:
-    """The answer of an ASGI app. Headers go in as they are: servers let through more than clients can send."""
+    """Return the answer of an ASGI app. Headers are passed unchecked, as servers accept more than clients can
+    send.
+    """
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},

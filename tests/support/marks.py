@@ -1,4 +1,4 @@
-"""Marks that follow from the fixtures of a test."""
+"""Adds pytest marks by the fixtures of a test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIXTURES: Final = {
 
 
 def add_marks(item: pytest.Item) -> None:
-    """Adds each mark whose fixtures the test uses, and `pure` to a test with none of these marks."""
+    """Add each mark whose fixtures the test uses, and `pure` to a test with none of these marks."""
     used = set(getattr(item, "fixturenames", ()))
     for mark, fixtures in FIXTURES.items():
         if used & fixtures:
@@ -24,6 +24,6 @@ def add_marks(item: pytest.Item) -> None:
 
 
 def check_is_not_pure(item: pytest.Item) -> None:
-    """Fails a test that starts servers though it is marked `pure`."""
+    """Fail a test that starts servers although it is marked `pure`."""
     if item.get_closest_marker("pure"):
         pytest.fail(f"{item.nodeid} uses servers by other ways than its fixtures: mark it `servers`")

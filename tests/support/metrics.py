@@ -1,4 +1,4 @@
-"""Metrics as they are scraped."""
+"""Reads scraped metrics."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
 
 def refusals(reason: str) -> float:
-    """Refusals of this process so far."""
+    """Return the number of refusals in this process."""
     count = REGISTRY.get_sample_value("tally_http_refusals_total", {"reason": reason})
     assert count is not None, "each reason is there from the start"
     return count
 
 
 class Scrape:
-    """What some processes say at a moment."""
+    """Metrics of several processes at one time."""
 
     def __init__(self, families: Mapping[str, list[Metric]]) -> None:
         self.families = families
-        """By process."""
+        """Metric families by process."""
 
     def samples(self, name: str, **labels: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-        """By process and labels."""
+        """Return values by process and labels."""
         return {
             (process, tuple(sorted(sample.labels.items()))): sample.value
             for process, families in self.families.items()
@@ -37,12 +37,12 @@ class Scrape:
             if sample.name == name and labels.items() <= sample.labels.items()
         }
 
-    def own(self, name: str, **labels: str) -> float:
-        """What processes did by themselves, together."""
+    def total(self, name: str, **labels: str) -> float:
+        """Return the sum over the processes, each of which counts its own."""
         return sum(self.samples(name, **labels).values())
 
-    def of_all(self, name: str, **labels: str) -> float:
-        """What every process says alike, added up over the other labels."""
+    def shared_total(self, name: str, **labels: str) -> float:
+        """Return a value that all processes report alike, added up over the other labels."""
         largest: dict[object, float] = {}
         for (_, rest), value in self.samples(name, **labels).items():
             largest[rest] = max(value, largest.get(rest, value))
@@ -50,12 +50,12 @@ class Scrape:
 
     @property
     def names(self) -> set[str]:
-        """Of the families of which there are samples."""
+        """Return the names of the families that have samples."""
         return {family.name for families in self.families.values() for family in families if family.samples}
 
 
 async def scrape(urls: Mapping[str, str]) -> Scrape:
-    """In OpenMetrics, whose parser is the stricter one."""
+    """Scrape the processes in OpenMetrics, whose parser is the stricter one."""
     found = {}
     async with httpx.AsyncClient(timeout=10) as client:
         for process, url in urls.items():

@@ -1,4 +1,4 @@
-"""Stand-ins for the service's parts, where the supervisor is the subject: the smallest that behave like them."""
+"""Minimal stand-ins for the service's processes, for tests of the supervisor."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ STUBBORN = ServiceProcess(
 )
 
 
-class NothingToPrepare:
-    """Records what it is called with."""
+class RecordingPreparation:
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, object]]] = []

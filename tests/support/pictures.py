@@ -1,4 +1,4 @@
-"""Pictures of every kind, as tests want to say them."""
+"""Builds pictures of every format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RED, BLUE = (220, 30, 30), (30, 30, 220)
 
 
 def halves(width: int = 40, height: int = 20) -> Image.Image:
-    """The left half red, the right one blue."""
+    """Return a picture whose left half is red and right half blue."""
     image = Image.new("RGB", (width, height), RED)
     image.paste(BLUE, (width // 2, 0, width, height))
     return image
@@ -37,7 +37,7 @@ def opened(data: bytes) -> Image.Image:
 
 
 def bomb(width: int = 20_000, height: int = 20_000) -> bytes:
-    """A PNG of few bytes and many pixels."""
+    """Return a PNG of few bytes and many pixels."""
     rows = zlib.compressobj(9)
     data = b"".join(rows.compress(b"\0" * (width // 8 + 1)) for _ in range(height)) + rows.flush()
     header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""The metrics of a projector, as a test says they are."""
+"""Serves a projector's metrics with values that a test sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 @contextmanager
 def projector_metrics() -> Iterator[tuple[str, Gauge]]:
-    """Their address, and the gauge of the tasks by `part`."""
+    """Yield the metrics' URL, and the gauge of the tasks by `part`."""
     up = Gauge("tally_projector_part_up", "", ["part"], registry=(registry := CollectorRegistry()))
     server, thread = start_http_server(0, "127.0.0.1", registry)
     try:

@@ -1,4 +1,4 @@
-"""A TCP proxy before a server, that a test shuts, freezes and opens again."""
+"""A TCP proxy before a server; a test can shut, freeze and open it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 
 class Proxy:
-    """Begins open. `address` is host:port."""
+    """A proxy, open at first; `address` is host:port."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
@@ -20,10 +20,10 @@ class Proxy:
         self._through: set[asyncio.StreamWriter] = set()
         self.address = ""
         self.refused = 0
-        """Connections that came while it was shut."""
+        """Connections that were refused while it was shut."""
 
     def url(self, url: str) -> str:
-        """The server's `url`, through here."""
+        """Return the server's `url` with the proxy's address."""
         user, at, _ = urlsplit(url).netloc.rpartition("@")
         return urlsplit(url)._replace(netloc=f"{user}{at}{self.address}").geturl()
 
@@ -35,7 +35,7 @@ class Proxy:
         self._through = set()
 
     def freeze(self) -> None:
-        """Take connections and bytes, and pass none on, as a stopped process does."""
+        """Accept connections and bytes, but forward none, as a stopped process does."""
         self._passing.clear()
 
     def open(self) -> None:
@@ -54,7 +54,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxy(server: str) -> AsyncIterator[Proxy]:
-    """Before `server`: a URL, or host:port."""
+    """Open a proxy before `server`: a URL, or host:port."""
     where = urlsplit(server if "://" in server else f"//{server}")
     assert where.hostname is not None
     assert where.port is not None
@@ -73,7 +73,7 @@ async def proxy(server: str) -> AsyncIterator[Proxy]:
 async def pump(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passing: asyncio.Event | None = None
 ) -> None:
-    """Pass on what comes, while `passing` is set, until either end closes."""
+    """Forward bytes while `passing` is set, until either end closes."""
     try:
         while data := await reader.read(65_536):
             if passing is not None:

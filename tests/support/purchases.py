@@ -1,4 +1,4 @@
-"""Events of purchases with everything filled in, and a purchases log with its views on the real servers."""
+"""Builders of purchases' events with defaults, and a purchases log with its views on the real servers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,12 +32,12 @@ NOW_US = 1_790_000_000_000_000
 
 
 def purchase_key(name: str) -> str:
-    """22 characters, as a token's HMAC has."""
+    """Return a key of 22 characters, like the HMAC of a token."""
     return name.ljust(22, "-")
 
 
 def a_purchase(name: str = "purchase", **changes: Any) -> PurchaseRecorded:
-    """Three votes for p1 in contest c1, by the user u1 of account a1."""
+    """Build a purchase of three votes for p1 in contest c1, by the user u1 of account a1."""
     given: dict[str, Any] = {
         "account": "a1",
         "key": purchase_key(name),
@@ -54,7 +54,7 @@ def a_purchase(name: str = "purchase", **changes: Any) -> PurchaseRecorded:
 
 @dataclass(frozen=True)
 class FoldedPurchases:
-    """A log that is folded all the time, and whose purchases nobody casts."""
+    """A continuously folded log whose purchases no process casts."""
 
     topic: Topic
     log: LogWriter
@@ -66,12 +66,12 @@ class FoldedPurchases:
             await self.log.append(self.topic.name, partition, purchases_codec.encode(event))
 
     async def status(self, event: PurchaseEvent) -> PurchaseStatus | None:
-        """Where the view has the event's purchase."""
+        """Return the purchase's status in the view."""
         purchase = await self.views.get(event.account, event.key)
         return purchase.status if isinstance(purchase, Purchase) else None
 
     async def corrupt(self, event: PurchaseEvent) -> None:
-        """Store the event's purchase as no code reads it."""
+        """Overwrite the event's purchase in the view with an invalid record."""
         valkey, partition = self.views._valkey, self.topic.partition_of(event.key)
         namespace = self.topic.name.split(".")[0]
         [records] = await valkey.call("KEYS", f"{namespace}:{{q{partition}}}:*records:{event.account}")

@@ -1,4 +1,4 @@
-"""Purchases sent over HTTP and followed to their votes, as tests want to say it."""
+"""Sends purchases over HTTP and follows them to their votes."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ PURCHASES = "/operations/purchases"
 
 
 def purchase(contest: Contest, count: int = 50, user: str = "buyer", **changes: Any) -> dict[str, Any]:
-    """The body of a purchase of votes for the first participant."""
+    """Return the body of a purchase of votes for the first participant."""
     vote = {"contest_key": contest.key, "participant_key": contest.participants[0], "count": count}
     return {
         "user_id": user,
@@ -45,7 +45,7 @@ async def refund(client: httpx.AsyncClient, record: dict[str, Any]) -> dict[str,
 async def becomes(
     client: httpx.AsyncClient, record: dict[str, Any], status: str, deadline_s: float = 20
 ) -> dict[str, Any]:
-    """The record, once it has come to `status`."""
+    """Return the record when it has reached `status`."""
 
     async def look() -> dict[str, Any]:
         answer = await client.get(f"/api/purchases/{record['key']}")
@@ -58,13 +58,13 @@ async def becomes(
 
 
 async def paid(contest: Contest) -> int:
-    """Votes counted as paid ones."""
+    """Return the number of counted paid votes."""
     sources = (await contest.counts())["total_vote_sources"]
     return sum(source["count"] for source in sources if source["source"] == "c-paid")
 
 
-async def come_to(contest: Contest, votes: int, deadline_s: float = 20) -> None:
-    """Wait until the paid votes are so many."""
+async def wait_for_paid_votes(contest: Contest, votes: int, deadline_s: float = 20) -> None:
+    """Wait until `votes` paid votes are counted."""
 
     async def look() -> bool:
         assert await paid(contest) == votes
@@ -74,7 +74,7 @@ async def come_to(contest: Contest, votes: int, deadline_s: float = 20) -> None:
 
 
 async def client_with(stack: Supervisor, account: str, *permissions: str) -> httpx.AsyncClient:
-    """A caller with a key of its own."""
+    """Return a client with its own API key."""
     described = stack.stack
     kafka = KafkaSettings(kafka_bootstrap_servers=described["kafka"])
     key = await issue_key(kafka, described["valkey"], described["namespace"], account, permissions)

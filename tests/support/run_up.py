@@ -10,9 +10,9 @@ from libs.local_stack.foreground import run
 from libs.local_stack.report import Report
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from tests.support.parts import GATEWAY, PROJECTOR, NothingToPrepare
+from tests.support.parts import GATEWAY, PROJECTOR, RecordingPreparation
 
 settings = StackSettings(data_dir=Path(sys.argv[1]), stack="native", kafka_bootstrap_servers=None, valkey_url=None)
 report = Report()
-supervisor = Supervisor(settings, NothingToPrepare(), port=0, parts=(PROJECTOR, GATEWAY), report=report)
+supervisor = Supervisor(settings, RecordingPreparation(), port=0, parts=(PROJECTOR, GATEWAY), report=report)
 sys.exit(asyncio.run(run(supervisor, report)))

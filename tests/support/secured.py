@@ -40,7 +40,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 class Certificates:
-    """An authority and a server certificate of it, as PEM files; issued once for a folder."""
+    """A certificate authority and a server certificate that it signed, as PEM files; issued once per directory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,14 +60,14 @@ class Certificates:
 
 
 def _pkcs8(key: bytes) -> bytes:
-    """The key in the one encoding that Kafka reads."""
+    """Return the key in PKCS#8, the only encoding that Kafka reads."""
     return serialization.load_pem_private_key(key, None).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
 class SecuredKafka(NativeKafka):
-    """Takes only users with a password, over TLS, and allows what ACLs allow."""
+    """Accepts only users with a password, over TLS, and permits what the ACLs allow."""
 
     certificates: Certificates
 
@@ -99,22 +99,22 @@ class SecuredKafka(NativeKafka):
 
 
 class SecuredValkey(NativeValkey):
-    """Takes only the users of `deploy/security/valkey.acl`; plain TCP, for the terminator alone."""
+    """Accepts only the users of `deploy/security/valkey.acl`; plain TCP, for the terminator only."""
 
     def restrict_to(self, acl: str) -> None:
         users = self._data_dir / "users.acl"
         users.parent.mkdir(parents=True, exist_ok=True)
         users.write_text("".join(f"{line}\n" for line in acl.splitlines() if line.startswith("user ")))
-        kept = [line for line in self._config.splitlines() if not line.startswith("requirepass ")]
-        self._config = "\n".join([*kept, f'aclfile "{users}"', ""])
+        lines = [line for line in self._config.splitlines() if not line.startswith("requirepass ")]
+        self._config = "\n".join([*lines, f'aclfile "{users}"', ""])
         self.address = f"redis://tally-operator:operator-password@127.0.0.1:{self._port}/0"
 
 
 @contextmanager
 def terminator(certificates: Certificates, port: int, *, mutual: bool = False) -> Iterator[int]:
-    """A port that takes TLS and passes on what it carries to `port`; `mutual`: from known clients alone.
+    """Listen with TLS at a port and forward to `port`; with `mutual`, clients need a certificate.
 
-    It has a thread and an event loop of its own, so that tests may block theirs.
+    It runs in its own thread and event loop, so that tests may block theirs.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificates.authority)
     context.load_cert_chain(certificates.server)
@@ -139,15 +139,15 @@ def terminator(certificates: Certificates, port: int, *, mutual: bool = False) -
 
 
 class Secured:
-    """Addresses of a secured pair, and the environments in which parts reach it."""
+    """Addresses of secured servers, and the environment of each process that connects to them."""
 
     def __init__(self, kafka: str, valkey: str, plain_valkey: str, certificates: Certificates) -> None:
-        """`plain_valkey`: where the terminator reaches the server."""
+        """Create it; `plain_valkey` is the server's address behind the terminator."""
         self.kafka, self.valkey, self.plain_valkey = kafka, valkey, plain_valkey
         self.certificates = certificates
 
     def environment(self, part: str) -> dict[str, str]:
-        """The settings of one part, `operator` for commands and `admin` for Kafka's own administrator."""
+        """Return the settings of a process, of `operator` for commands, or of `admin` (Kafka's administrator)."""
         user = ADMIN if part == ADMIN else f"tally-{part}"
         of_valkey = "operator" if part == ADMIN else part
         return {
@@ -164,7 +164,7 @@ class Secured:
         }
 
     def parts(self, parts: Sequence[ServiceProcess]) -> tuple[ServiceProcess, ...]:
-        """The same parts, each as the user of its own that it is in this deployment."""
+        """Return the same processes, each with the settings of its own user."""
         return tuple(
             ServiceProcess(
                 part.name,
@@ -175,15 +175,15 @@ class Secured:
         )
 
     def allow(self, namespace: str) -> None:
-        """Runs `deploy/security/kafka-acls.sh` for a namespace, with a client library in place of Kafka's tool."""
-        told = subprocess.run(
+        """Run `deploy/security/kafka-acls.sh` for a namespace, with a client library in place of Kafka's tool."""
+        output = subprocess.run(
             ["bash", "-c", f'kafka-acls.sh() {{ printf "%s\\t" "$@"; echo; }}; . {SECURITY / "kafka-acls.sh"}'],
             env={**os.environ, "NAMESPACE": namespace, "BOOTSTRAP": self.kafka, "ADMIN": "admin.properties"},
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-        calls = [line.rstrip("\t").split("\t") for line in told.splitlines()]
+        calls = [line.rstrip("\t").split("\t") for line in output.splitlines()]
         settings = self.environment(ADMIN)
         admin = AdminClient(
             {
@@ -201,7 +201,7 @@ class Secured:
 
 @asynccontextmanager
 async def secured_servers(data_dir: Path, *namespaces: str) -> AsyncIterator[Secured]:
-    """Both servers, with `deploy/security` set up for these namespaces."""
+    """Start both servers, with `deploy/security` set up for these namespaces."""
     certificates = Certificates(data_dir / "certificates")
     reaper = Reaper()
     kafka_port, controller_port, valkey_port = ports.free_ports(3)
@@ -227,7 +227,7 @@ async def secured_servers(data_dir: Path, *namespaces: str) -> AsyncIterator[Sec
 
 @contextmanager
 def environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """The process's environment with `settings` in it."""
+    """Run with `settings` in the process's environment."""
     before = dict(os.environ)
     os.environ.update(settings)
     try:
@@ -242,7 +242,7 @@ def _assignments(settings: Mapping[str, str]) -> list[str]:
 
 
 def _for_namespaces(acl: str, namespaces: Sequence[str]) -> str:
-    """The users' rights in each of these namespaces, in place of "tally"."""
+    """Return the users' rights for each of these namespaces in place of "tally"."""
 
     def rights(word: str) -> str:
         return " ".join(word.replace("~tally", f"~{name}") for name in namespaces) if "~tally" in word else word
@@ -251,7 +251,7 @@ def _for_namespaces(acl: str, namespaces: Sequence[str]) -> str:
 
 
 def _bindings(call: Sequence[str]) -> Iterator[AclBinding]:
-    """What one call of Kafka's tool adds: each operation on each topic or group."""
+    """Yield the ACL bindings of one call of Kafka's tool: each operation on each topic or group."""
     given: dict[str, list[str]] = {}
     words = [word for word in call if word != "--add"]
     for option, value in zip(words[::2], words[1::2], strict=True):

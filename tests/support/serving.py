@@ -1,4 +1,4 @@
-"""A server of ours on a port of its own, and plain connections to it."""
+"""Runs one of our servers at a free port, with plain TCP clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     async def open(self, address: str = "127.0.0.1") -> Client:
-        """A connection, from this loopback address."""
+        """Open a connection from this loopback address."""
         return Client(*await asyncio.open_connection("127.0.0.1", self.port, local_addr=(address, 0)))
 
 
@@ -37,13 +37,13 @@ class Client:
         self.writer.write(text if isinstance(text, bytes) else text.replace("\n", "\r\n").encode())
 
     async def answer(self) -> tuple[int, bytes]:
-        """Status and body of the next answer, which has a length."""
+        """Read the next answer, which has a Content-Length; return status and body."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = int(head.partition("content-length: ")[2].split()[0])
         return int(head.split()[1]), await self.reader.readexactly(length)
 
     async def rest(self) -> bytes:
-        """Everything until the server ends the connection."""
+        """Read until the server closes the connection."""
         return await self.reader.read()
 
     def close(self) -> None:

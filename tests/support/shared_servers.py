@@ -1,7 +1,7 @@
-"""The servers of one test run: a process that keeps them for all workers, and what a worker knows of them.
+"""The servers of one test run: a process that runs them for all workers, and their addresses for a worker.
 
 The first worker that needs servers starts the process. It ends with the run: when the controller stops it, or when
-the controller is gone, however that ended.
+the controller has ended in any way.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 
 START_S, STOP_S, POLL_S = 180.0, 60.0, 0.1
-"""Seconds; the first start on a machine downloads the jars."""
+"""In seconds; the first start on a machine downloads the jars."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedServers:
-    """Addresses, and for secured servers the directory of their certificates and Valkey's plain address."""
+    """Addresses; for secured servers also their certificates' directory and Valkey's plain address."""
 
     kafka: str
     valkey: str
@@ -41,7 +41,7 @@ class SharedServers:
 
 
 def shared_servers(directory: Path, controller: int, *, secured: bool = False) -> SharedServers:
-    """The run's servers, started if they are not yet there."""
+    """Return the run's servers, and start them if they do not run yet."""
     addresses = directory / "addresses.json"
     with FileLock(directory / "start.lock"):
         if not addresses.exists():
@@ -65,7 +65,7 @@ def _start(directory: Path, controller: int, addresses: Path, secured: bool) -> 
 
 
 def stop_servers(directory: Path) -> None:
-    """Ends the process, and with it the servers; returns when they are gone."""
+    """End the process and its servers; return when they have ended."""
     with suppress(FileNotFoundError, psutil.NoSuchProcess):
         keeper = psutil.Process(int((directory / "pid").read_text()))
         keeper.terminate()
@@ -73,7 +73,7 @@ def stop_servers(directory: Path) -> None:
 
 
 async def _keep(directory: Path, controller: int, secured: bool) -> None:
-    """Writes the addresses, holds the servers until SIGTERM or the controller's end, and deletes the directory."""
+    """Write the addresses, run the servers until SIGTERM or the controller's end, and delete the directory."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with _secured(directory) if secured else _plain(directory) as addresses:
@@ -88,7 +88,7 @@ async def _keep(directory: Path, controller: int, secured: bool) -> None:
 
 @asynccontextmanager
 async def _plain(directory: Path) -> AsyncIterator[SharedServers]:
-    """With TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL set, those."""
+    """Start plain servers, or use those of TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL if both are set."""
     settings = StackSettings(data_dir=directory / "data", valkey_fsync="no")
     async with Servers(settings, report=Report()) as servers:
         yield SharedServers(servers.addresses.kafka, servers.addresses.valkey)
@@ -96,7 +96,7 @@ async def _plain(directory: Path) -> AsyncIterator[SharedServers]:
 
 @asynccontextmanager
 async def _secured(directory: Path) -> AsyncIterator[SharedServers]:
-    from tests.support.secured import secured_servers  # noqa: PLC0415 (only where they are wanted)
+    from tests.support.secured import secured_servers  # noqa: PLC0415 (only if needed)
 
     async with secured_servers(directory / "data", "t????????", "e2e????????") as servers:
         folder = servers.certificates.folder

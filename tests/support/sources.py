@@ -1,4 +1,4 @@
-"""External sources registered and reporting over HTTP, as tests want to say it."""
+"""Registers external sources and sends their reports over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Source:
         return await self.contest.client.put(self.path, json=members)
 
     async def map(self, *ids: str, **members: Any) -> None:
-        """Register it with the first id for the first participant, and so on; "" for none."""
+        """Register it with the first id for the first participant, and so on; "" maps to none."""
         mapping = {mapped: key for mapped, key in zip(ids, self.contest.participants, strict=False) if mapped}
         answer = await self.put(mapping=mapping, **members)
         assert answer.status_code in (200, 201), answer.text
@@ -38,14 +38,14 @@ class Source:
     async def report(
         self, report_id: str = "", /, *, allow_decrease: bool = False, **figures: int
     ) -> httpx.Response:
-        """Votes by id, accepted."""
+        """Report votes by id; the answer must be an acceptance."""
         counts = [{"mapped_id": mapped, "count": count} for mapped, count in figures.items()]
         answer = await self.send(report_id, counts=counts, allow_decrease=allow_decrease)
         assert answer.status_code == 202, answer.text
         return answer
 
     async def counted(self, reported: httpx.Response | None = None) -> list[int]:
-        """Votes of this source by participant, with the answered report in them."""
+        """Return votes of this source by participant, including those of the report `reported`."""
         position = None if reported is None else reported.headers["tally-position"]
         record = await self.contest.counts(position)
         return [
@@ -55,7 +55,7 @@ class Source:
 
 
 async def a_source(api: Api, *ids: str, participants: int = 2, name: str = "sms", **members: Any) -> Source:
-    """A running contest's source, whose ids are mapped to its participants in their order."""
+    """Return a source of a running contest, whose ids are mapped to its participants in their order."""
     source = Source(await api.contest(participants), name)
     await source.map(*ids, **members)
     return source

@@ -1,10 +1,10 @@
-"""A guard that lets everything pass, where a service runs on topics that are not all there."""
+"""A guard that permits everything, for a service whose topics do not all exist."""
 
 from __future__ import annotations
 
 
 class Unguarded:
-    """As `DeploymentGuard` after a check that found nothing wrong."""
+    """Behaves as `DeploymentGuard` after a successful check."""
 
     def refusal(self) -> None:
         return None

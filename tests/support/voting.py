@@ -1,4 +1,4 @@
-"""Contests made and votes cast over HTTP, as tests want to say it."""
+"""Creates contests and casts votes over HTTP."""
 
 import uuid
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ def hours_from_now(hours: float) -> str:
 
 
 def running(**changes: Any) -> dict[str, Any]:
-    """The body of a contest that runs, with `contest_config` members changed."""
+    """Return the body of a running contest, with `contest_config` members changed."""
     config = {"start": hours_from_now(-1), "end": hours_from_now(1), "ip_restriction_per_participant": -1}
     return {"title": "Final", "publish": hours_from_now(-2), "contest_config": config | changes}
 
 
 @dataclass(frozen=True)
 class Contest:
-    """A contest with its participants, and a way to vote in it."""
+    """A contest with its participants; sends votes to it."""
 
     client: httpx.AsyncClient
     key: str
@@ -33,7 +33,7 @@ class Contest:
     async def vote(
         self, participant: int | str = 0, voter: str = "v1", headers: dict[str, str] | None = None, **members: Any
     ) -> httpx.Response:
-        """One vote; `participant` by number or key. `anonymous_id` among the members replaces the voter."""
+        """Cast one vote; `participant` is a number or key. `anonymous_id` among the members replaces the voter."""
         key = self.participants[participant] if isinstance(participant, int) else participant
         body: dict[str, Any] = {"participant_key": key}
         if "anonymous_id" not in members:
@@ -41,18 +41,18 @@ class Contest:
         return await self.client.post(f"{self.path}/votes", json=body | members, headers=headers)
 
     async def rate(self, participant: int, value: float, voter: str = "v1", **members: Any) -> httpx.Response:
-        """A rating; `sub_ratings` and `vote_id` among the members."""
+        """Cast a rating; `sub_ratings` and `vote_id` are among the members."""
         rating = {"value": value, "sub_ratings": members.pop("sub_ratings", {})}
         return await self.vote(participant, voter, rating=rating, **members)
 
     async def ballot(self, *places: int, voter: str = "v1", **members: Any) -> httpx.Response:
-        """A ballot that gives the first of `places` the position "1", and so on."""
+        """Cast a ballot that gives the first of `places` the position "1", and so on."""
         positions = {str(at): self.participants[number] for at, number in enumerate(places, 1)}
         body = {"voter_id": voter, "positions": positions}
         return await self.client.post(f"{self.path}/votes", json=body | members)
 
     async def remove(self, vote: httpx.Response | str, voter: str = "v1", **query: str) -> httpx.Response:
-        """DELETE of a vote, by its answer or its id."""
+        """Remove a vote, given its answer or its id."""
         vote_id = vote if isinstance(vote, str) else vote.json()["vote_id"]
         return await self.client.delete(f"{self.path}/votes/{vote_id}", params=query or {"voter_id": voter})
 
@@ -64,7 +64,7 @@ class Contest:
         return found
 
     async def allowance(self, voter: str = "v1", source: str = "c-free") -> dict[str, Any]:
-        """What the voter has of one source, with `next_free_vote_at` beside it."""
+        """Return the voter's allowance of one source, with `next_free_vote_at` added."""
         answer = await self.client.get(f"{self.path}/allowance", params={"voter_id": voter})
         assert answer.status_code == 200, answer.text
         body = answer.json()
@@ -72,7 +72,7 @@ class Contest:
         return its | {"next_free_vote_at": body["next_free_vote_at"]}
 
     async def counts(self, position: str | None = None) -> dict[str, Any]:
-        """The vote count record, with everything up to the `Tally-Position` in it."""
+        """Return the vote count record at or after the `Tally-Position`."""
         query = {"sources": "true"} | ({"min_position": position} if position else {})
         answer = await self.client.get(f"{self.path}/vote_updates/", params=query)
         assert answer.status_code == 200, answer.text
@@ -80,7 +80,7 @@ class Contest:
         return found
 
     async def change(self, **config: Any) -> httpx.Response:
-        """PATCH members of `contest_config`."""
+        """Change members of `contest_config`."""
         return await self.client.patch(self.path, json={"contest_config": config})
 
 
@@ -89,7 +89,7 @@ class Api:
     client: httpx.AsyncClient
 
     async def contest(self, participants: int = 2, body: dict[str, Any] | None = None, **config: Any) -> Contest:
-        """A running contest, unless `body` says otherwise."""
+        """Create a contest, a running one unless `body` differs."""
         answer = await self.client.post("/contests", json=body or running(**config))
         assert answer.status_code == 201, answer.text
         contest = Contest(self.client, answer.json()["key"], [])
@@ -105,7 +105,7 @@ class Api:
 
 
 def moment(text: str) -> datetime:
-    """A timestamp of an answer."""
+    """Parse a timestamp of an answer."""
     return datetime.fromisoformat(text)
 
 
@@ -114,5 +114,5 @@ def new_id() -> str:
 
 
 def code(answer: httpx.Response) -> tuple[int, str | None]:
-    """Status and problem code."""
+    """Return status and problem code."""
     return answer.status_code, answer.json().get("code")

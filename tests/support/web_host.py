@@ -1,4 +1,4 @@
-"""A web server that answers what it is told to, over plain sockets, so that it can misbehave."""
+"""A web server with configurable answers, over plain sockets, so that it can violate HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 class WebHost:
-    """`answers` by path; `heads` are the requests' lines and headers, as they came in."""
+    """A server with `answers` by path; `heads` are the received request lines and headers."""
 
     def __init__(self) -> None:
         self.answers: dict[str, bytes | Answer] = {}
@@ -21,8 +21,8 @@ class WebHost:
     def url(self, path: str, host: str = "127.0.0.1", scheme: str = "http") -> str:
         return f"{scheme}://{host}:{self.port}{path}"
 
-    def say(self, path: str, body: bytes = b"", status: str = "200 OK", **headers: str) -> str:
-        """Answer so from now on; the URL."""
+    def respond(self, path: str, body: bytes = b"", status: str = "200 OK", **headers: str) -> str:
+        """Set the answer of a path; return its URL."""
         lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self.answers[path] = "\r\n".join([*lines, "", ""]).encode() + body
@@ -46,7 +46,7 @@ class WebHost:
 
 @asynccontextmanager
 async def open_host(context: ssl.SSLContext | None = None) -> AsyncIterator[WebHost]:
-    """On 127.0.0.1, at a port of its own."""
+    """Open the server on 127.0.0.1, at a free port."""
     host = WebHost()
     server = await asyncio.start_server(host.serve, "127.0.0.1", 0, ssl=context)
     host.port = server.sockets[0].getsockname()[1]

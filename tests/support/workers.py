@@ -1,4 +1,4 @@
-"""Distribution of a run over workers: how many, and which tests stay together."""
+"""Distributes a run over workers: their number, and the tests that stay together."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 MOST_WORKERS = 4
-"""Each has services of its own, and their processes need the processors, too."""
+"""Workers at most: each runs its own services, whose processes need CPU time, too."""
 FOLDERS_WITH_A_SERVICE = ("tests/browser/", "tests/services/cli/commands/replay/")
-"""Their tests share a service of their own, so one worker runs them all."""
+"""Folders whose tests share a service; one worker runs all tests of a folder."""
 
 
 def number_of_workers(config: pytest.Config) -> int:
-    """None for chosen files, since starting workers takes longer than it saves."""
+    """Return the number of workers; None for selected files, as starting workers takes longer than it saves."""
     if chosen := os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return int(chosen)
     if all(Path(str(argument).partition("::")[0]).suffix for argument in config.args):
@@ -24,14 +24,14 @@ def number_of_workers(config: pytest.Config) -> int:
 
 
 class FileScheduling(LoadScopeScheduling):
-    """A file's tests go to one worker, which starts their module's fixtures once; slow files first."""
+    """Sends a file's tests to one worker, which sets up module fixtures once; slow files first."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _scope(nodeid)
 
 
 def slow_files_first(items: list[pytest.Item]) -> None:
-    """The workers would otherwise end far apart."""
+    """Sort slow files first, so that the workers finish at about the same time."""
     slow = {_scope(item.nodeid) for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: _scope(item.nodeid) not in slow)
 

@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from tests.services.cli.replay.context import Desk
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
+from tests.services.cli.replay.context import ReplayContext
 from tests.support.eventually import eventually
 from tests.support.purchasing import client_with
 
 
 @pytest.fixture
-async def context(stack: Supervisor) -> AsyncIterator[Desk]:
-    async with Desk.open(stack) as context:
+async def context(stack: Supervisor) -> AsyncIterator[ReplayContext]:
+    async with ReplayContext.open(stack) as context:
         yield context
 
 
@@ -59,7 +59,7 @@ async def read(client: httpx.AsyncClient, addresses: list[str]) -> list[tuple[in
     ]
 
 
-async def destroy(context: Desk, pattern: str) -> int:
+async def destroy(context: ReplayContext, pattern: str) -> int:
     """Delete the keys of the catalogue's views that match, all in one step: the projector mends what is missing.
 
     By SCAN, since an operator has no right to KEYS.
@@ -73,7 +73,7 @@ async def destroy(context: Desk, pattern: str) -> int:
             return int(await context.valkey.call("DEL", *keys)) if keys else 0
 
 
-async def test_views_that_were_destroyed_come_back_by_themselves(own: Records, context: Desk) -> None:
+async def test_views_that_were_destroyed_come_back_by_themselves(own: Records, context: ReplayContext) -> None:
     addresses = await filled(own)
     before = await read(own.client, addresses)
     assert await destroy(context, "*") > 0
@@ -87,13 +87,13 @@ async def test_views_that_were_destroyed_come_back_by_themselves(own: Records, c
     assert (await own.client.delete(article)).status_code == 409, "who refers to it came back, too"
 
 
-async def test_views_that_were_spoilt_come_back_by_a_replay(own: Records, context: Desk) -> None:
+async def test_views_that_were_spoilt_come_back_by_a_replay(own: Records, context: ReplayContext) -> None:
     addresses = await filled(own)
     before = await read(own.client, addresses)
     assert await destroy(context, "*:records:*") > 0
     assert (await own.client.get(addresses[-2])).status_code == 404
     arguments = ("--projection", "catalogue", "--execute")
-    [rebuilt] = (await context.told("replay", "run", *arguments, "--accept-differences"))["rebuilt"]
+    [rebuilt] = (await context.run_json("replay", "run", *arguments, "--accept-differences"))["rebuilt"]
     assert rebuilt["swapped"]
     assert await read(own.client, addresses) == before
-    await context.told("replay", "drop", *arguments)
+    await context.run_json("replay", "drop", *arguments)

@@ -18,7 +18,7 @@ from libs.tally.events import ContestClosed, ContestReopened, Event, SourceRepor
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.random_logs import folded, is_poison, logs
-from tests.support.builders import a_cast, a_removal, a_report, a_restoring, a_void
+from tests.support.builders import a_cast, a_removal, a_report, a_restore, a_void
 
 CONTEST = "one"
 
@@ -101,7 +101,7 @@ def test_each_outcome_has_its_word() -> None:
         a_cast("a", vote_id="4", contest="another"),
         a_removal("5", contest=CONTEST),
         a_void("1", contest=CONTEST),
-        a_restoring("1", contest=CONTEST),
+        a_restore("1", contest=CONTEST),
         vote("b", 0, vote_id="6"),
         ContestClosed(CONTEST, 1),
         vote("b", vote_id="7"),

@@ -25,7 +25,7 @@ from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
 from services.cli.__main__ import app
 from tests.libs.views.random_logs import logs
-from tests.support.builders import a_cast, a_removal, a_report, a_restoring, a_void, pseudonym
+from tests.support.builders import a_cast, a_removal, a_report, a_restore, a_void, pseudonym
 from tests.support.folded_log import FoldedLog, folded_log
 
 SMS = {"title": "Sms", "is_in_total": True, "mode": "cumulative", "retired": False, "registered": 1}
@@ -83,7 +83,7 @@ def test_each_id_stands_at_what_became_of_it() -> None:
             a_void("3"),
             a_cast("b", vote_id="4"),
             a_void("4"),
-            a_restoring("4"),
+            a_restore("4"),
             a_cast("b", 2, vote_id="5", voter="greedy", max_contest=1),
             ContestClosed("contest", 1),
             a_cast("b", vote_id="6"),

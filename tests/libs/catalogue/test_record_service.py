@@ -107,7 +107,7 @@ async def test_of_two_patches_with_the_same_precondition_one_loses(catalogue: Ca
     results = await asyncio.gather(
         *(
             record_service.patch(CONTESTS, account, stored.key, {"title": str(number)}, fits)
-            for number, record_service in enumerate([catalogue.record_service, catalogue.another_engine()])
+            for number, record_service in enumerate([catalogue.record_service, catalogue.another_record_service()])
         ),
         return_exceptions=True,
     )
@@ -127,7 +127,7 @@ async def test_a_guarded_delete_and_a_guarded_patch_exclude_one_another(
 
         results = await asyncio.gather(
             catalogue.record_service.patch(CONTESTS, account, stored.key, {"title": "x"}, fits),
-            catalogue.another_engine().delete(CONTESTS, account, stored.key, fits),
+            catalogue.another_record_service().delete(CONTESTS, account, stored.key, fits),
             return_exceptions=True,
         )
         assert sum(isinstance(result, VersionConflict | NotFound) for result in results) == 1
@@ -135,7 +135,7 @@ async def test_a_guarded_delete_and_a_guarded_patch_exclude_one_another(
 
 async def test_patches_without_a_precondition_lose_nothing(catalogue: Catalogue, account: str) -> None:
     stored = await catalogue.create("contests", account, {})
-    engines = [catalogue.record_service, catalogue.another_engine(), catalogue.another_engine()]
+    engines = [catalogue.record_service, catalogue.another_record_service(), catalogue.another_record_service()]
     await asyncio.gather(
         *(
             engines[number % 3].patch(CONTESTS, account, stored.key, {"custom_data": {str(number): number}})
@@ -258,7 +258,7 @@ async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(
     catalogue: Catalogue, account: str
 ) -> None:
     asked = Request.repeatable(account, "POST", "/contests", "key-1", b'{"title": "x"}')
-    engines = [catalogue.record_service, catalogue.another_engine()]
+    engines = [catalogue.record_service, catalogue.another_record_service()]
     results = await asyncio.gather(
         *(engines[n % 2].create(CONTESTS, account, {"title": "x"}, asked) for n in range(20))
     )
@@ -276,7 +276,7 @@ async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(
 async def test_a_key_of_the_account_s_own_is_taken_once_by_many_processes(
     catalogue: Catalogue, account: str
 ) -> None:
-    engines = [catalogue.record_service, catalogue.another_engine()]
+    engines = [catalogue.record_service, catalogue.another_record_service()]
     for number in range(5):
         placed = await asyncio.gather(
             *(
@@ -292,7 +292,7 @@ async def test_a_key_of_the_account_s_own_is_taken_once_by_many_processes(
 async def test_a_placing_sent_again_by_its_idempotency_key_takes_effect_once(
     catalogue: Catalogue, account: str
 ) -> None:
-    engines = [catalogue.record_service, catalogue.another_engine()]
+    engines = [catalogue.record_service, catalogue.another_record_service()]
     for number in range(5):
         asked = Request.repeatable(account, "POST", f"/crates/k{number}", "key", b"{}")
         both = await asyncio.gather(*(one.place(CRATES, account, f"k{number}", {}, asked) for one in engines))

@@ -76,7 +76,7 @@ async def test_a_shelf_with_tags_written_together_with_others_is_still_in_use(
 async def test_writes_of_the_same_records_from_everywhere_lose_nothing(catalogue: Catalogue, account: str) -> None:
     crate = await a_crate(catalogue, account)
     tags = [await catalogue.create("shelf_tags", account, {}, crate.key) for _ in range(3)]
-    engines = [catalogue.record_service, catalogue.another_engine(TABLE)]
+    engines = [catalogue.record_service, catalogue.another_record_service(TABLE)]
 
     def counted(name: str, before: Document | None) -> Document:
         return (before or {}) | {"crate": (before or {}).get("crate", {}) | {name: name}}

@@ -15,8 +15,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from psutil import Process
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError
-from services.cli.stack import errors, java, valkey
 
+from libs.local_stack import errors, java, valkey
 from libs.local_stack import server_choice as choice
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.kafka import answers as kafka_answers

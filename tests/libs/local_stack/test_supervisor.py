@@ -20,7 +20,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
-from tests.support.parts import BROKEN, GATEWAY, PROJECTOR, STUBBORN, NothingToPrepare
+from tests.support.parts import BROKEN, GATEWAY, PROJECTOR, STUBBORN, RecordingPreparation
 
 
 def supervisor(servers: Servers, data_dir: Path, namespace: str, **options: Any) -> Supervisor:
@@ -32,7 +32,7 @@ def supervisor(servers: Servers, data_dir: Path, namespace: str, **options: Any)
         kafka_bootstrap_servers=addresses.kafka,
         valkey_url=addresses.valkey,
     )
-    given = {"preparation": NothingToPrepare(), "port": 0, "parts": (PROJECTOR, GATEWAY), "report": Silence()}
+    given = {"preparation": RecordingPreparation(), "port": 0, "parts": (PROJECTOR, GATEWAY), "report": Silence()}
     return Supervisor(settings, **{**given, **options})
 
 
@@ -96,7 +96,7 @@ async def test_preparation_comes_first_and_credentials_last(
 ) -> None:
     order: list[str] = []
 
-    class Watching(NothingToPrepare):
+    class Watching(RecordingPreparation):
         async def prepare(self, **place: object) -> None:
             await super().prepare(**place)
             order.append(f"prepare {sorted(started.pids)}")

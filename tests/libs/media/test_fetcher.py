@@ -63,9 +63,9 @@ def names(**addresses: list[str]) -> Resolve:
 
 
 async def test_what_is_there_is_fetched_also_over_redirects(host: WebHost) -> None:
-    host.say("/a", b"picture")
-    host.say("/b", status="302 Found", Location="/a")
-    host.say("/c", status="301 Moved", Location=host.url("/b"))
+    host.respond("/a", b"picture")
+    host.respond("/b", status="302 Found", Location="/a")
+    host.respond("/c", status="301 Moved", Location=host.url("/b"))
     async with fetcher() as one:
         for path in ("/a", "/b", "/c"):
             assert await fetched(host.url(path), one) == b"picture"
@@ -125,7 +125,7 @@ async def test_other_kinds_of_urls_are_refused(url: str, host: WebHost) -> None:
     ],
 )
 async def test_no_host_within_is_reached_and_none_is_told_from_another(where: str, host: WebHost) -> None:
-    host.say("/a", b"secret")
+    host.respond("/a", b"secret")
     async with fetcher(allow="") as one:
         assert await refused(f"http://{where}:{host.port}/a", one) == AWAY
     assert host.heads == []
@@ -163,7 +163,7 @@ async def test_a_closed_port_a_silent_one_and_a_broken_answer_read_alike(host: W
     ],
 )
 async def test_a_redirect_leads_nowhere_that_the_url_itself_may_not(target: str, host: WebHost) -> None:
-    url = host.say("/a", status="302 Found", Location=target)
+    url = host.respond("/a", status="302 Found", Location=target)
     lookup = names(inside_example=["192.168.0.7"])
 
     async def either(name: str, port: int) -> list[str]:
@@ -183,13 +183,13 @@ async def test_a_redirect_leads_nowhere_that_the_url_itself_may_not(target: str,
     ],
 )
 async def test_a_redirect_changes_neither_the_kind_of_url(target: str, message: str, host: WebHost) -> None:
-    url = host.say("/a", status="302 Found", Location=target)
+    url = host.respond("/a", status="302 Found", Location=target)
     async with fetcher() as one:
         assert message in await refused(url, one)
 
 
 async def test_redirects_come_to_an_end(host: WebHost) -> None:
-    url = host.say("/a", status="302 Found", Location="/a")
+    url = host.respond("/a", status="302 Found", Location="/a")
     async with fetcher() as one:
         assert "more than 5 times" in await refused(url, one)
     assert len(host.heads) == 6
@@ -204,7 +204,7 @@ async def test_a_name_with_any_address_within_is_refused(private: str, host: Web
 
 
 async def test_the_name_is_looked_up_once_and_the_connection_goes_to_what_was_found(host: WebHost) -> None:
-    host.say("/a", b"picture")
+    host.respond("/a", b"picture")
     answers = [["127.0.0.1"], ["10.0.0.1"]]
 
     async def rebinding(name: str, port: int) -> list[str]:
@@ -217,7 +217,7 @@ async def test_the_name_is_looked_up_once_and_the_connection_goes_to_what_was_fo
 
 
 async def test_a_host_is_asked_at_its_next_address_where_one_does_not_answer(host: WebHost) -> None:
-    host.say("/a", b"picture")
+    host.respond("/a", b"picture")
     lookup = names(some_example=["127.0.0.9", "127.0.0.1"])
     async with fetcher(allow="some.example", lookup=lookup) as one:
         assert await fetched(host.url("/a", "some.example"), one) == b"picture"
@@ -236,15 +236,15 @@ async def test_too_much_is_not_taken(host: WebHost) -> None:
 
     host.answers["/endless"] = endless
     async with fetcher() as one:
-        assert await fetched(host.say("/most", b"x" * MAX_BYTES), one) == b"x" * MAX_BYTES
-        assert "1000 bytes" in await refused(host.say("/more", b"x" * (MAX_BYTES + 1)), one)
+        assert await fetched(host.respond("/most", b"x" * MAX_BYTES), one) == b"x" * MAX_BYTES
+        assert "1000 bytes" in await refused(host.respond("/more", b"x" * (MAX_BYTES + 1)), one)
         assert "1000 bytes" in await refused(host.url("/endless"), one)
     assert sent < 50_000_000
 
 
 async def test_what_is_packed_stays_so(host: WebHost) -> None:
     packed = b"not really packed"
-    url = host.say("/a", packed, **{"Content-Encoding": "gzip"})
+    url = host.respond("/a", packed, **{"Content-Encoding": "gzip"})
     async with fetcher() as one:
         assert await fetched(url, one) == packed
     assert "Accept-Encoding: identity" in host.heads[0]
@@ -253,11 +253,11 @@ async def test_what_is_packed_stays_so(host: WebHost) -> None:
 async def test_another_answer_than_a_picture_is_said(host: WebHost) -> None:
     async with fetcher() as one:
         assert "404" in await refused(host.url("/nothing"), one)
-        assert "204" in await refused(host.say("/b", status="204 No Content"), one)
+        assert "204" in await refused(host.respond("/b", status="204 No Content"), one)
 
 
 async def test_nothing_is_carried_from_one_fetch_to_the_next(host: WebHost) -> None:
-    url = host.say("/a", b"x", **{"Set-Cookie": "who=me; Path=/"})
+    url = host.respond("/a", b"x", **{"Set-Cookie": "who=me; Path=/"})
     async with fetcher() as one:
         await fetched(url, one)
         await fetched(url, one)
@@ -279,7 +279,7 @@ async def test_a_certificate_is_checked_against_the_name_of_the_url(tmp_path: Pa
     context.sni_callback = lambda _, name, __: asked.append(name)
     lookup = names(pictures_example=["127.0.0.1"], other_example=["127.0.0.1"])
     async with open_host(context) as host, fetcher(lookup=lookup, verify=trusted) as one:
-        host.say("/a", b"picture")
+        host.respond("/a", b"picture")
         assert await fetched(host.url("/a", "pictures.example", "https"), one) == b"picture"
         assert await refused(host.url("/a", "other.example", "https"), one) == AWAY
     assert asked == ["pictures.example", "other.example"]

@@ -24,7 +24,7 @@ from libs.tally.events import (
     VoteVoided,
 )
 from libs.tally.fold import PartitionTally
-from tests.support.builders import NOW, a_cast, a_removal, a_report, a_restoring, a_void, content_hash
+from tests.support.builders import NOW, a_cast, a_removal, a_report, a_restore, a_void, content_hash
 
 LARGEST = 2**31 - 1
 POISON = [b"{}", b"not json", b'{"type":"Unheard"}', b'{"type":"VoteCast"}', b"1,2", b"null", b"[]"]
@@ -113,10 +113,10 @@ reports = st.builds(
 marks = st.builds(
     ContestClosed, contests, st.sampled_from([1, 1, 2, 3]), st.none() | st.sampled_from(["sms", "tv"])
 ) | st.builds(ContestReopened, contests, st.sampled_from([1, 2, 2, 3]), st.sampled_from([None, 1, 1, 2, 5]))
-voids = st.sampled_from([a_void(), a_void(), a_restoring(), a_void(voter="nobody")])
+voids = st.sampled_from([a_void(), a_void(), a_restore(), a_void(voter="nobody")])
 closed = ContestClosed("one", 4)
-closing = [closed, closed, a_void(), a_restoring(), a_removal(contest="one"), ContestReopened("one", 2)]
-reopening = [ContestReopened("one", 4, 1), a_void(), a_void(), a_restoring()]
+closing = [closed, closed, a_void(), a_restore(), a_removal(contest="one"), ContestReopened("one", 2)]
+reopening = [ContestReopened("one", 4, 1), a_void(), a_void(), a_restore()]
 palettes = st.lists(
     st.one_of(*[casts] * 10, removals, removals, reports, reports, marks, fences, fences, voids, voids, others),
     min_size=1,

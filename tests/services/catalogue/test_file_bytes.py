@@ -95,7 +95,7 @@ async def test_of_many_uploads_at_once_one_holds_and_nothing_else_is_left(
     catalogue: Catalogue, files: Files, store: Store, tmp_path: Path
 ) -> None:
     key = (await catalogue.create("files", "a", BODY)).key
-    elsewhere = Files(catalogue.namespace, catalogue.another_engine(), store)
+    elsewhere = Files(catalogue.namespace, catalogue.another_record_service(), store)
     await asyncio.gather(*((files, elsewhere)[n % 2].put("a", key, chunks(f"{n}" * 99_999)) for n in range(8)))
     found = await text(files, key)
     assert found == found[0] * 99_999

@@ -109,7 +109,7 @@ async def test_what_was_read_of_an_image_can_be_sent_with_another(
     read = await uploaded(client, title="Stage", custom_data={"a": [1]}, tags=["x"])
     own = {name: read[name] for name in ("title", "access", "custom_data", "tags")} | {"access": {}}
     fetched = await client.post(
-        "/images/upload_from_url", json=read | {"url": host.say("/a.gif", picture("gif")), "format": "jpg"}
+        "/images/upload_from_url", json=read | {"url": host.respond("/a.gif", picture("gif")), "format": "jpg"}
     )
     assert fetched.status_code == 201, fetched.text
     for image in (await uploaded(client, **read), fetched.json()):
@@ -238,8 +238,8 @@ async def test_an_idempotency_key_covers_the_bytes(place: Place, client: httpx.A
 
 
 async def test_a_picture_is_fetched(client: httpx.AsyncClient, host: WebHost) -> None:
-    host.say("/a/Main%20stage.png", picture("jpg", 60, 20))
-    url = host.say("/moved", status="302 Found", Location="/a/Main%20stage.png")
+    host.respond("/a/Main%20stage.png", picture("jpg", 60, 20))
+    url = host.respond("/moved", status="302 Found", Location="/a/Main%20stage.png")
     made = await client.post("/images/upload_from_url", json={"url": host.url("/a/Main%20stage.png")})
     image = made.json()
     assert (made.status_code, image["title"], image["format"], image["ratio"]) == (201, "Main stage", "jpg", 3.0)
@@ -250,9 +250,9 @@ async def test_a_picture_is_fetched(client: httpx.AsyncClient, host: WebHost) ->
 
 
 async def test_a_fetch_that_is_sent_again_is_not_made_again(client: httpx.AsyncClient, host: WebHost) -> None:
-    body, key = {"url": host.say("/a.png", picture())}, {"Idempotency-Key": "one"}
+    body, key = {"url": host.respond("/a.png", picture())}, {"Idempotency-Key": "one"}
     first = await client.post("/images/upload_from_url", json=body, headers=key)
-    host.say("/a.png", b"gone", "410 Gone")
+    host.respond("/a.png", b"gone", "410 Gone")
     again = await client.post("/images/upload_from_url", json=body, headers=key)
     assert (again.status_code, again.json()) == (201, first.json())
     assert again.headers["idempotent-replayed"] == "true"
@@ -260,9 +260,9 @@ async def test_a_fetch_that_is_sent_again_is_not_made_again(client: httpx.AsyncC
 
 
 async def test_what_cannot_be_fetched_is_refused(client: httpx.AsyncClient, host: WebHost) -> None:
-    metadata = host.say("/metadata", status="302 Found", Location="http://169.254.169.254/latest")
-    large = host.say("/large", b"x" * (MAX_BYTES + 1))
-    page = host.say("/page", b"<html>")
+    metadata = host.respond("/metadata", status="302 Found", Location="http://169.254.169.254/latest")
+    large = host.respond("/large", b"x" * (MAX_BYTES + 1))
+    page = host.respond("/page", b"<html>")
     for url in (
         None,
         1,
@@ -276,7 +276,7 @@ async def test_what_cannot_be_fetched_is_refused(client: httpx.AsyncClient, host
     ):
         refused = await client.post("/images/upload_from_url", json={"url": url})
         assert pointers(refused) == (422, ["/url"]), url
-    fine = host.say("/a.png", picture())
+    fine = host.respond("/a.png", picture())
     unknown = await client.post("/images/upload_from_url", json={"url": fine, "src": "x"})
     assert pointers(unknown) == (422, ["/src"])
     assert len([head for head in host.heads if "/a.png" in head]) == 0
@@ -286,7 +286,7 @@ async def test_keys_without_the_permission_and_other_accounts_do_not_come_in(
     place: Place, client: httpx.AsyncClient, host: WebHost
 ) -> None:
     where = f"/images/{(await uploaded(client))['key']}"
-    url = {"url": host.say("/a.png", picture())}
+    url = {"url": host.respond("/a.png", picture())}
     async with place.client("content:read") as reader, place.client() as stranger, place.anybody() as anybody:
         for caller, expected in ((reader, (403, "forbidden")), (anybody, (401, "unauthorized"))):
             assert code(await upload(caller, picture())) == expected

@@ -45,8 +45,8 @@ def refused(answer: httpx.Response, name: str = "validation_failed") -> bool:
 async def test_a_picture_is_fetched_and_replaced_by_its_address(
     place: Place, host: WebHost, base: str, world: str
 ) -> None:
-    host.say("/main%20stage.png", picture("png", 40, 20))
-    host.say("/second.jpg", picture("jpg", 20, 80))
+    host.respond("/main%20stage.png", picture("png", 40, 20))
+    host.respond("/second.jpg", picture("jpg", 20, 80))
     async with place.legacy(world) as client, place.anybody() as anybody:
         image = await made(client, base, url=host.url("/main%20stage.png"), title="Stage")
         key = image["image_id"]
@@ -66,10 +66,10 @@ async def test_a_picture_that_is_refused_replaces_nothing(
 ) -> None:
     icon = await made(client, is_icon="true")
     path = f"/legacy/images/{icon['image_id']}"
-    host.say("/a.jpg", picture("jpg"))
-    host.say("/a.gif", picture("gif"))
-    host.say("/a.png", picture("png", 90, 30))
-    host.say("/large.png", b"x" * (MAX_BYTES + 1))
+    host.respond("/a.jpg", picture("jpg"))
+    host.respond("/a.gif", picture("gif"))
+    host.respond("/a.png", picture("png", 90, 30))
+    host.respond("/large.png", b"x" * (MAX_BYTES + 1))
     for form in (
         {"url": host.url("/a.jpg")},
         {"url": host.url("/a.gif")},
@@ -85,7 +85,7 @@ async def test_a_picture_that_is_refused_replaces_nothing(
 
 async def test_updates_at_once_leave_one_picture(place: Place, client: httpx.AsyncClient, host: WebHost) -> None:
     key = (await made(client))["image_id"]
-    urls = [host.say(f"/{width}.png", picture("png", width, 10)) for width in (20, 30, 40)]
+    urls = [host.respond(f"/{width}.png", picture("png", width, 10)) for width in (20, 30, 40)]
     answers = await asyncio.gather(*(client.post(f"/legacy/images/{key}", data={"url": url}) for url in urls))
     assert {answer.status_code for answer in answers} == {200}
     ratio = (await client.get(f"/legacy/images/{key}")).json()["ratio"]
@@ -97,7 +97,7 @@ async def test_who_reads_a_picture_while_it_is_replaced_gets_the_new_one(
     client: httpx.AsyncClient, host: WebHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = (await made(client))["image_id"]
-    url = host.say("/new.png", picture("png", 30, 10))
+    url = host.respond("/new.png", picture("png", 30, 10))
     show = ImageStore.show
 
     async def after_an_update(

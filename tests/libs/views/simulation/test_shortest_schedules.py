@@ -31,7 +31,7 @@ from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load
 from tests.libs.views.simulation.model import ModelLedger
 from tests.libs.views.simulation.truth import folded
-from tests.support.builders import a_contest, a_rating, a_restoring, a_void, a_vote, content_hash, pseudonym
+from tests.support.builders import a_contest, a_rating, a_restore, a_void, a_vote, content_hash, pseudonym
 
 RATED = a_contest(contest_type="rating", free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))
 """One rating a millisecond, and one that replaces it."""
@@ -261,7 +261,7 @@ def test_a_reopening_in_parts_is_a_closing_until_the_last(ledger: Ledger) -> Non
     log.fence()
     log.cast(a_contest(free=free), *(a_vote(vote_id=name) for name in "abc"))
     log += [ContestClosed("contest", 1)]
-    log += [event(name) for name in "abc" for event in (a_void, a_restoring)]
+    log += [event(name) for name in "abc" for event in (a_void, a_restore)]
     part = ContestReopened("contest", 1, 2)
     log += [part]
     log.fold()
@@ -348,7 +348,7 @@ def test_a_late_copy_of_a_voiding_does_not_void_what_was_restored(ledger: Ledger
     log, vote = Log(ledger), a_vote()
     log.fence()
     log.cast(a_contest(), vote)
-    log += [a_void(), a_restoring(), a_void()]
+    log += [a_void(), a_restore(), a_void()]
     log.fold()
     assert log.status("vote") is VoteStatus.COUNTED
     assert ledger.differences(folded(log)) == []
@@ -358,7 +358,7 @@ def test_a_late_copy_of_a_restoring_does_not_restore_what_another_operation_void
     log, vote = Log(ledger), a_vote()
     log.fence()
     log.cast(a_contest(), vote)
-    log += [a_void(), a_restoring(), a_void(void="other"), a_restoring()]
+    log += [a_void(), a_restore(), a_void(void="other"), a_restore()]
     log.fold()
     assert log.status("vote") is VoteStatus.VOIDED
     assert ledger.differences(folded(log)) == []
@@ -372,13 +372,13 @@ def test_of_voidings_and_restorings_behind_the_close_none_is_lost(ledger: Ledger
     log += [
         a_void(),
         ContestClosed("contest", 1),
-        a_restoring(),
+        a_restore(),
         a_void(void="other"),
         ContestReopened("contest", 1),
     ]
     log.fold()
     assert log.status("vote") is VoteStatus.VOIDED
-    log += [a_restoring(void="other")]
+    log += [a_restore(void="other")]
     log.fold()
     assert log.status("vote") is VoteStatus.COUNTED
     assert ledger.differences(folded(log)) == []
@@ -396,6 +396,6 @@ def test_a_voter_takes_back_no_voided_vote_and_joins_a_removal_that_came_before(
     log.fence()
     assert a_removed(log, "vote") == NotCounted(VoteStatus.VOIDED, 2)
     assert not Removing(a_removal("vote")).is_done(ledger.lookup(vote))
-    log += [Removing(a_removal("vote")).event(first), a_restoring()]
+    log += [Removing(a_removal("vote")).event(first), a_restore()]
     log.fold()
     assert log.status("vote") is VoteStatus.COUNTED

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.services.cli.replay.context import Desk
 
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap as prepare
+from tests.services.cli.replay.context import ReplayContext
 from tests.support.voting import Api
 
 PARTITIONS = 4
@@ -40,8 +40,8 @@ async def api(stack: Supervisor) -> AsyncIterator[Api]:
 
 
 @pytest.fixture
-async def context(stack: Supervisor) -> AsyncIterator[Desk]:
+async def context(stack: Supervisor) -> AsyncIterator[ReplayContext]:
     """Where an operator works; no generation but the live ones is left by the tests before."""
-    async with Desk.open(stack) as context:
+    async with ReplayContext.open(stack) as context:
         await context.run("replay", "drop", "--execute")
         yield context

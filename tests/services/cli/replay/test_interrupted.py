@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from tests.services.cli.replay.context import Desk, count, voted
 
 from libs.views.generations import State
+from tests.services.cli.replay.context import ReplayContext, count, voted
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest
 
@@ -41,14 +41,14 @@ async def many_votes(contest: Contest) -> None:
     await eventually(folded, 20)
 
 
-async def a_replay(context: Desk, *more: str) -> asyncio.subprocess.Process:
+async def a_replay(context: ReplayContext, *more: str) -> asyncio.subprocess.Process:
     where = ["--projection", "votes", "--execute", "--json", "--data-dir", str(context.supervisor.data_dir)]
     command = [sys.executable, "-m", "services.cli", "replay", "run", *where, *more]
     root = Path(__file__).parents[4]
     return await asyncio.create_subprocess_exec(*command, cwd=root, stdout=asyncio.subprocess.PIPE)
 
 
-async def killed_half_way(context: Desk) -> int:
+async def killed_half_way(context: ReplayContext) -> int:
     """Kill a replay with -9 while it folds; the generation that it was making."""
     process = await a_replay(context, "--parallel", "1")
 
@@ -73,27 +73,27 @@ async def ended(process: asyncio.subprocess.Process) -> dict[str, Any]:
     return found
 
 
-async def test_killed_half_way_it_goes_on_where_it_was(api: Api, context: Desk) -> None:
+async def test_killed_half_way_it_goes_on_where_it_was(api: Api, context: ReplayContext) -> None:
     contest = await api.contest()
     await many_votes(contest)
     live = await context.live()
     number = await killed_half_way(context)
     assert (await context.live(), await count(contest)) == (live, VOTES)
-    [part] = (await context.told("replay", "plan", "--projection", "votes"))["parts"]
+    [part] = (await context.run_json("replay", "plan", "--projection", "votes"))["parts"]
     assert part["resumes"] == number
     assert 0 < part["folded"] < part["events"]
     rebuilt = await ended(await a_replay(context))
     assert (rebuilt["generation"], rebuilt["resumed"], rebuilt["swapped"]) == (number, True, True)
     assert 0 < rebuilt["events"] < part["events"]
     assert (await context.live(), await count(contest)) == (number, VOTES)
-    assert (await context.told("verify", contest.key))["equal"]
+    assert (await context.run_json("verify", contest.key))["equal"]
 
 
-async def test_two_at_once_make_one_generation(api: Api, context: Desk) -> None:
+async def test_two_at_once_make_one_generation(api: Api, context: ReplayContext) -> None:
     contest = await api.contest()
     await voted(contest, *map(str, range(9)))
     both = [await a_replay(context) for _ in range(2)]
     await asyncio.gather(*(process.communicate() for process in both))
     assert 0 in {process.returncode for process in both}
     assert await count(contest) == 9
-    assert (await context.told("verify", contest.key))["equal"]
+    assert (await context.run_json("verify", contest.key))["equal"]

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-from tests.services.cli.replay.context import Desk, count, voted
-
 from libs.views.generations import State
+from tests.services.cli.replay.context import ReplayContext, count, voted
 from tests.support.voting import Api, Contest
 
 VOTERS = [f"voter {number}" for number in range(10)]
 
 
-async def looked_at(context: Desk, contest: Contest, generation: int) -> int:
-    found = await context.told("count", "--contest", contest.key, "--generation", str(generation))
+async def looked_at(context: ReplayContext, contest: Contest, generation: int) -> int:
+    found = await context.run_json("count", "--contest", contest.key, "--generation", str(generation))
     return int(found["record"]["count"])
 
 
-async def side(context: Desk, *arguments: str) -> int:
-    done = await context.told("replay", "run", "--projection", "votes", "--execute", *arguments)
+async def side(context: ReplayContext, *arguments: str) -> int:
+    done = await context.run_json("replay", "run", "--projection", "votes", "--execute", *arguments)
     [rebuilt] = done["rebuilt"]
     assert (rebuilt["swapped"], rebuilt["verified"]) == (False, None)
     return int(rebuilt["generation"])
 
 
-async def test_views_up_to_a_time_show_what_the_log_says_of_that_time(api: Api, context: Desk) -> None:
+async def test_views_up_to_a_time_show_what_the_log_says_of_that_time(api: Api, context: ReplayContext) -> None:
     contest = await api.contest()
     await voted(contest, *VOTERS)
-    then = (await context.told("count", "--contest", contest.key))["last_event"]
+    then = (await context.run_json("count", "--contest", contest.key))["last_event"]
     await voted(contest, "later")
     number = await side(context, "--until", then)
-    at = await context.told("count", "--contest", contest.key, "--at", then, "--sources")
-    held = await context.told("count", "--contest", contest.key, "--generation", str(number), "--sources")
+    at = await context.run_json("count", "--contest", contest.key, "--at", then, "--sources")
+    held = await context.run_json("count", "--contest", contest.key, "--generation", str(number), "--sources")
     assert held["record"] == at["record"]
     assert held["record"]["count"] == len(VOTERS)
     assert held["positions"] == at["positions"]
-    assert (await context.told("verify", "--generation", str(number)))["positions"] == at["positions"]
+    assert (await context.run_json("verify", "--generation", str(number)))["positions"] == at["positions"]
 
 
-async def test_views_up_to_a_position_end_there(api: Api, context: Desk) -> None:
+async def test_views_up_to_a_position_end_there(api: Api, context: ReplayContext) -> None:
     contest = await api.contest()
     await voted(contest, *VOTERS)
     answer = await contest.client.get(f"{contest.path}/vote_updates/")
@@ -47,7 +46,7 @@ async def test_views_up_to_a_position_end_there(api: Api, context: Desk) -> None
 
 
 async def test_they_are_neither_read_nor_folded_further_nor_taken_up_by_the_next_replay(
-    api: Api, context: Desk
+    api: Api, context: ReplayContext
 ) -> None:
     contest = await api.contest()
     await voted(contest, *VOTERS)
@@ -63,14 +62,14 @@ async def test_they_are_neither_read_nor_folded_further_nor_taken_up_by_the_next
     assert (rebuilt["resumed"], rebuilt["generation"]) == (False, number + 1)
 
 
-async def test_of_one_contest_alone_they_hold_nothing_else(api: Api, context: Desk) -> None:
+async def test_of_one_contest_alone_they_hold_nothing_else(api: Api, context: ReplayContext) -> None:
     contest, other = [await api.contest() for _ in range(2)]
     await voted(contest, *VOTERS)
     await voted(other, *VOTERS)
     number = await side(context, "--contest", contest.key, "--until", "2100-01-01T00:00:00Z")
     assert await looked_at(context, contest, number) == len(VOTERS)
     assert not [key for key in await context.keys_of(number) if other.key.encode() in key]
-    assert (await context.told("verify", "--generation", str(number)))["equal"]
+    assert (await context.run_json("verify", "--generation", str(number)))["equal"]
     refused = await context.run("count", "--contest", other.key, "--generation", str(number))
     assert (refused.exit_code, refused.stderr) == (
         2,
@@ -78,20 +77,20 @@ async def test_of_one_contest_alone_they_hold_nothing_else(api: Api, context: De
     )
 
 
-async def test_a_spoilt_one_is_found_by_verify(api: Api, context: Desk) -> None:
+async def test_a_spoilt_one_is_found_by_verify(api: Api, context: ReplayContext) -> None:
     contest = await api.contest()
     await voted(contest, *VOTERS)
     number = await side(context, "--until", "2100-01-01T00:00:00Z")
-    assert (await context.told("verify", "--generation", str(number)))["equal"]
+    assert (await context.run_json("verify", "--generation", str(number)))["equal"]
     await context.spoil(contest, number)
-    wrong = await context.told("verify", "--generation", str(number), code=1)
+    wrong = await context.run_json("verify", "--generation", str(number), code=1)
     assert {one["contest"] for one in wrong["differences"]} == {contest.key}
-    assert (await context.told("verify"))["equal"]
+    assert (await context.run_json("verify"))["equal"]
 
 
-async def test_they_are_previewed_and_what_is_not_there_is_said_so(api: Api, context: Desk) -> None:
+async def test_they_are_previewed_and_what_is_not_there_is_said_so(api: Api, context: ReplayContext) -> None:
     contest = await api.contest()
-    preview = await context.told("replay", "run", "--until", "2100-01-01T00:00:00Z")
+    preview = await context.run_json("replay", "run", "--until", "2100-01-01T00:00:00Z")
     assert set(preview["events"]) == {"catalogue", "test", "votes", "purchases"}
     assert preview["events"]["votes"] > 0
     assert not any(one.others for one in await context.generations().read_all())
@@ -105,6 +104,6 @@ async def test_they_are_previewed_and_what_is_not_there_is_said_so(api: Api, con
     assert both.exit_code == 2
 
 
-async def test_a_position_of_the_votes_says_nothing_of_other_topics(context: Desk) -> None:
+async def test_a_position_of_the_votes_says_nothing_of_other_topics(context: ReplayContext) -> None:
     done = await context.run("replay", "run", "--projection", "catalogue", "--to-position", "0.1")
     assert done.exit_code == 2

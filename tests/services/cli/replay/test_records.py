@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from tests.services.cli.replay.context import Desk, voted
-
 from libs.contracts.catalogue import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.contracts.topics import test_world as world_of_tests
 from libs.views.catalogue import CatalogueViews
 from services.cli.commands.replay.projections import ProjectionName
+from tests.services.cli.replay.context import ReplayContext, voted
 from tests.support.eventually import eventually
-from tests.support.purchasing import becomes, come_to, paid, purchase, refund, send
+from tests.support.purchasing import becomes, paid, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, code, hours_from_now, new_id, running
 
 ALL = ["catalogue", "test", "votes", "purchases"]
 
 
-async def replayed(context: Desk, *projections: str) -> None:
+async def replayed(context: ReplayContext, *projections: str) -> None:
     named = [part for name in projections for part in ("--projection", name)]
-    done = await context.told("replay", "run", *named, "--execute")
+    done = await context.run_json("replay", "run", *named, "--execute")
     rebuilt = {one["projection"]: one for one in done["rebuilt"]}
     assert list(rebuilt) == list(projections or ALL)
     assert all(one["swapped"] and one["verified"]["equal"] for one in rebuilt.values())
 
 
-async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(api: Api, context: Desk) -> None:
+async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(
+    api: Api, context: ReplayContext
+) -> None:
     once = {"Idempotency-Key": new_id()}
     created = await api.client.post("/contests", json=running(), headers=once)
     contest = await api.contest()
@@ -48,7 +49,7 @@ async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(api: A
     assert (await api.client.get(paths[0], headers=stranger)).status_code == 401
 
 
-async def test_the_legacy_test_world_is_rebuilt_too_with_its_keys(context: Desk) -> None:
+async def test_the_legacy_test_world_is_rebuilt_too_with_its_keys(context: ReplayContext) -> None:
     views = CatalogueViews(context.valkey, world_of_tests(context.stack.namespace))
 
     async def keys() -> list[tuple[KeyRow, ...] | None]:
@@ -61,25 +62,25 @@ async def test_the_legacy_test_world_is_rebuilt_too_with_its_keys(context: Desk)
     assert await context.live(ProjectionName.TEST) > live
 
 
-async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, context: Desk) -> None:
+async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, context: ReplayContext) -> None:
     contest = await api.contest(paid={"max_contest": -1, "max_participant": -1})
     bodies = [purchase(contest, 7, user=f"buyer {number}") for number in range(4)]
     records = [await becomes(api.client, await send(api.client, body), "cast") for body in bodies]
     await refund(api.client, records[0])
     await becomes(api.client, records[0], "refunded")
-    await come_to(contest, 21)
+    await wait_for_paid_votes(contest, 21)
     before = [(await api.client.get(f"/api/purchases/{record['key']}")).json() for record in records]
     await replayed(context, "purchases")
     assert [(await api.client.get(f"/api/purchases/{record['key']}")).json() for record in records] == before
     again = await api.client.post("/operations/purchases", json=bodies[1])
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (202, "true")
     await refund(api.client, records[1])
-    await come_to(contest, 14)
+    await wait_for_paid_votes(contest, 14)
     assert await paid(contest) == 14
-    assert (await context.told("purchases", "reconcile"))["fits"]
+    assert (await context.run_json("purchases", "reconcile"))["fits"]
 
 
-async def test_a_contest_that_ends_during_a_replay_is_closed(api: Api, context: Desk) -> None:
+async def test_a_contest_that_ends_during_a_replay_is_closed(api: Api, context: ReplayContext) -> None:
     contest = await api.contest(end=hours_from_now(1.5 / 3600))
     await voted(contest, "ann")
     await replayed(context, "catalogue", "votes")
@@ -94,7 +95,7 @@ async def test_a_contest_that_ends_during_a_replay_is_closed(api: Api, context: 
 
 
 async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_accepted(
-    api: Api, context: Desk
+    api: Api, context: ReplayContext
 ) -> None:
     contest = await api.contest()
     generations, live = context.generations(ProjectionName.CATALOGUE), await context.live(ProjectionName.CATALOGUE)
@@ -111,7 +112,9 @@ async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_acc
     assert contest.key in refused.stdout
     assert "--accept-differences swaps it in" in refused.stdout
     assert await context.live(ProjectionName.CATALOGUE) == live
-    done = await context.told("replay", "run", "--projection", "catalogue", "--execute", "--accept-differences")
+    done = await context.run_json(
+        "replay", "run", "--projection", "catalogue", "--execute", "--accept-differences"
+    )
     [rebuilt] = done["rebuilt"]
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["verified"]["equal"]) == (True, True, False)
     assert [one["field"] for one in rebuilt["verified"]["differences"]] == [contest.key]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.services.cli.replay.context import Desk, count, voted
-
+from tests.services.cli.replay.context import ReplayContext, count, voted
 from tests.support.voting import Api, Contest
 
 VOTERS = [f"voter {number}" for number in range(12)]
 SPOILT = 100
 
 
-async def a_spoilt_contest(api: Api, context: Desk) -> Contest:
+async def a_spoilt_contest(api: Api, context: ReplayContext) -> Contest:
     """Of which readers are shown a hundred votes too many."""
     contest = await api.contest(free={"max_participant": 2})
     await voted(contest, *VOTERS)
@@ -37,20 +36,20 @@ def without_memory(part: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_changes_nothing(
-    api: Api, context: Desk
+    api: Api, context: ReplayContext
 ) -> None:
     await voted(await api.contest(), *VOTERS)
-    planned = await context.told("replay", "plan")
+    planned = await context.run_json("replay", "plan")
     parts = {part["projection"]: part for part in planned["parts"]}
     assert list(parts) == ["catalogue", "test", "votes", "purchases"]
-    positions = (await context.told("verify"))["positions"]
+    positions = (await context.run_json("verify"))["positions"]
     assert parts["votes"]["events"] == sum(at["offset"] for at in positions.values())
     assert (parts["votes"]["folded"], parts["votes"]["resumes"], parts["votes"]["kept"]) == (0, None, 0)
     assert parts["votes"]["schema"] == parts["votes"]["code_schema"]
     assert planned["events_per_s"] > 0
     assert 0 < planned["memory_bytes"] < planned["free_bytes"]
     assert planned["fits"]
-    again = (await context.told("replay", "run"))["parts"]
+    again = (await context.run_json("replay", "run"))["parts"]
     assert [without_memory(part) for part in again] == [without_memory(part) for part in planned["parts"]], (
         "without --execute it is a plan"
     )
@@ -64,10 +63,12 @@ async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_chan
     ).stdout == "There is nothing to rebuild.\n"
 
 
-async def test_a_spoilt_count_is_found_by_verify_and_repaired_by_a_replay(api: Api, context: Desk) -> None:
+async def test_a_spoilt_count_is_found_by_verify_and_repaired_by_a_replay(
+    api: Api, context: ReplayContext
+) -> None:
     contest = await a_spoilt_contest(api, context)
     before = await context.live()
-    wrong = await context.told("verify", contest.key, code=1)
+    wrong = await context.run_json("verify", contest.key, code=1)
     assert {one["participant"] for one in wrong["differences"]} == {contest.participants[0]}
     rebuilt = await context.replay()
     assert await count(contest) == 2 * len(VOTERS), "what is served was not fetched anew"
@@ -75,10 +76,10 @@ async def test_a_spoilt_count_is_found_by_verify_and_repaired_by_a_replay(api: A
     right = 2 * len(VOTERS)
     assert changes_of(rebuilt, contest) == [(contest.participants[0], right + SPOILT, right)]
     assert await context.live() == rebuilt["generation"] > before
-    assert (await context.told("verify"))["equal"]
+    assert (await context.run_json("verify"))["equal"]
 
 
-async def test_it_says_in_plain_words_what_it_changed(api: Api, context: Desk) -> None:
+async def test_it_says_in_plain_words_what_it_changed(api: Api, context: ReplayContext) -> None:
     contest = await a_spoilt_contest(api, context)
     done = await context.run("replay", "run", "--projection", "votes", "--execute")
     assert done.exit_code == 0, done.output
@@ -91,16 +92,16 @@ async def test_it_says_in_plain_words_what_it_changed(api: Api, context: Desk) -
     assert f"Readers see generation {number}. `tally replay rollback` restores the former one." in done.stdout
 
 
-async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, context: Desk) -> None:
+async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, context: ReplayContext) -> None:
     one, other = [await a_spoilt_contest(api, context) for _ in range(2)]
     live = await context.live()
     rebuilt = await context.replay("--contest", one.key)
     assert rebuilt["contest"] == one.key
     assert (await count(one), await count(other)) == (24, 124)
     assert await context.live() == live
-    assert (await context.told("verify", one.key))["equal"]
-    await context.told("verify", other.key, code=1)
-    undone = await context.told("replay", "rollback", "--contest", one.key, "--execute")
+    assert (await context.run_json("verify", one.key))["equal"]
+    await context.run_json("verify", other.key, code=1)
+    undone = await context.run_json("replay", "rollback", "--contest", one.key, "--execute")
     assert [row["generation"] for row in undone["rolled_back"]] == [rebuilt["generation"]]
     assert await count(one) == 124
     await voted(one, "last")
@@ -109,7 +110,7 @@ async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, conte
     assert (await count(one), await count(other)) == (25, 24)
 
 
-async def test_a_swap_of_one_contest_that_was_interrupted_goes_on(api: Api, context: Desk) -> None:
+async def test_a_swap_of_one_contest_that_was_interrupted_goes_on(api: Api, context: ReplayContext) -> None:
     contest = await a_spoilt_contest(api, context)
     begun = await context.begun(contest)
     for partition in range(context.stack.partitions - 1):
@@ -117,17 +118,19 @@ async def test_a_swap_of_one_contest_that_was_interrupted_goes_on(api: Api, cont
     rebuilt = await context.replay("--contest", contest.key)
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["generation"]) == (True, True, begun)
     assert await count(contest) == 24
-    assert (await context.told("verify", contest.key))["equal"]
+    assert (await context.run_json("verify", contest.key))["equal"]
 
 
-async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(api: Api, context: Desk) -> None:
+async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(
+    api: Api, context: ReplayContext
+) -> None:
     contest = await a_spoilt_contest(api, context)
     former = await context.live()
     new = (await context.replay())["generation"]
     preview = await context.run("replay", "rollback", "--projection", "votes")
     assert (preview.exit_code, await context.live()) == (0, new)
     assert f"votes: generation {new} in 4 partitions" in preview.stdout
-    await context.told("replay", "rollback", "--projection", "votes", "--execute")
+    await context.run_json("replay", "rollback", "--projection", "votes", "--execute")
     assert (await context.live(), await count(contest)) == (former, 124)
     await voted(contest, "last")
     assert await count(contest) == 125
@@ -135,35 +138,37 @@ async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(ap
     again = await context.replay()
     assert (again["generation"], await count(contest)) == (new + 1, 25)
     assert not await context.keys_of(new), "one former view is kept"
-    previewed = await context.told("replay", "drop", "--projection", "votes")
+    previewed = await context.run_json("replay", "drop", "--projection", "votes")
     assert {row["generation"] for row in previewed["dropped"]} == {former}
     assert await context.keys_of(former)
-    dropped = await context.told("replay", "drop", "--projection", "votes", "--execute")
+    dropped = await context.run_json("replay", "drop", "--projection", "votes", "--execute")
     assert dropped["keys"] > 0
     assert not await context.keys_of(former)
     assert await count(contest) == 25
     assert (await context.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
 
 
-async def test_what_is_to_be_kept_is_kept_and_nothing_else_rebuilt_until_then(api: Api, context: Desk) -> None:
+async def test_what_is_to_be_kept_is_kept_and_nothing_else_rebuilt_until_then(
+    api: Api, context: ReplayContext
+) -> None:
     contest = await a_spoilt_contest(api, context)
     former = await context.live()
     await context.replay()
     assert "There is nothing" not in (await context.run("replay", "keep", "--projection", "votes")).stdout
-    kept = await context.told("replay", "keep", "--projection", "votes", "--execute")
+    kept = await context.run_json("replay", "keep", "--projection", "votes", "--execute")
     assert {row["generation"] for row in kept["kept"]} == {former}
     notes = (await context.run("status")).stdout
     assert f"note: votes: generation {former}, read before, is kept since" in notes
     assert "each batch is folded twice; `tally replay drop --projection votes --execute` drops it" in notes
     refused = await context.run("replay", "run", "--projection", "votes", "--execute")
     assert (refused.exit_code, "is kept until it is dropped" in refused.stderr) == (1, True)
-    await context.told("replay", "keep", "--projection", "votes", "--no-hold", "--execute")
+    await context.run_json("replay", "keep", "--projection", "votes", "--no-hold", "--execute")
     await context.replay()
     assert not await context.keys_of(former)
     assert await count(contest) == 24
 
 
-async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Desk) -> None:
+async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: ReplayContext) -> None:
     contest = await api.contest()
     await voted(contest, *VOTERS)
     live, begun = await context.live(), await context.begun()
@@ -178,10 +183,10 @@ async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Desk) 
     assert "It does not equal the log and was not swapped in. `tally replay drop` deletes it." in plain.stdout
     await context.run("replay", "drop", "--execute")
     assert (await context.replay())["swapped"]
-    assert (await context.told("verify"))["equal"]
+    assert (await context.run_json("verify"))["equal"]
 
 
-async def test_bad_usage_is_said_so(context: Desk) -> None:
+async def test_bad_usage_is_said_so(context: ReplayContext) -> None:
     for bad in (
         ["run", "--contest", "c", "--projection", "catalogue"],
         ["run", "--until", "yesterday"],

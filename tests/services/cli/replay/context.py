@@ -1,4 +1,4 @@
-"""An operator's desk in tests: commands, generations, and hands in Valkey where they do not belong."""
+"""Runs `tally` commands on a deployment, and reads and tampers with its generations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.voting import Contest
 
 
 @dataclass(frozen=True)
-class Desk:
+class ReplayContext:
     supervisor: Supervisor
     stack: Deployment
     valkey: Coalescer
@@ -43,20 +43,20 @@ class Desk:
         await valkey.close()
 
     async def run(self, *arguments: str) -> Result:
-        """As a process of its own would: not on this test's event loop."""
+        """Run a command outside of this test's event loop, as in a process of its own."""
         command = [*arguments, "--data-dir", str(self.supervisor.data_dir)]
         return await asyncio.to_thread(CliRunner().invoke, app, command)
 
-    async def told(self, *arguments: str, code: int = 0) -> dict[str, Any]:
-        """What a command says as JSON, and that it ends so."""
+    async def run_json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        """Return a command's JSON output; its exit code must be `code`."""
         result = await self.run(*arguments, "--json")
         assert result.exit_code == code, result.output
         found: dict[str, Any] = json.loads(result.stdout)
         return found
 
     async def replay(self, *arguments: str, code: int = 0) -> dict[str, Any]:
-        """`tally replay run --execute` of the votes, and what it says of them."""
-        done = await self.told("replay", "run", "--projection", "votes", "--execute", *arguments, code=code)
+        """Run `tally replay run --execute` for the votes; return its output for them."""
+        done = await self.run_json("replay", "run", "--projection", "votes", "--execute", *arguments, code=code)
         [found] = done["rebuilt"]
         assert found["projection"] == "votes"
         return found  # type: ignore[no-any-return]
@@ -65,12 +65,12 @@ class Desk:
         return PROJECTIONS[name].generations(self.valkey, self.stack)
 
     async def live(self, name: ProjectionName = ProjectionName.VOTES) -> int:
-        """The number that is live in every partition."""
+        """Return the number of the generation that is live in every partition."""
         [number] = {one.live.number for one in await self.generations(name).read_all()}
         return number
 
     async def begun(self, contest: Contest | None = None) -> int:
-        """A generation of the votes folded as far as the live one, as by a replay that was interrupted there."""
+        """Fold a generation of the votes up to the live one's position, as an interrupted replay leaves it."""
         generations, scope = self.generations(), contest.key if contest else ""
         number = next_number(await generations.read_all())
         projection = PROJECTIONS[ProjectionName.VOTES].into(self.valkey, self.stack, number)
@@ -86,7 +86,7 @@ class Desk:
         return found
 
     async def spoil(self, contest: Contest, number: int | None = None, by: int = 100) -> None:
-        """One count of one partition of a generation, the live one unless another is named, is off by so much."""
+        """Change one count of one partition of a generation (by default the live one) by `by`."""
         number = await self.live() if number is None else number
         participant = contest.participants[0]
         for partition in range(self.stack.partitions):
@@ -101,7 +101,7 @@ class Desk:
 
 
 async def voted(contest: Contest, *names: str) -> None:
-    """One vote each for the first participant, shown in the count."""
+    """Cast one vote each for the first participant, and wait until they are counted."""
     answers = await asyncio.gather(*(contest.vote(0, name) for name in names))
     assert {answer.status_code for answer in answers} == {201}
     for answer in answers:
@@ -109,6 +109,6 @@ async def voted(contest: Contest, *names: str) -> None:
 
 
 async def count(contest: Contest) -> int:
-    """What is served, once what was built before this call has had its time (TALLY_COUNT_BUILD_INTERVAL_MS)."""
+    """Return the served count, after waiting TALLY_COUNT_BUILD_INTERVAL_MS for older builds."""
     await asyncio.sleep(0.1)
     return int((await contest.counts())["count"])
