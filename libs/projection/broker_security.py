@@ -1,4 +1,4 @@
-"""Transport security of the FastStream broker, from the settings that every Kafka client shares."""
+"""Transport security of the FastStream broker, from the shared settings of Kafka clients."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ _SASL: Final = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SH
 
 
 def broker_security(settings: KafkaSettings) -> BaseSecurity:
-    """What `connection` gives other clients, in the form that a FastStream broker takes. Raises as it does."""
+    """Return the security options of `connection` as a FastStream object. Raises as `connection`."""
     context = connection(settings)["ssl_context"]
     if not settings.uses_sasl or settings.kafka_password is None:
         return BaseSecurity(ssl_context=context)

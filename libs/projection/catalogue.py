@@ -1,4 +1,4 @@
-"""The fold of the catalogue log: records, keys, and the outcome of every command."""
+"""Projection of the catalogue log: records, keys, and the outcome of every command."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Protocol
@@ -11,15 +11,15 @@ from libs.projection.projection import FreshViews
 
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 RaiseConfig = Callable[[Mapping[str, int]], Awaitable[None]]
-"""Makes every partition of the votes views refuse what was decided by an older configuration than this offset."""
+"""Makes every votes partition refuse decisions based on an older configuration than this offset, by contest."""
 
 SLICE_EVENTS = 32
 SLICE_BYTES = 256 * 1024
-"""What one call folds: about 2 ms, but for a DELETE of a record that thousands belong to."""
+"""Limits of one call: it takes about 2 ms, except for a DELETE of a record with thousands of descendants."""
 
 
 class CatalogueViewWriter(Protocol):
-    """What is needed of the catalogue's views."""
+    """Stores the catalogue's views."""
 
     @property
     def fresh(self) -> FreshViews: ...
@@ -29,11 +29,11 @@ class CatalogueViewWriter(Protocol):
 
 
 async def no_votes(versions: Mapping[str, int]) -> None:
-    """Of a world without votes, where nobody needs to know of changed contests."""
+    """Ignore changed contests, in an environment without votes."""
 
 
 class CatalogueProjection:
-    """Folds `topic` into `views`, and says first which contests are about to change."""
+    """Folds `topic` into `views`, after raising the configuration versions of the contests that change."""
 
     def __init__(self, topic: Topic, views: CatalogueViewWriter, raise_config: RaiseConfig) -> None:
         self.topic = topic
@@ -45,11 +45,11 @@ class CatalogueProjection:
         return await self._views.position(partition)
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
-        """As `Projection.fold` says.
+        """Fold records as `Projection.fold`.
 
-        A contest's new configuration version is in force in the votes views before the change can be read here: a
-        crash in between leaves workers answered "stale" until the event is folded, never deciding by the old rules
-        after a writer heard of the new ones.
+        A contest's new configuration version takes effect in the votes views before the change can be read here.
+        After a crash in between, workers get "stale" until the event is folded; they never decide by the old rules
+        after a writer was answered.
         """
         events = catalogue_codec.decode_many([record.value for record in records])
         for entries in _sliced(list(zip(records, events, strict=True))):

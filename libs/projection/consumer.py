@@ -1,4 +1,4 @@
-"""One membership in the consumer group: from joining it until it is left, lost, or found to be stuck."""
+"""One consumer-group membership, from joining the group until it leaves, fails or is stuck."""
 
 import asyncio
 import logging
@@ -32,9 +32,9 @@ from libs.telemetry.tracing import Tracing
 
 JOIN_S = 60.0
 METADATA_MS = 5_000
-"""How soon a consumer notices that a topic was deleted, or made again."""
+"""`metadata_max_age_ms`: a deleted or recreated topic is noticed within this time."""
 DRAIN_S = 2.0
-"""How long a stopping projector goes on folding what it has fetched; nothing depends on it."""
+"""Seconds that a stopping projector continues to fold fetched records; nothing depends on it."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ Hook = Callable[[frozenset[int]], None]
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a session reads, as whom, and who wants to know of its partitions."""
+    """Configuration of a session: projection, group, and callbacks for its partitions."""
 
     projection: Projection
     kafka: KafkaSettings
@@ -57,11 +57,11 @@ class Membership:
 
 
 class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
-    """FastStream hands over batches of several partitions; each assigned partition has a fold of its own.
+    """Runs one `PartitionWorker` per assigned partition, fed by FastStream's batches of several partitions.
 
-    So a partition that stalls holds back no other. FastStream swallows what a handler raises, and with a broken
-    consumer it tries again for ever: the handler raises nothing, and `run` ends when the consumer is found to
-    bring nothing of a log that has more.
+    So a stalled partition delays no other. FastStream swallows a handler's exceptions, and retries a broken
+    consumer for ever: so the handler raises nothing, and `run` ends when the consumer delivers nothing although
+    the log has more records.
     """
 
     def __init__(self, membership: Membership) -> None:
@@ -80,7 +80,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         self._broker, self._subscriber = self._build()
 
     async def run(self) -> None:
-        """Join, then watch over the consumer. Ends only by raising: `LogChanged`, or why to start anew."""
+        """Join, then monitor the consumer. Ends only by raising: `LogChanged`, or the reason to restart."""
         if (fresh := self._membership.projection.fresh) is not None:
             keeper = FreshnessKeeper(self._topic, fresh, self._reader, self.folds)
             self._freshness = asyncio.create_task(keeper.run())
@@ -97,7 +97,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             await self.watch.check(self._consumer(), self.folds)
 
     async def close(self, *, drain: bool) -> None:
-        """Fold what was fetched (with `drain`), then leave the group."""
+        """Fold the fetched records (with `drain`), then leave the group."""
         self._closing = True
         self._room.set()
         if drain and self.folds:
@@ -121,7 +121,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._reader.close()
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Without an offset aiokafka would look for a committed one, and fail: so stand somewhere, and wait."""
+        """Seek and pause the partitions: without a position aiokafka would fetch a committed offset, and fail."""
         consumer = self._consumer()
         assert consumer is not None
         for tp in assigned:
@@ -132,7 +132,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         self._membership.on_assigned(frozenset(tp.partition for tp in assigned))
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Whoever gets them folds on from the view's position; a call still on its way is harmless there."""
+        """Stop the workers; the next owner folds from the view's position, so a pending call does no harm."""
         if revoked:
             self.watch.unassigned_since = time.monotonic()
             self._drop(frozenset(tp.partition for tp in revoked))
@@ -188,8 +188,8 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         except LogChanged as error:
             self._fail(error)
         except Exception:
-            # What is lost here shows as a hole before the next batch, and is fetched again.
-            logger.exception("%s: a batch was not handed over", self._membership.group)
+            # Records lost here appear as an offset gap before the next batch, and are fetched again.
+            logger.exception("%s: a batch was not delivered to its workers", self._membership.group)
         while self._queued() >= self._membership.settings.projector_max_queued_records and not self._closing:
             self._room.clear()
             await self._room.wait()
@@ -198,7 +198,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             await asyncio.sleep(pace.gather_ms / 1000)
 
     def _queued(self) -> int:
-        """Records that the folds will take; a stalled fold is paused, and must not hold back the others."""
+        """Return the number of queued records, without stalled workers, which are paused and delay no other."""
         return sum(fold.queued for fold in self.folds.values() if fold.stalled_since is None)
 
     def _begin(self, partition: int) -> None:
@@ -239,11 +239,11 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             if consumer is not None:
                 step(consumer, TopicPartition(self._topic.name, partition))
         except IllegalStateError:
-            """Revoked meanwhile: the fold is about to hear of it."""
+            """The partition was revoked meanwhile; its worker is about to be stopped."""
 
 
 def _parse(batch: Records) -> KafkaMessage:
-    """FastStream's own parser makes a message and a dict of every record; the fold wants them as they are."""
+    """Pass records on unchanged: FastStream's own parser builds a message and a dict for each."""
     return KafkaMessage(body=b"", raw_message=batch, consumer=FAKE_CONSUMER)
 
 

@@ -1,4 +1,4 @@
-"""Watching over a group's consumer: is it alive, does it bring what the log has, is the log the same?"""
+"""Health checks of a group's consumer: it is alive, makes progress, and reads the same log."""
 
 import logging
 import time
@@ -16,22 +16,22 @@ from libs.projection.settings import ProjectorSettings
 from libs.tally.errors import LogUnavailable
 
 STEP_S = 2.0
-"""How long the group may take to answer before it is left for the next check."""
-ERRORS_BELIEVED = 3
+"""Timeout in seconds of a request to the group; the next check repeats it."""
+ERRORS_TOLERATED = 3
 IDENTITY_S = 30.0
-"""How often the log ids of a running fold are compared again."""
+"""Seconds between checks of the log ids of a running fold."""
 
 logger = logging.getLogger(__name__)
 
 
 class ConsumerHealth:
-    """What a session's checks have seen so far."""
+    """Runs a session's checks, and keeps their state."""
 
     def __init__(
         self, topic: Topic, reader: LogReader, origins: LogIdentities, settings: ProjectorSettings
     ) -> None:
         self.ends: dict[int, int] = {}
-        """The log's end of each assigned partition, as of the last check."""
+        """End offset of each assigned partition at the last check."""
         self.unassigned_since: float | None = time.monotonic()
         self._topic = topic
         self._reader = reader
@@ -39,25 +39,25 @@ class ConsumerHealth:
         self._patience_s = settings.projector_stuck_after_ms / 1000
         self._errors = 0
         self._quiet: dict[int, tuple[int, float]] = {}
-        """Of each partition that has more: the offset it stands at, and since when."""
+        """Offset and start time of each lagging partition's current standstill."""
         self._identified_at = time.monotonic()
         self._committed: dict[int, int] = {}
 
     async def check(self, consumer: AIOKafkaConsumer | None, folds: Mapping[int, PartitionWorker]) -> None:
-        """Raise what is wrong: `KafkaError` or `LogUnavailable` to start anew for, or `LogChanged`."""
+        """Raise the problem found: `KafkaError` or `LogUnavailable` requires a restart, or `LogChanged`."""
         await self._check_consumer(consumer)
         try:
             self.ends = await self._reader.end_offsets(self._topic.name, list(folds))
             await self._check_identity(folds)
         except LogUnavailable:
-            # Kafka is away, which is not the consumer's fault.
+            # Kafka is unavailable; the consumer is not stuck.
             self._quiet.clear()
             return
         self._check_progress(folds, time.monotonic())
         await self.commit(consumer, folds)
 
     async def commit(self, consumer: AIOKafkaConsumer | None, folds: Mapping[int, PartitionWorker]) -> None:
-        """Tell the group how far the folds are: for tools that show lag. Nothing here reads it, so it may fail."""
+        """Commit the folds' offsets, for tools that show lag. Nothing here reads them, so it may fail."""
         now = {fold.partition: fold.position.offset for fold in folds.values() if fold.position is not None}
         news = {
             TopicPartition(self._topic.name, partition): offset
@@ -74,16 +74,16 @@ class ConsumerHealth:
             self._committed = now
 
     async def _check_consumer(self, consumer: AIOKafkaConsumer | None) -> None:
-        """aiokafka shows that its coordination has died only to who asks for records; this asks for none."""
+        """Raise the error of a dead coordinator. Only aiokafka's `getmany` raises it: call that for no records."""
         if consumer is None:
             return
         try:
             await call(consumer.getmany(TopicPartition(self._topic.name, -1)), STEP_S)
         except TimeoutError:
-            """A rebalance is under way."""
+            """A rebalance is in progress."""
         except KafkaError:
             self._errors += 1
-            if self._errors >= ERRORS_BELIEVED:
+            if self._errors >= ERRORS_TOLERATED:
                 raise
         else:
             self._errors = 0
@@ -99,7 +99,7 @@ class ConsumerHealth:
 
     def _check_progress(self, folds: Mapping[int, PartitionWorker], now: float) -> None:
         if self.unassigned_since is not None and now - self.unassigned_since > self._patience_s:
-            raise LogUnavailable(f"the group assigned nothing for {self._patience_s:.0f} s")
+            raise LogUnavailable(f"the group assigned no partitions for{self._patience_s:.0f} s")
         quiet: dict[int, tuple[int, float]] = {}
         for partition, fold in folds.items():
             if fold.idle and fold.position is not None and self.ends.get(partition, 0) > fold.position.offset:
@@ -108,6 +108,6 @@ class ConsumerHealth:
                 quiet[partition] = seen if seen is not None and seen[0] == offset else (offset, now)
                 if now - quiet[partition][1] > self._patience_s:
                     raise LogUnavailable(
-                        f"{self._topic.name}/{partition} brought nothing for {self._patience_s:.0f} s"
+                        f"{self._topic.name}/{partition}  delivered no records for{self._patience_s:.0f} s"
                     )
         self._quiet = quiet

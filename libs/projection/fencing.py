@@ -1,13 +1,13 @@
-"""Ends doubt: shuts a partition's gate, appends a fence, and lets the fold of that fence open it again.
+"""Fencing of votes partitions in doubt: closes the gate and appends a fence, whose fold reopens the gate.
 
-Doubt is a gate that does not stand open for the running Valkey (it restarted, failed over, or is new), and a
-reservation that outlived its send's deadline although the fold has passed what the log held by then. How long
-that is, the fencer's own monotonic clock says: Valkey's may step.
+A partition is in doubt if its gate is not open for the running Valkey (restarted, failed over, or new), or if a
+reservation outlived its append's deadline although the fold has passed the log's end of that time. The fencer's
+monotonic clock measures that, as Valkey's clock may step.
 
-A clock of a partition that is in the future, by Valkey's clock and by this process's alike, is in doubt as well:
-Valkey's was wrong and was set right, and the partition's never goes back while its gate is open. Behind a fence,
-with nothing pending, it may: an allowance period is told by its number, and no voter's begins earlier by it. One
-of the two clocks alone proves nothing, and moves nothing; `tally status` and the alerts name what differs.
+A partition whose clock is ahead of both Valkey's and this process's clock is in doubt as well: Valkey's clock was
+wrong and was corrected, and the partition's never goes back while its gate is open. After a fence, with nothing
+pending, it may: allowance periods are numbered, so no voter's starts earlier. A difference to only one of the two
+clocks proves nothing and changes nothing; `tally status` and the alerts report it.
 """
 
 import asyncio
@@ -28,26 +28,26 @@ from libs.views.votes import VoteViews
 
 POLL_S = 0.1
 MARGIN_S = 1.0
-"""Added to a send's deadline before its reservation is in doubt: the sender's begins a little later."""
+"""Added to an append's deadline before its reservation is in doubt: the deadline starts after the reservation."""
 CATALOGUE_WAIT_S = 5.0
-"""How long a gate stays shut for a catalogue that is being folded."""
+"""Seconds that a gate stays closed to wait for the catalogue's fold."""
 CLOCK_TOLERANCE_S = 10.0
-"""How far a partition's clock may be ahead of Valkey's and this process's: machines kept by NTP differ by less."""
+"""Maximum seconds that a partition's clock may be ahead of Valkey's and this process's: NTP differs by less."""
 
 logger = logging.getLogger(__name__)
 
 
 class Log(Protocol):
-    """What fencing needs of the log writer."""
+    """Appends fences."""
 
     async def append(self, topic: str, partition: int, value: bytes) -> Appended: ...
 
 
 @dataclass(slots=True)
 class _Suspicion:
-    """The reservation accepted at `oldest` (us) has been the oldest since `since` (monotonic, s).
+    """The reservation accepted at `oldest` (µs) has been the oldest since `since` (monotonic, s).
 
-    `end` is where the log ended once that was too long ago; None until then.
+    `end` is the log's end offset when that became too long; None until then.
     """
 
     oldest: int
@@ -56,7 +56,7 @@ class _Suspicion:
 
 
 class _Wait(NamedTuple):
-    """A fence that waits since `since` (monotonic, s) for the catalogue's views to come to `ends`."""
+    """A fence waiting since `since` (monotonic, s) for the catalogue's views to reach `ends`."""
 
     fence: Fence
     ends: Mapping[int, int]
@@ -64,7 +64,7 @@ class _Wait(NamedTuple):
 
 
 class Fencer:
-    """Watches the votes partitions that this projector folds. Several fencers of one partition do no harm."""
+    """Monitors the votes partitions that this projector folds. Several fencers of one partition do no harm."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class Fencer:
         catalogue_has: Callable[[Mapping[int, int]], Awaitable[bool]],
         send_deadline_s: float,
     ) -> None:
-        """`end_offset(partition)` asks the votes' log, `catalogue_ends()` the catalogue's for all its partitions;
-        `catalogue_has(ends)` tells whether its views have come there. They raise `LogUnavailable` or
-        `ViewsUnavailable`."""
+        """`end_offset(partition)` reads the votes log's end, `catalogue_ends()` all ends of the catalogue's log;
+        `catalogue_has(ends)` returns whether the catalogue's views have reached them. They raise `LogUnavailable`
+        or `ViewsUnavailable`."""
         self._topic = topic
         self._views = views
         self._log = log
@@ -94,14 +94,14 @@ class Fencer:
         self._turn_s = 0.0
 
     async def run(self) -> None:
-        """Watch until cancelled; a server that is away is asked again at the next turn."""
+        """Run until cancelled; retries unavailable servers at the next poll."""
         while True:
             began = time.monotonic()
-            await asyncio.gather(*(self._look(partition) for partition in self._assigned()))
+            await asyncio.gather(*(self._check(partition) for partition in self._assigned()))
             await asyncio.sleep(POLL_S)
             self._turn_s = time.monotonic() - began
 
-    async def _look(self, partition: int) -> None:
+    async def _check(self, partition: int) -> None:
         try:
             state = await self._views.state(partition)
             if not state.open:
@@ -111,12 +111,12 @@ class Fencer:
                 await self._fence(partition, state, clock_is_wrong)
         except (LogUnavailable, ViewsUnavailable) as error:
             where = {"partition": partition}
-            logger.warning("partition %d cannot be looked after now: %s", partition, error, extra=where)
+            logger.warning("partition %d cannot be checked now: %s", partition, error, extra=where)
         except Exception:
-            logger.exception("looking after partition %d failed", partition, extra={"partition": partition})
+            logger.exception("the check of partition %d failed", partition, extra={"partition": partition})
 
     async def _in_doubt(self, partition: int, state: PartitionState) -> bool:
-        """A fold that merely lags raises no doubt: what the log held when suspicion arose is folded first."""
+        """Return whether to fence. A lagging fold is no doubt: it first reaches the log's end of that moment."""
         oldest, now = state.oldest_pending, time.monotonic()
         suspicion = self._suspicions.get(partition)
         if oldest is None:
@@ -130,12 +130,12 @@ class Fencer:
         return False
 
     async def _fence(self, partition: int, state: PartitionState, clock_is_wrong: bool) -> None:
-        """Shut, and append the fence once. The configurations in force go with the shutting.
+        """Close the gate, and append the fence once. Closing clears the configurations in force.
 
-        From then on workers put in force what they read in a catalogue's view that has all that its log held after
-        the shutting (`need`): what was in force, or barred, is among that. So a PATCH that was answered holds, and
-        where a partition of the catalogue cannot be folded, its contests alone wait for that. Only so that votes
-        wait at the gate, instead of being refused, the others are waited for, too: `CATALOGUE_WAIT_S` at most.
+        Afterwards workers put a configuration in force only from a catalogue view that has reached the log's end
+        as of the closing (`need`), which includes everything in force or barred before. So an answered PATCH
+        holds, and if a catalogue partition cannot be folded, only its contests wait. The fence also waits for all
+        partitions, at most `CATALOGUE_WAIT_S`, so that votes wait at the gate instead of being refused.
         """
         fence = await self._views.shut(partition, state.incarnation, forget_clock=clock_is_wrong)
         if fence is None:
@@ -161,5 +161,5 @@ class Fencer:
 
 
 def _is_in_the_future(state: PartitionState) -> bool:
-    """Whether the partition's clock is ahead of Valkey's, and of this process's."""
+    """Return whether the partition's clock is ahead of both Valkey's and this process's."""
     return state.clock > max(state.now, time.time_ns() // 1000) + CLOCK_TOLERANCE_S * 1_000_000

@@ -1,4 +1,4 @@
-"""Makes views fresh: each once it has come to the log's end, which was asked for in its server's run."""
+"""Freshness of views: declares a view fresh once it has reached the log's end, read during its server's run."""
 
 import asyncio
 import logging
@@ -14,26 +14,25 @@ from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.freshness import Freshness
 
 POLL_S = 0.2
-"""How soon a restarted or emptied server is noticed."""
+"""Seconds until a restarted or emptied server is noticed."""
 FOLDING_POLL_S = 0.02
-"""How soon a view that has come to the end is fresh."""
+"""Seconds until a view at the log's end is declared fresh."""
 
 logger = logging.getLogger(__name__)
 
 
 class _Goal(NamedTuple):
-    """Where the log ended when it was asked in a run of the views' server."""
+    """The log's end, read during the server run `run`."""
 
     run: str
     end: Position
 
 
 class FreshnessKeeper:
-    """Looks after the partitions in `folds`; several keepers of one partition do no harm.
+    """Declares the partitions in `folds` fresh; several keepers of one partition do no harm.
 
-    Only of those that were placed: their log is known to be the one that the view was folded from. The order of
-    the steps is the proof: the server names its run, then the log its end, then the view is at that end in that
-    run.
+    It handles only placed partitions: their log is verified as the one that the view was folded from. The order of
+    steps is the proof: read the server's run, then the log's end, then find the view at that end in that run.
     """
 
     def __init__(
@@ -46,17 +45,17 @@ class FreshnessKeeper:
         self._goals: dict[int, _Goal] = {}
 
     async def run(self) -> None:
-        """Until cancelled; a server that is away is asked again at the next turn."""
+        """Run until cancelled; retries unavailable servers at the next poll."""
         while True:
             try:
-                await self._look()
+                await self._check()
             except (LogUnavailable, ViewsUnavailable) as error:
-                logger.debug("%s: freshness is not known: %s", self._topic.name, error)
+                logger.debug("%s: freshness is unknown: %s", self._topic.name, error)
             except Exception:
-                logger.exception("%s: looking after the views' freshness failed", self._topic.name)
+                logger.exception("%s: the check of the views' freshness failed", self._topic.name)
             await asyncio.sleep(FOLDING_POLL_S if self._goals else POLL_S)
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         placed = {fold.partition: fold.position.log_id for fold in self._folds.values() if fold.position}
         found = dict(zip(placed, await asyncio.gather(*map(self._views.freshness, placed)), strict=True))
         stale = {partition: state for partition, state in found.items() if not state.is_fresh}

@@ -1,4 +1,4 @@
-"""Drops former generations, which were kept to be swapped back, when their time is over."""
+"""Drops former generations, kept for a rollback, after their retention time."""
 
 import asyncio
 import logging
@@ -16,19 +16,19 @@ Assigned = Callable[[], Collection[int]]
 
 
 class KeptGenerations:
-    """Of the partitions that this projector folds. Several of one partition do no harm.
+    """Expires generations of the partitions that this projector folds. Several of one partition do no harm.
 
-    Each partition's view decides by its own clock, in one call: what is rolled back meanwhile is not dropped.
+    Each partition's view decides atomically by its own clock: a generation rolled back meanwhile is not dropped.
     """
 
     def __init__(self, folds: Sequence[tuple[Generations, Assigned]], keep_s: int, poll_s: float = POLL_S) -> None:
-        """`keep_s` is how long they are kept; 0: until somebody drops them."""
+        """`keep_s` is the retention time; 0: until dropped by an operator."""
         self._folds = folds
         self._keep_s = keep_s
         self._poll_s = poll_s
 
     async def run(self) -> None:
-        """Until cancelled. The first turn also deletes what a process that was killed had dropped."""
+        """Run until cancelled. The first poll also deletes the remains of a drop whose process was killed."""
         swept = False
         while True:
             try:
@@ -36,7 +36,7 @@ class KeptGenerations:
                     await self._expire(generations, assigned(), sweep=not swept)
                 swept = True
             except ViewsUnavailable as error:
-                logger.warning("kept generations are not looked after now: %s", error)
+                logger.warning("kept generations cannot be checked now: %s", error)
             await asyncio.sleep(self._poll_s)
 
     async def _expire(self, generations: Generations, partitions: Collection[int], *, sweep: bool) -> None:
@@ -45,6 +45,6 @@ class KeptGenerations:
             for number in await generations.expire(partition, self._keep_s):
                 sweep = True
                 where = {"topic": topic, "partition": partition}
-                logger.info("%s/%d: generation %d was kept long enough", topic, partition, number, extra=where)
+                logger.info("%s/%d: generation %d has expired", topic, partition, number, extra=where)
         if sweep and any(one.last > 1 for one in await generations.read_all()):
             await generations.sweep()

@@ -1,4 +1,4 @@
-"""Where a fold goes on, and whether the log is still the one that the view was folded from."""
+"""Start position of a fold, and the check that the log is the one that the view was folded from."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,14 +12,14 @@ from libs.tally.errors import LogUnavailable
 
 
 class LogIdentity(NamedTuple):
-    """Which log a partition is, and what it holds."""
+    """Id and extent of a partition's log."""
 
     log_id: str
     extent: Extent
 
 
 class LogIdentities:
-    """The origins of all partitions of a topic, asked for once for many callers."""
+    """Reads the identities of all partitions of a topic; concurrent callers share one request."""
 
     def __init__(self, reader: LogReader, topic: Topic) -> None:
         self._reader = reader
@@ -27,11 +27,11 @@ class LogIdentities:
         self._asking: asyncio.Task[dict[int, LogIdentity]] | None = None
 
     async def of(self, partition: int) -> LogIdentity:
-        """As it is now. Raises `LogUnavailable` when Kafka is away or the partition is empty, and `LogChanged`."""
+        """Return the current identity. Raises `LogUnavailable` (also if it is empty) and `LogChanged`."""
         return (await self.of_all([partition]))[partition]
 
     async def of_all(self, partitions: Iterable[int]) -> dict[int, LogIdentity]:
-        """Several, asked for at once. Raises as `of` does."""
+        """Return several identities with one request. Raises as `of`."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
             self._asking.add_done_callback(_retrieve)
@@ -44,16 +44,16 @@ class LogIdentities:
 
     async def _ask(self) -> dict[int, LogIdentity]:
         partitions = range(self._topic.partitions)
-        # Ids first: an end asked for afterwards cannot be older than the log that the id was read from.
+        # Ids first: an end read afterwards cannot be older than the log that the id was read from.
         ids = await self._reader.log_ids(self._topic.name, partitions)
         extents = await self._reader.extents(self._topic.name, partitions)
         return {partition: LogIdentity(log_id, extents[partition]) for partition, log_id in ids.items()}
 
 
 def start_of(topic: Topic, partition: int, origin: LogIdentity, stored: Position | None) -> Position:
-    """The position to fold from: what is stored, or the beginning.
+    """Return the position to fold from: the stored one, or the beginning.
 
-    Raises `LogChanged` when `stored` cannot be a position in this log: it was recreated or shortened.
+    Raises `LogChanged` if `stored` cannot be a position in this log: it was recreated or truncated.
     """
     if stored is None:
         return Position(origin.log_id, origin.extent.beginning)
@@ -69,6 +69,6 @@ def start_of(topic: Topic, partition: int, origin: LogIdentity, stored: Position
 
 
 def _retrieve(asking: "asyncio.Task[dict[int, LogIdentity]]") -> None:
-    """A failure that nobody waits for any more, after a rebalance, must not be reported as an unseen one."""
+    """Retrieve the error of a request without callers left, so that asyncio does not log it."""
     if not asking.cancelled():
         asking.exception()

@@ -1,4 +1,4 @@
-"""The fold of one assigned partition: strictly in order, retried for as long as it takes, nothing skipped."""
+"""Worker that folds one assigned partition: strictly in order, retried until it succeeds, nothing skipped."""
 
 import asyncio
 import logging
@@ -19,33 +19,33 @@ from libs.tally.errors import LogUnavailable, ViewsUnavailable
 
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 2.0
-IDLE_LOOK_S = 1.0
-"""How often the view of a partition that gets no records is looked at."""
+IDLE_CHECK_S = 1.0
+"""Seconds between checks of an idle partition's view."""
 FOLD_RECORDS = 2_000
-"""Most records of one `fold` call."""
-HOLES_BELIEVED = 2
-"""A batch on its way while the fold went back looks like a hole once; another after these is one."""
+"""Maximum records per `fold` call."""
+GAPS_TOLERATED = 2
+"""Gaps tolerated: a batch in flight during a seek looks like an offset gap; one more is a real gap."""
 
 logger = logging.getLogger(__name__)
 
 
 class Source(Protocol):
-    """Where a partition's records come from: the group's consumer, as far as the fold steers it."""
+    """Source of a partition's records: the group's consumer."""
 
     def seek(self, partition: int, offset: int) -> None:
-        """Go on at `offset`; what was fetched and not handed over yet is forgotten."""
+        """Continue at `offset`, and drop prefetched records."""
 
     def pause(self, partition: int) -> None:
-        """Hand over nothing until resumed."""
+        """Deliver nothing until resumed."""
 
     def resume(self, partition: int) -> None: ...
 
 
 class PartitionWorker:
-    """What was handed over of one partition, and how far it is folded.
+    """Queues and folds the records of one partition.
 
-    `stalled_since` (seconds since 1970) is None unless the fold has been failing since then: views away, or a bug.
-    `last_fold_at` is when a fold last succeeded, `folded` the number of records handed to successful folds.
+    `stalled_since` (seconds since 1970) is the start of current failures (views away, or a bug), else None.
+    `last_fold_at` is the time of the last successful fold, `folded` the number of records in successful folds.
     """
 
     def __init__(
@@ -76,27 +76,27 @@ class PartitionWorker:
         self._done = asyncio.Event()
         self._done.set()
         self._next = 0
-        self._holes = 0
+        self._gaps = 0
 
     @property
     def idle(self) -> bool:
-        """Placed, not failing, and waiting for records."""
+        """True if placed, not failing, and waiting for records."""
         return self.position is not None and self.stalled_since is None and not self.queued
 
     def offer(self, records: list[LogRecord]) -> None:
-        """Take on fetched records; what is known already is dropped, what does not follow is fetched again.
+        """Queue fetched records; drop known ones, and fetch again from a gap.
 
         Raises `LogChanged` if the log has an offset gap.
         """
         if self.position is None or records[-1].offset < self._next:
             return
         first = records[0].offset
-        if first > self._next and self._holes < HOLES_BELIEVED:
-            self._holes += 1
+        if first > self._next and self._gaps < GAPS_TOLERATED:
+            self._gaps += 1
             self._source.seek(self.partition, self._next)
             return
         check_contiguous(f"{self._projection.topic.name}/{self.partition}", records, min(first, self._next))
-        self._holes = 0
+        self._gaps = 0
         fresh = records[self._next - first :] if first < self._next else records
         self._inbox.append(fresh)
         self.queued += len(fresh)
@@ -106,19 +106,19 @@ class PartitionWorker:
 
     async def run(self) -> None:
         """Fold until cancelled. Raises `LogChanged`, and nothing else."""
-        await self._insist(self._settle)
+        await self._retry(self._load_position)
         while True:
             try:
-                async with asyncio.timeout(IDLE_LOOK_S):
+                async with asyncio.timeout(IDLE_CHECK_S):
                     await self._arrived.wait()
             except TimeoutError:
-                await self._insist(self._look)
+                await self._retry(self._check_view)
                 continue
-            await self._insist(partial(self._fold, self._take()))
+            await self._retry(partial(self._fold, self._take()))
             self._on_room()
 
     async def drained(self) -> None:
-        """Returns when all that was taken on is folded."""
+        """Wait until all queued records are folded."""
         await self._done.wait()
 
     def _take(self) -> list[LogRecord]:
@@ -133,7 +133,7 @@ class PartitionWorker:
         return records
 
     async def _fold(self, records: list[LogRecord]) -> None:
-        """Fold `records`, or what the view does not have of them; where it is behind them, go back."""
+        """Fold those of `records` that the view lacks; if it is behind them, seek back."""
         assert self.position is not None
         assert self.position.offset >= records[0].offset
         rest = records[self.position.offset - records[0].offset :]
@@ -145,13 +145,13 @@ class PartitionWorker:
             except Behind as behind:
                 stored = behind.stored
                 if stored is None or stored.log_id != self.position.log_id:
-                    await self._settle()
+                    await self._load_position()
                     return
                 known = stored.offset - rest[0].offset
                 if stored == self.position:
-                    raise RuntimeError(f"refused at {stored}, where it stands") from behind
+                    raise RuntimeError(f"refused at {stored}, its own position") from behind
                 if known < 0:
-                    self._go_to(stored)
+                    self._seek(stored)
                     return
                 self.position = stored
                 rest = rest[known:]
@@ -166,17 +166,17 @@ class PartitionWorker:
             self._done.set()
         self.last_fold_at = time.time()
 
-    async def _look(self) -> None:
-        """A view may be emptied, or come back older, while nothing new arrives that would show it."""
+    async def _check_view(self) -> None:
+        """Check the view of an idle partition: it may be emptied or restored to an older state."""
         if await self._projection.position(self.partition) != self.position:
-            await self._settle()
+            await self._load_position()
 
-    async def _settle(self) -> None:
-        """Learn where the view stands, and go on there."""
-        self._go_to(await self._place(self.partition))
+    async def _load_position(self) -> None:
+        """Read the view's position, and continue there."""
+        self._seek(await self._place(self.partition))
         self._source.resume(self.partition)
 
-    def _go_to(self, position: Position) -> None:
+    def _seek(self, position: Position) -> None:
         self._inbox.clear()
         self._arrived.clear()
         self._done.set()
@@ -185,8 +185,8 @@ class PartitionWorker:
         self._next = position.offset
         self._source.seek(self.partition, position.offset)
 
-    async def _insist(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Take `step` until it succeeds; while it fails the partition is paused, so that the others go on."""
+    async def _retry(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Retry `step` until it succeeds; meanwhile the partition is paused, so that the others continue."""
         backoff_s = FIRST_BACKOFF_S
         while True:
             try:
@@ -196,7 +196,7 @@ class PartitionWorker:
             except (ViewsUnavailable, LogUnavailable) as error:
                 self._stalled(f"waits: {error}", None)
             except Exception as error:
-                # A bug is not a reason to skip records: it stays visible, and is tried again.
+                # A bug must not skip records: it stays visible, and is retried.
                 self._stalled(f"failed at {self.position}: {error!r}", error)
             else:
                 break

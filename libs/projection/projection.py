@@ -1,4 +1,4 @@
-"""What a projection is: the fold of one topic into views, partition by partition."""
+"""Projection interface: the fold of one topic into views, partition by partition."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,32 +9,32 @@ from libs.views.freshness import Freshness
 
 
 class FreshViews(Protocol):
-    """How views are made fresh (`libs.views.freshness`)."""
+    """Reads and declares the freshness of views (`libs.views.freshness`)."""
 
     async def freshness(self, partition: int) -> Freshness: ...
     async def declare(self, partition: int, run: str, end: Position) -> bool: ...
 
 
 class Projection(Protocol):
-    """Live folding and replay drive the same object.
+    """Folds one topic; the live projector and replays drive the same object.
 
-    Both methods raise what the Valkey client raises when the server is away; the caller tries again for as long
-    as it takes. What cannot be decoded or folded is quarantined inside `fold`, in the same atomic step.
+    Both methods raise the Valkey client's errors if the server is unavailable; the caller retries until they
+    succeed. `fold` quarantines records that cannot be decoded or folded, in the same atomic step.
     """
 
     topic: Topic
 
     @property
     def fresh(self) -> FreshViews | None:
-        """Where readers need to know that the views are fresh; None where a gate of their own says so."""
+        """Freshness of the views for readers; None if the views have a gate of their own."""
 
     async def position(self, partition: int) -> Position | None:
-        """How far the view of `partition` has come; None when nothing was folded yet."""
+        """Return the position of the partition's view; None before the first fold."""
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
-        """Fold `records` (ascending offsets, from `start` on) and store the position behind the last one.
+        """Fold `records` (ascending offsets, from `start`) and store the position after the last one.
 
-        Atomic against the stored position: folded wholly when it equals `start`, silently done when it is at or
-        past the end, otherwise raises `Behind` with the stored one, to which the caller seeks. Large batches may
-        be cut; then `Behind` or an outage can come after a first part was folded, which the position shows.
+        Atomic against the stored position: folds all if it equals `start`, does nothing if it is at or past the
+        end, otherwise raises `Behind` with the stored one, to which the caller seeks. Large batches may be split;
+        then `Behind` or an outage can follow a first part that was folded, as the position shows.
         """

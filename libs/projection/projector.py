@@ -1,4 +1,4 @@
-"""The loop that keeps a projection at the head of its topic, on whichever partitions the group assigns."""
+"""Main loop of a projection: keeps the assigned partitions' views at the head of the topic."""
 
 import asyncio
 import logging
@@ -18,18 +18,18 @@ from libs.telemetry.tracing import Tracing
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0
 LEAVE_S = 4.0
-"""How long leaving the group is waited for; it goes on in the background, so that no member is left behind. A
-process that stops has some more to do within its grace."""
+"""Seconds to wait for leaving the group; it continues in the background, so that no member remains. A stopping
+process has more to do within its grace period."""
 
 logger = logging.getLogger(__name__)
 
 
 class Projector:
-    """Folds what the group assigns to this process into `projection`, and goes on after any fault by itself.
+    """Folds the partitions that the group assigns to this process, and recovers from any fault by itself.
 
-    Kafka's group only says who folds what; how far a partition is folded, the view alone knows. So what is
-    redelivered, or still on its way after a rebalance, is harmless. `on_assigned` and `on_revoked` are called with
-    the partitions concerned; a partition is folded only once it has been placed, shortly after.
+    Kafka's group only distributes partitions; a partition's position is stored in its view alone. So redelivered
+    records, and calls in flight after a rebalance, are harmless. `on_assigned` and `on_revoked` get the partitions
+    concerned; a partition is folded only after it was placed, shortly after.
     """
 
     def __init__(
@@ -52,23 +52,23 @@ class Projector:
 
     @property
     def assigned(self) -> frozenset[int]:
-        """The partitions that this process folds now."""
+        """Return the partitions that this process folds now."""
         return frozenset(self._session.folds) if self._session else frozenset()
 
     @property
     def folds(self) -> Collection[PartitionWorker]:
-        """State of each assigned partition: position, time of the last fold, since when it is stalled."""
+        """Workers of the assigned partitions: position, time of the last fold, start of a stall."""
         return list(self._session.folds.values()) if self._session else []
 
     @property
     def lag(self) -> int:
-        """Records behind the end of the log, over the assigned partitions, as of the last check."""
+        """Return the lag in records over the assigned partitions, as of the last check."""
         ends = self._session.watch.ends if self._session else {}
         placed = ((fold.partition, fold.position) for fold in self.folds if fold.position is not None)
         return sum(max(0, ends.get(partition, 0) - position.offset) for partition, position in placed)
 
     async def check(self) -> None:
-        """For health checks: raises `ViewsUnavailable` where every partition's fold stands still; one may."""
+        """Check for health: raises `ViewsUnavailable` only if every partition's fold is stalled."""
         folds = self.folds
         if folds and all(fold.stalled_since is not None for fold in folds):
             raise ViewsUnavailable(f"none of {len(folds)} partitions can be folded", retry_after_s=1)
@@ -76,8 +76,8 @@ class Projector:
     async def run(self) -> None:
         """Fold until cancelled, then drain and leave the group.
 
-        Raises `LogChanged` when the log is not the one that the view was folded from: nothing is folded further,
-        and a person has to decide.
+        Raises `LogChanged` if the log is not the one that the view was folded from: folding stops until an
+        operator decides.
         """
         backoff_s = FIRST_BACKOFF_S
         while True:
@@ -89,7 +89,7 @@ class Projector:
                 await self._leave(session, drain=True)
                 raise
             except (KafkaError, LogUnavailable, OSError, TimeoutError) as error:
-                logger.warning("%s starts anew: %s", self._membership.group, error or type(error).__name__)
+                logger.warning("%s restarts: %s", self._membership.group, error or type(error).__name__)
             except BaseException:
                 await self._leave(session, drain=False)
                 raise

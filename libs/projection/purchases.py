@@ -1,4 +1,4 @@
-"""The fold of the purchases log: what was bought, what became of it, and what is still to be done."""
+"""Projection of the purchases log: purchases, their outcomes, and the open ones."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ from libs.contracts.topics import Topic
 from libs.views.purchases import PurchaseViews
 
 SLICE = 100
-"""Records folded by one call: about 2 ms."""
+"""Records per call: about 2 ms."""
 
 
 class PurchasesProjection:
-    """See `Projection` for the contract."""
+    """Implements `Projection`."""
 
     def __init__(self, topic: Topic, views: PurchaseViews) -> None:
         self.topic = topic

@@ -1,4 +1,4 @@
-"""Folding a topic's log once more, into another generation of its views, while the live one goes on."""
+"""Replay: folds a topic's log into another generation of its views, while the live one continues."""
 
 import asyncio
 import time
@@ -15,20 +15,20 @@ from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.generations import Generations, State
 
 FOLD_RECORDS: Final = 2_000
-"""Most records of one `fold` call, as of the live fold."""
+"""Maximum records per `fold` call, as in the live fold."""
 PATIENCE_S: Final = 60.0
-"""How long a server may be away, or a partition get no further, until the replay gives up; it can be resumed."""
+"""Seconds without a server or progress of a partition, after which a replay fails; it can be resumed."""
 RETRY_S: Final = 0.5
 
-Told = Callable[[int, int], None]
-"""Is told a partition, and the offset that it has come to."""
+OnProgress = Callable[[int, int], None]
+"""Receives a partition and its new offset."""
 
 
 class Replay:
-    """Brings generation `number` of a topic's views as far as the live one, from where it stands.
+    """Folds generation `number` of a topic's views from its stored position to the live one's.
 
-    `projection` folds into that generation; who stops and begins again goes on where the views stand. Nothing but
-    the generation is written: no gate, no reservation, no address counter, no process manager hears of it.
+    `projection` folds into that generation; a restarted replay resumes at the stored positions. It writes only the
+    generation: no gates, reservations or address counters, and it triggers no process manager.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Replay:
         number: int,
         parallel: int = 4,
     ) -> None:
-        """`parallel`: how many partitions are folded at a time; one consumer reads them all."""
+        """`parallel` is the number of partitions folded concurrently; one consumer reads them all."""
         self._topic = projection.topic
         self._projection = projection
         self._generations = generations
@@ -47,31 +47,31 @@ class Replay:
         self._number = number
         self._parallel = parallel
 
-    async def follow(self, partitions: Collection[int], told: Told) -> None:
-        """Fold until the generation follows the live one: then they are folded together, by the projector.
+    async def follow(self, partitions: Collection[int], on_progress: OnProgress) -> None:
+        """Fold until the generation follows the live one: then the projector folds both together.
 
         Raises `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`.
         """
         left, before = list(partitions), dict[int, Position]()
         while left:
-            positions = await self.fold(dict.fromkeys(left), told)
+            positions = await self.fold(dict.fromkeys(left), on_progress)
             states = [await self._generations.touch(one, self._number, positions[one]) for one in left]
             left = [one for one, state in zip(left, states, strict=True) if state is State.BUILDING]
             await self._check_live([one for one in left if positions[one] == before.get(one)])
             before = positions
 
     async def _check_live(self, partitions: Collection[int]) -> None:
-        """The end of the log is not where the live generation stands: does that stand in this log at all?"""
+        """Raise `LogChanged` unless the live generation's position exists in this log."""
         origins = await self._origins(partitions)
         for partition, origin in origins.items():
             start_of(self._topic, partition, origin, (await self._generations.read(partition)).live.position)
 
-    async def fold(self, stops: Mapping[int, int | None], told: Told) -> dict[int, Position]:
-        """Fold each partition up to the offset named, or up to where the log ends now. Raises as `follow` does."""
+    async def fold(self, stops: Mapping[int, int | None], on_progress: OnProgress) -> dict[int, Position]:
+        """Fold each partition up to its offset in `stops`, or the log's current end. Raises as `follow`."""
         moved_at, furthest = time.monotonic(), -1
         while True:
             try:
-                return await self._fold_ranges(stops, told)
+                return await self._fold_ranges(stops, on_progress)
             except (LogUnavailable, ViewsUnavailable):
                 stored = await self._stored(stops)
                 if stored > furthest:
@@ -81,14 +81,14 @@ class Replay:
                 await asyncio.sleep(RETRY_S)
 
     async def _stored(self, partitions: Collection[int]) -> int:
-        """How far they are, all together; -1 while that cannot be asked."""
+        """Return the sum of the stored offsets; -1 while the views are unavailable."""
         try:
             positions = await asyncio.gather(*(self._projection.position(partition) for partition in partitions))
         except ViewsUnavailable:
             return -1
         return sum(position.offset for position in positions if position is not None)
 
-    async def _fold_ranges(self, stops: Mapping[int, int | None], told: Told) -> dict[int, Position]:
+    async def _fold_ranges(self, stops: Mapping[int, int | None], on_progress: OnProgress) -> dict[int, Position]:
         origins = await self._origins(stops)
         positions, ranges = dict[int, Position](), dict[int, Extent]()
         for partition, origin in origins.items():
@@ -103,7 +103,7 @@ class Replay:
             for at in range(0, len(records), FOLD_RECORDS):
                 piece = records[at : at + FOLD_RECORDS]
                 positions[partition] = await self._fold(partition, positions[partition], piece)
-                told(partition, positions[partition].offset)
+                on_progress(partition, positions[partition].offset)
             slots.release()
 
         slots, latest = asyncio.Semaphore(self._parallel), dict[int, asyncio.Task[None]]()
@@ -117,7 +117,7 @@ class Replay:
         return positions
 
     async def _origins(self, partitions: Collection[int]) -> dict[int, LogIdentity]:
-        """Ids first: an end asked for afterwards cannot be older than the log that the id was read from."""
+        """Read ids first: an end read afterwards cannot be older than the log that the id was read from."""
         if not partitions:
             return {}
         log_ids = await self._reader.log_ids(self._topic.name, partitions)
@@ -128,7 +128,7 @@ class Replay:
         return {partition: LogIdentity(log_ids[partition], extents[partition]) for partition in partitions}
 
     async def _fold(self, partition: int, position: Position, records: Sequence[LogRecord]) -> Position:
-        """Fold what the view lacks of `records`: once it follows, the projector may have brought it further."""
+        """Fold those of `records` that the view lacks: once it follows, the projector may have advanced it."""
         end = Position(position.log_id, records[-1].offset + 1)
         while position.offset < end.offset:
             rest = records[max(0, position.offset - records[0].offset) :]
@@ -143,4 +143,4 @@ class Replay:
 
 
 class _WentBack(ViewsUnavailable):
-    """The view stands before where it stood: a Valkey that lost its last writes."""
+    """The view's position went back: Valkey lost its last writes."""

@@ -1,4 +1,4 @@
-"""Settings of the projector loop."""
+"""Settings of projectors."""
 
 from dataclasses import dataclass
 
@@ -10,18 +10,18 @@ class ProjectorSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
 
     projector_session_timeout_ms: int = Field(
-        6_000, ge=6_000, description="Silence after which a projector's partitions go to the others."
+        6_000, ge=6_000, description="Silence after which a projector's partitions are reassigned."
     )
     projector_max_queued_records: int = Field(
-        20_000, ge=1, description="Records fetched ahead of the fold, over all partitions of a topic."
+        20_000, ge=1, description="Maximum records prefetched for the fold, over all partitions of a topic."
     )
     projector_check_interval_ms: int = Field(
-        5_000, ge=50, description="How often the heads of the log are asked for and a stuck consumer is noticed."
+        5_000, ge=50, description="Interval between checks for the log's end offsets and stuck consumers."
     )
     projector_stuck_after_ms: int = Field(
         30_000,
         ge=100,
-        description="How long a consumer may bring nothing of a log that has more, until it is replaced.",
+        description="Time without records of a log that has more, after which a consumer is replaced.",
     )
     projector_keep_generation_s: int = Field(
         86_400,
@@ -33,9 +33,9 @@ class ProjectorSettings(BaseSettings):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a topic is read: at most `max_records` at once, asked for every `wait_ms` while nothing comes.
+    """Polling of a topic: at most `max_records` per poll, every `wait_ms` while there are none.
 
-    After a batch of `busy_records` the next is waited for `gather_ms`: a fold costs by the call, not the record.
+    After a batch of `busy_records`, waits `gather_ms` before the next: a fold costs per call, not per record.
     """
 
     wait_ms: int
@@ -45,7 +45,7 @@ class Pace:
 
 
 VOTES = Pace(wait_ms=10, max_records=4_000, busy_records=8, gather_ms=20)
-"""4,000 records hold the event loop for some 10 ms."""
+"""4,000 records block the event loop for about 10 ms."""
 CATALOGUE = Pace(wait_ms=5, max_records=500)
-"""A writer waits for its record's fold, so it is looked for more often."""
+"""Polled more often, as a writer waits for its record's fold."""
 PURCHASES = Pace(wait_ms=20, max_records=1_000)

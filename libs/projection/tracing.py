@@ -1,4 +1,4 @@
-"""Which of the records that wait for their fold belong to a trace."""
+"""Traces of the records that wait for their fold."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from libs.telemetry.tracing import TRACEPARENT, Tracing
 
 
 class FoldTraces:
-    """Of one partition, by offset; most records are in no trace."""
+    """Trace contexts of one partition's records, by offset; most records have none."""
 
     def __init__(self, tracing: Tracing, topic: str, partition: int) -> None:
         self._tracing = tracing
@@ -19,7 +19,7 @@ class FoldTraces:
         self._waiting: dict[int, bytes] = {}
 
     def note(self, records: Iterable[ConsumerRecord[bytes, bytes]]) -> None:
-        """Of records as they were fetched; what is fetched again is noted once."""
+        """Store the trace contexts of fetched records, once per offset."""
         for record in records:
             for name, value in record.headers:
                 if name == TRACEPARENT:
@@ -27,7 +27,7 @@ class FoldTraces:
 
     @contextmanager
     def fold(self, records: Sequence[LogRecord]) -> Iterator[None]:
-        """Around the fold of records that follow one another; when it succeeds, their traces are told so."""
+        """Wrap the fold of consecutive records; if it succeeds, add its span to their traces."""
         if not self._waiting:
             yield
             return

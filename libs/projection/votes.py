@@ -1,4 +1,4 @@
-"""The votes topic folded into ledgers, counts and gates."""
+"""Projection of the votes topic into ledgers, counts and gates."""
 
 import asyncio
 import time
@@ -15,19 +15,19 @@ from libs.views.replies import FoldInput
 from libs.views.votes import APPLY_BYTES, APPLY_ITEMS, VoteViews
 
 FRESH_S = 0.5
-"""Records folded within this time of their append were counted for their address just before, by ingestion. Older
-ones are counted again if Valkey has been another server since."""
+"""Seconds after their append within which records are still counted for their address by ingestion. Older ones
+are counted again if Valkey was replaced or restarted since."""
 IN_FLIGHT = 2
-"""Slices of one partition sent before the first is answered; each names the position that it starts from."""
+"""Slices of one partition in flight concurrently; each states its start position."""
 
 
 class VotesProjection:
-    """See `Projection` for the contract."""
+    """Implements `Projection`."""
 
     fresh = None
 
     def __init__(self, topic: Topic, views: VoteViews, addresses: AddressCounters | None) -> None:
-        """Without `addresses`, as in a replay, their counters stay as they are."""
+        """Without `addresses`, as in a replay, address counters do not change."""
         self.topic = topic
         self._views = views
         self._addresses = addresses
@@ -39,16 +39,16 @@ class VotesProjection:
         if self._addresses is None or records[0].timestamp_ms >= (time.time() - FRESH_S) * 1000:
             await self._apply(partition, start, records)
             return
-        # asked before and after: a fence among the records may open the gate, and the server may restart meanwhile
+        # checked before and after: a fence among the records may open the gate, and Valkey may restart meanwhile
         same_run = await self._is_same_run(partition)
         items = await self._apply(partition, start, records)
         if not (same_run and await self._is_same_run(partition)):
             await refill(self._addresses, items)
 
     async def _is_same_run(self, partition: int) -> bool:
-        """Whether Valkey runs without interruption since the gate was last opened, so that no counter was lost.
+        """Return whether Valkey has run without restart since the gate was opened, so that no counter was lost.
 
-        After a loss the view is folded from where it came back, and the gate opens only behind those records.
+        After a loss the view is folded from its restored position, and the gate opens only after those records.
         """
         return (await self._views.state(partition)).same_run
 
@@ -62,7 +62,7 @@ class VotesProjection:
                 calls.append(self._views.apply(partition, start, items, end))
                 folded += items
                 start = Position(start.log_id, end)
-            # started in one tick, the calls share a pipeline and arrive in order
+            # started in the same tick, the calls share a pipeline and arrive in order
             for error in await asyncio.gather(*calls, return_exceptions=True):
                 if error is not None:
                     raise error
@@ -70,7 +70,7 @@ class VotesProjection:
 
 
 async def refill(addresses: AddressCounters, items: Sequence[FoldInput]) -> None:
-    """Take again what votes took from their addresses' limits: one call a counter."""
+    """Count votes again in their addresses' limits: one call per counter."""
     now_s = int(time.time())
     taken = defaultdict[Counter, list[TakenBefore]](list)
     for item in items:
@@ -89,7 +89,7 @@ async def refill(addresses: AddressCounters, items: Sequence[FoldInput]) -> None
 
 
 def _pieces(records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:
-    """What one call folds: a ballot or a report costs by its length, a vote is short."""
+    """Split records into slices for one call each: ballots and reports cost by length, votes are short."""
     first = size = 0
     for at, record in enumerate(records):
         size += len(record.value)
@@ -101,7 +101,7 @@ def _pieces(records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:
 
 
 def _split(items: Sequence[FoldInput]) -> Iterator[Sequence[FoldInput]]:
-    """The same, where reopenings have votes that waited taken back: each of those costs as a record does."""
+    """Split further at reopenings: each waiting vote that they take back costs as much as a record."""
     first = count = 0
     for at, item in enumerate(items):
         cost = 1

@@ -84,7 +84,7 @@ class Steered:
     async def look(self, seconds: float = 0.0) -> int:
         """A look after so many seconds by the fencer's clock; how many fences there are by then."""
         self.now += seconds
-        await self.fencer._look(0)
+        await self.fencer._check(0)
         return len(self.fences)
 
     async def state(self) -> PartitionState:

@@ -8,7 +8,7 @@ import pytest
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.kafka.errors import LogChanged
-from libs.projection.partition_worker import HOLES_BELIEVED, PartitionWorker
+from libs.projection.partition_worker import GAPS_TOLERATED, PartitionWorker
 from tests.libs.projection.projector_subject import MemoryProjection, Views
 from tests.support.eventually import eventually
 
@@ -80,7 +80,7 @@ async def test_what_does_not_follow_is_fetched_again(
 
 async def test_what_never_follows_is_a_hole(fold: PartitionWorker, source: Steering) -> None:
     fold.offer(records(0, 3))
-    for _ in range(HOLES_BELIEVED):
+    for _ in range(GAPS_TOLERATED):
         fold.offer(records(5, 8))
     with pytest.raises(LogChanged, match="has an offset gap: expected 3, found 5"):
         fold.offer(records(5, 8))
