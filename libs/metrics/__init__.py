@@ -1,1 +1,1 @@
-"""What is measured: one table of names, helps and labels."""
+"""Prometheus metrics: one table of names, help texts and labels."""

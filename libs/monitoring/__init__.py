@@ -1,1 +1,1 @@
-"""How far everything is, and what of it somebody has to see to: for commands and pages alike."""
+"""Status of a deployment, and the problems that need an operator: for commands and pages."""

@@ -1,4 +1,4 @@
-"""When records of a topic were appended, by their offsets."""
+"""Append times of a topic's records, by offset."""
 
 from collections.abc import Iterable
 from contextlib import aclosing
@@ -8,14 +8,14 @@ from libs.kafka.reader import FIRST_RECORD_BYTES, Extent, LogReader
 
 
 class TimeAt(NamedTuple):
-    """A record's place in one topic."""
+    """Partition and offset of a record in one topic."""
 
     partition: int
     offset: int
 
 
 class AppendTimes:
-    """Remembers what was asked for last: of partitions where nothing goes on, nothing is read again."""
+    """Caches the last times requested, so that idle partitions are not read again."""
 
     def __init__(self, reader: LogReader, topic: str) -> None:
         self._reader = reader
@@ -23,7 +23,7 @@ class AppendTimes:
         self._known: dict[TimeAt, int] = {}
 
     async def read(self, places: Iterable[TimeAt]) -> dict[TimeAt, int]:
-        """Milliseconds of each, which must be in the log. Raises `LogChanged` and `LogUnavailable`."""
+        """Return the append times in ms; the records must exist. Raises `LogChanged` and `LogUnavailable`."""
         wanted = set(places)
         self._known = {at: time for at, time in self._known.items() if at in wanted}
         ranges: dict[int, Extent] = {}

@@ -1,4 +1,4 @@
-"""How far everything is: the views' positions against the log's own ends, and the log's own times."""
+"""Collects the status: positions of the views compared with the log's end offsets and append times."""
 
 import asyncio
 import time
@@ -24,10 +24,10 @@ from libs.views.replies import PartitionState
 from libs.views.votes import VoteViews
 
 STALLED_MS: Final = 10_000
-"""A view that keeps up folds a record within a second; a rebalance or a restart takes a few."""
+"""A healthy view folds a record within a second; a rebalance or restart takes a few seconds."""
 
 RATE_OVER_MS: Final = 30_000
-"""What went on over a longer time is no rate of now."""
+"""Maximum interval over which a current rate is computed."""
 
 SEALED_EVERY_S: Final = 30.0
 
@@ -39,7 +39,7 @@ class _View(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Where a view stood at the last look, when that was, and when it was last seen to move (0: never)."""
+    """Position and time of a view's last observation, and the time it last advanced (0: never observed)."""
 
     position: int
     at: int
@@ -47,7 +47,7 @@ class _Seen(NamedTuple):
 
 
 class StatusCollector:
-    """Looks again and again: what one look cannot tell, two can."""
+    """Collects statuses repeatedly: rates and stalls need the previous observation."""
 
     def __init__(self, reader: LogReader, valkey: Valkey, store: Store, namespace: str, partitions: int) -> None:
         self._reader = reader
@@ -62,16 +62,17 @@ class StatusCollector:
         self._purchases = PurchaseViews(valkey, namespace, purchases_topic(namespace, partitions))
         self._seen: dict[_View, _Seen] = {}
 
-    async def look(self, parts: Sequence[PartitionStatus] = ()) -> Status:
-        """With the `parts` as they are. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and
-        `StorageUnavailable`.
+    async def collect(self, parts: Sequence[PartitionStatus] = ()) -> Status:
+        """Return the status, with `parts` included.
+
+        Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`.
         """
         rows = await asyncio.gather(*map(self.rows, self._folds))
         return Status(_now(), [row for of_one in rows for row in of_one], parts, await self._sealed())
 
     async def _sealed(self) -> Sequence[Sealed]:
-        """As of a while ago: they seldom change, and listing a bucket costs. A status shows also while the
-        catalogue cannot be read."""
+        """Return the sealed contests, cached for `SEALED_EVERY_S` as listing a bucket is expensive, and for as
+        long as the catalogue cannot be read."""
         if time.monotonic() > self._listed + SEALED_EVERY_S:
             with suppress(ViewsUnavailable):
                 self._known_sealed = await sealed_contests(self._store, self._records)
@@ -79,9 +80,9 @@ class StatusCollector:
         return self._known_sealed
 
     async def rows(self, fold: Fold) -> list[Row]:
-        """The partitions of one. Raises as `look`.
+        """Return the rows of a fold's partitions. Raises as `collect`.
 
-        Ends are asked for after positions: so none of a view's own log is past its end, or looks better.
+        Reads ends after positions, so that no view of this log appears to be past its end, or less behind.
         """
         views = self._folds[fold]
         partitions = range(views.topic.partitions)
@@ -126,7 +127,7 @@ class StatusCollector:
         return rows
 
     async def _todo(self, partitions: range) -> dict[int, Todo]:
-        """The oldest open purchase of each partition; none of what cannot be told now."""
+        """Return the oldest open purchase of each partition; empty if the views are unavailable."""
         try:
             pages = await asyncio.gather(*(self._purchases.todo(partition, -1, 1) for partition in partitions))
         except ViewsUnavailable:
@@ -141,7 +142,7 @@ class StatusCollector:
         return dict(zip(partitions, ledgers, strict=True))
 
     def _moved(self, view: _View, position: int, now: int) -> tuple[int, float | None]:
-        """When the view was last seen to move (0: never), and how many records a second since the last look."""
+        """Return when the view was last observed to advance (0: never), and its records per second since then."""
         last = self._seen.get(view)
         if last is None or last.at == now:
             moved, rate = 0, None
@@ -167,7 +168,7 @@ class StatusCollector:
     async def _quarantine(
         self, views: Generations, partition: int, generations: PartitionGenerations
     ) -> tuple[int, int]:
-        """How many records are open, and how many dropped; the object store is asked only where there are any."""
+        """Return the numbers of open and of dropped records; reads the object store only if there are any."""
         live = generations.live
         rows = self._valkey, views, partition, live.number
         count = await count_of(*rows)
@@ -179,7 +180,7 @@ class StatusCollector:
 
 
 def ledger_of(state: PartitionState, asked: float, answered: float) -> Ledger:
-    """`asked` and `answered` are this process's clock (s since 1970) around the call: in between none is off."""
+    """`asked` and `answered` are this process's times (s since 1970) around the call; clocks in between match."""
     oldest, now = state.oldest_pending, state.now / 1_000_000
     return Ledger(
         open=state.open,

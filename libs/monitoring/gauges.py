@@ -1,4 +1,4 @@
-"""What the views and the log say, into the metrics: read when they are asked for, and not too often."""
+"""Gauges of the views and the log, refreshed on scrapes, but not too often."""
 
 import asyncio
 import logging
@@ -21,11 +21,11 @@ from libs.views.generations import State
 from libs.views.votes import VoteViews
 
 PATIENCE_S: Final = 1.5
-"""How long a scrape waits for a look; one that takes longer is seen by the next."""
+"""Seconds that a scrape waits for a refresh; the result of a longer one appears in the next scrape."""
 REST: Final = 20
-"""The next look comes after as many times what the last one took: it costs the servers 5 % at most."""
+"""Pause before the next refresh, as a multiple of the last one's duration: at most 5 % load on the servers."""
 SOONEST_S: Final = 0.5
-"""Also after a look that failed: once the servers are back, that is to be seen."""
+"""Minimum pause in seconds, also after a failure, so that recovered servers are noticed."""
 LATEST_S: Final = 30.0
 
 OF_TOPICS: Final = (
@@ -57,25 +57,25 @@ logger = logging.getLogger(__name__)
 async def open_gauges(
     kafka: KafkaSettings, valkey: Valkey, store: Store, namespace: str, partitions: int
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """How to bring the gauges up to date, for as long as the context is open."""
+    """Yield a function that refreshes the gauges while the context is open."""
     async with LogReader(kafka) as reader:
         collector = StatusCollector(reader, valkey, store, namespace, partitions)
         topics = {fold: views.topic.name for fold, views in folds_of(valkey, namespace, partitions).items()}
-        looks = [_Look(collector, fold, topic) for fold, topic in topics.items() if fold is not Fold.VOTES]
-        looks.append(_LookAtVotes(collector, topics[Fold.VOTES], VoteViews(valkey, namespace), partitions))
+        gauges = [_TopicGauges(collector, fold, topic) for fold, topic in topics.items() if fold is not Fold.VOTES]
+        gauges.append(_VoteGauges(collector, topics[Fold.VOTES], VoteViews(valkey, namespace), partitions))
 
         async def refresh() -> None:
-            await asyncio.gather(*(look.refresh() for look in looks))
+            await asyncio.gather(*(each.refresh() for each in gauges))
 
         try:
             yield refresh
         finally:
-            for look in looks:
-                look.end()
+            for each in gauges:
+                each.end()
 
 
-class _Look:
-    """At one topic and its views: what is wrong with another hides nothing of this one."""
+class _TopicGauges:
+    """Gauges of one topic and its views, independent of failures of others."""
 
     def __init__(self, collector: StatusCollector, fold: Fold, topic: str) -> None:
         self._collector = collector
@@ -85,9 +85,9 @@ class _Look:
         self._task: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
-        """Raises nothing, and waits `PATIENCE_S` at most. Scrapes that come at once, or soon, share a look."""
+        """Refresh, waiting at most `PATIENCE_S`; raises nothing. Concurrent or early scrapes share a refresh."""
         if (self._task is None or self._task.done()) and asyncio.get_running_loop().time() >= self._next:
-            self._task = asyncio.create_task(self._look())
+            self._task = asyncio.create_task(self._collect())
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=PATIENCE_S)
 
@@ -95,8 +95,8 @@ class _Look:
         if self._task is not None:
             self._task.cancel()
 
-    async def _look(self) -> None:
-        """Where it fails the gauges say nothing, rather than what was so once."""
+    async def _collect(self) -> None:
+        """Collect and set the gauges; on failure remove them instead of keeping outdated values."""
         clock = asyncio.get_running_loop().time
         began, at = clock(), time.time()
         up = table.STANDING_UP.labels(self._topic)
@@ -104,7 +104,7 @@ class _Look:
             await self._show(await self._collector.rows(self._fold))
         except Exception as error:
             level = logging.WARNING if isinstance(error, TallyError) else logging.ERROR
-            logger.log(level, "%s cannot be looked at: %r", self._topic, error)
+            logger.log(level, "%s cannot be monitored: %r", self._topic, error)
             up.set(0)
             self._forget()
             rest = SOONEST_S
@@ -138,8 +138,8 @@ class _Look:
             gauge.remove_by_labels({"topic": self._topic})
 
 
-class _LookAtVotes(_Look):
-    """Also at gates and ledgers."""
+class _VoteGauges(_TopicGauges):
+    """Gauges of the votes topic: also gates and ledgers."""
 
     def __init__(self, collector: StatusCollector, topic: str, views: VoteViews, partitions: int) -> None:
         super().__init__(collector, Fold.VOTES, topic)

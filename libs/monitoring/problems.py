@@ -1,4 +1,4 @@
-"""What of a status somebody has to see to."""
+"""Problems of a status that need an operator."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -9,18 +9,18 @@ from libs.monitoring.status import Beside, Row, Status, moment
 from libs.views.generations import State
 
 BEHIND_S: Final = 1.0
-"""A view that keeps up is less behind."""
+"""Maximum lag in seconds of a healthy view."""
 CLOCK_OFF_S: Final = 2.0
-"""Clocks that are kept by NTP differ by less."""
+"""Maximum difference in seconds of clocks synchronised by NTP."""
 OPEN_PURCHASE_S: Final = 60.0
-"""A purchase, or its refund, is worked off in less."""
+"""Maximum seconds to process a purchase or its refund."""
 OLDEST_PENDING_S: Final = 10.0
-"""A vote whose sending is in doubt is settled in less."""
+"""Maximum seconds to resolve a vote whose append is in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`where` is a part, or a fold and its partitions; `way_out` says what to do."""
+    """A problem of `where` (a part, or a fold and its partitions), and the remedy (`way_out`)."""
 
     kind: str
     where: str
@@ -33,7 +33,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """What is wrong with a partition, in words for all partitions of a fold of which it holds."""
+    """A check of one partition; `detail` describes the problem for all failing partitions of a fold."""
 
     kind: str
     holds: Callable[[Row], bool]
@@ -42,7 +42,7 @@ class _Check:
 
 
 def problems_of(status: Status) -> list[Problem]:
-    """The parts first, then the folds."""
+    """Return the problems: parts first, then folds."""
     return [*_parts(status), *_folds(status)]
 
 
@@ -52,7 +52,7 @@ def as_json(status: Status) -> dict[str, Any]:
 
 
 def notes_of(status: Status) -> list[str]:
-    """What costs something, and is no problem."""
+    """Return notes on generations kept for a rollback, which cost memory and time but are no problem."""
     return [_kept(one) for one in status.beside if one.state is State.KEPT]
 
 
@@ -66,18 +66,18 @@ def _kept(one: Beside) -> str:
 
 
 def is_noteworthy(row: Row) -> bool:
-    """Whether there is something to say of it that its fold's totals do not."""
+    """Return whether a row shows more than its fold's totals."""
     return row.lag_s > BEHIND_S or any(check.holds(row) for check in CHECKS)
 
 
 def _parts(status: Status) -> Iterator[Problem]:
-    way_out = "`tally up` starts it again by itself; if it does not, look into its log and start anew"
+    way_out = "`tally up` starts it again by itself; if it does not, read its log and restart"
     for part in status.parts:
         if not part.alive:
-            yield Problem("part", part.name, f"process {part.pid} is gone", way_out)
+            yield Problem("part", part.name, f"process {part.pid} has ended", way_out)
         elif part.failing:
             names = ", ".join(part.failing)
-            yield Problem("part", part.name, f"stopped or failing in it: {names}", "its log says why")
+            yield Problem("part", part.name, f"stopped or failing in it: {names}", "see its log")
 
 
 def _folds(status: Status) -> Iterator[Problem]:
@@ -125,12 +125,12 @@ def _clocks(rows: Sequence[Row]) -> str:
     ledgers = [row.ledger for row in rows if row.ledger is not None]
     off = max((ledger.valkey_clock_off_s for ledger in ledgers), key=abs)
     ahead = max(ledger.clock_ahead_s for ledger in ledgers)
-    said = []
+    texts = []
     if abs(off) > CLOCK_OFF_S:
-        said.append(f"Valkey's clock is {abs(off):,.0f} s {'ahead of' if off > 0 else 'behind'} this machine's")
+        texts.append(f"Valkey's clock is {abs(off):,.0f} s {'ahead of' if off > 0 else 'behind'} this machine's")
     if ahead > CLOCK_OFF_S:
-        said.append(f"votes are stamped {ahead:,.0f} s ahead of Valkey's clock, which stepped back")
-    return ", ".join(said)
+        texts.append(f"votes are stamped {ahead:,.0f} s ahead of Valkey's clock, which stepped back")
+    return ", ".join(texts)
 
 
 def _broken(row: Row) -> list[int]:
@@ -141,41 +141,44 @@ CHECKS: Final = (
     _Check(
         "log",
         lambda row: row.position > row.end,
-        lambda _: "the view stands past the log's end: that is another log, or it was shortened",
-        "find the log, or build the views anew from this one with `tally replay run --execute`",
+        lambda _: "the view's position is past the log's end: the log was replaced or truncated",
+        "restore the log, or rebuild the views from this one with `tally replay run --execute`",
     ),
     _Check(
         "layout",
         lambda row: row.schema != row.code_schema,
         lambda rows: f"folded into layout {rows[0].schema}, while this code reads {rows[0].code_schema}",
-        "`tally replay run --outdated --execute` folds them anew",
+        "`tally replay run --outdated --execute` rebuilds them",
     ),
     _Check(
         "stalled",
         lambda row: row.stalled_since is not None,
         _stalled,
-        "see that a projector runs and keeps up; `tally serve projector` runs one more",
+        "check that a projector runs and keeps up; `tally serve projector` starts another",
     ),
     _Check(
         "gate",
         lambda row: row.ledger is not None and not row.ledger.open,
-        lambda _: "shut: no votes are taken there",
-        "a running projector opens it within seconds; `tally serve projector` runs one",
+        lambda _: "gate closed: no votes are accepted there",
+        "a running projector opens it within seconds; `tally serve projector` starts one",
     ),
     _Check(
-        "pending", _pending_too_long, _oldest, "a running projector settles it; `tally serve projector` runs one"
+        "pending",
+        _pending_too_long,
+        _oldest,
+        "a running projector resolves it; `tally serve projector` starts one",
     ),
     _Check(
         "purchase",
         _purchase_waits,
         _open_purchases,
-        "the projector's log says what it waits for; the others go on",
+        "the projector's log names the reason; other purchases continue",
     ),
     _Check(
         "clock",
         _clock_is_off,
         _clocks,
-        "set the machines' clocks by NTP; a running projector corrects the stamps of votes once both agree",
+        "synchronise the clocks by NTP; a running projector corrects the times of votes once both agree",
     ),
     _Check(
         "overruled",
@@ -183,18 +186,18 @@ CHECKS: Final = (
         lambda rows: (
             f"accepted votes that do not count: {sum(row.ledger.overruled for row in rows if row.ledger):,}"
         ),
-        "it should never happen: `tally log` names them",
+        "this must never happen: `tally log` lists them",
     ),
     _Check(
         "quarantine",
         lambda row: row.quarantined > 0,
         lambda rows: f"records that could not be folded: {sum(row.quarantined for row in rows):,}",
-        "`tally quarantine list` names them",
+        "`tally quarantine list` lists them",
     ),
     _Check(
         "generation",
         lambda row: bool(_broken(row)),
         lambda rows: f"generation {rows and _broken(rows[0])[0]} is broken: it could not be folded further",
-        "`tally replay drop --execute` gives it up, `tally replay run --execute` builds another",
+        "`tally replay drop --execute` deletes it, `tally replay run --execute` builds another",
     ),
 )

@@ -1,4 +1,4 @@
-"""The folds of a deployment, by the names that operators call them."""
+"""Names of a deployment's projections in commands and pages."""
 
 from enum import StrEnum
 
@@ -8,17 +8,17 @@ from libs.views.generations import Generations
 
 
 class Fold(StrEnum):
-    """A topic and its views; each is a projection that can be rebuilt."""
+    """A topic and its views: a projection that can be rebuilt."""
 
     VOTES = "votes"
     PURCHASES = "purchases"
     CATALOGUE = "catalogue"
     TEST = "test"
-    """The catalogue of the legacy test world."""
+    """The catalogue of the legacy test environment."""
 
 
 def folds_of(valkey: Valkey, namespace: str, partitions: int) -> dict[Fold, Generations]:
-    """The views of each, with their topic."""
+    """Return each fold's views, with their topic."""
     test = test_world(namespace)
     return {
         Fold.VOTES: Generations(valkey, namespace, "votes", votes_topic(namespace, partitions)),

@@ -1,4 +1,4 @@
-"""The tasks of projectors that stopped or failed, by the metrics of their processes."""
+"""Reads stopped and failed tasks of projectors from their `/metrics`."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ PART_UP: Final = "tally_projector_part_up"
 
 
 async def failing_tasks(metrics_urls: Iterable[str]) -> list[str]:
-    """Their names in order; a process that does not answer has none."""
+    """Return the sorted names of failing tasks; unreachable processes report none."""
     found = await asyncio.gather(*map(_failing, metrics_urls))
     return sorted({name for names in found for name in names})
 

@@ -1,7 +1,7 @@
-"""What could not be folded, by the views' own rows, and the decisions never to fold it.
+"""Quarantined records in the views, and operators' decisions to drop them.
 
-Decisions are kept in the object store, so that they outlive every view. With the log and the secrets they belong
-to what a backup takes.
+Decisions are stored in the object store, so that they outlive every view. Like the log and the secrets, they are
+part of a backup.
 """
 
 from collections.abc import Collection
@@ -21,7 +21,7 @@ PREFIX: Final = "quarantine"
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """One decision, made at `dropped_at` (RFC 3339); `log_id` and `sha256` (of its bytes) say of which record."""
+    """One decision, made at `dropped_at` (RFC 3339); `log_id` and `sha256` (of its bytes) identify the record."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class Drop:
 
     @property
     def name(self) -> str:
-        """Of its object."""
+        """Name of the object."""
         return name_of(self.topic, self.partition, self.offset)
 
 
@@ -49,7 +49,7 @@ class DroppedAnother(TallyError):
 
 
 async def keep(store: Store, drop: Drop) -> Drop:
-    """The decision that holds: this one, or an earlier one. Raises `DroppedAnother` and `StorageUnavailable`."""
+    """Store and return the decision, or an earlier one. Raises `DroppedAnother` and `StorageUnavailable`."""
     held = Drop(**orjson.loads(await store.get_or_put(drop.name, lambda: orjson.dumps(asdict(drop)))))
     if (held.log_id, held.sha256) != (drop.log_id, drop.sha256):
         raise DroppedAnother(
@@ -60,7 +60,7 @@ async def keep(store: Store, drop: Drop) -> Drop:
 
 
 async def dropped(store: Store, topic: str, partition: int, position: Position | None) -> dict[int, Drop]:
-    """By offset, what was dropped of the log that the view at `position` was folded from.
+    """Return the drops, by offset, of the log that the view at `position` was folded from.
 
     Raises `StorageUnavailable`.
     """
@@ -75,7 +75,7 @@ async def dropped(store: Store, topic: str, partition: int, position: Position |
 
 
 async def count_of(valkey: Valkey, views: Generations, partition: int, generation: int) -> int:
-    """How many records of a generation were not folded: however many those are, they are not read."""
+    """Return the number of quarantined records of a generation, without reading them."""
     found: int = await valkey.call("HLEN", _rows(views, partition, generation))
     return found
 
@@ -83,7 +83,7 @@ async def count_of(valkey: Valkey, views: Generations, partition: int, generatio
 async def count_among(
     valkey: Valkey, views: Generations, partition: int, generation: int, offsets: Collection[int]
 ) -> int:
-    """How many of the records at these offsets were not folded."""
+    """Return how many of the records at these offsets are quarantined."""
     if not offsets:
         return 0
     found = await valkey.call("HMGET", _rows(views, partition, generation), *offsets)
@@ -91,7 +91,7 @@ async def count_among(
 
 
 async def reasons_of(valkey: Valkey, views: Generations, partition: int, generation: int) -> dict[int, str]:
-    """Why each record of a generation was not folded, by offset."""
+    """Return the reason of each quarantined record of a generation, by offset."""
     found = await valkey.call("HGETALL", _rows(views, partition, generation))
     return {int(offset): reason.decode(errors="replace") for offset, reason in found.items()}
 

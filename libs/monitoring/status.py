@@ -1,4 +1,4 @@
-"""What is known of a deployment at one moment. Times are milliseconds since 1970 UTC."""
+"""Status of a deployment at one time. Times are milliseconds since 1970 UTC."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,10 +17,10 @@ FURTHEST_LAST: Final = (State.BROKEN, State.BUILDING, State.SIDE, State.FOLLOWIN
 
 @dataclass(frozen=True, slots=True)
 class OtherGeneration:
-    """One beside the live one; `behind` is how many records the live one is ahead, less than 0 where it is not.
+    """A generation other than the live one; `behind` is its lag in records (negative if ahead of the live one).
 
-    `folded_per_s` is None at a first look. `kept_since` is when it was swapped, `held` whether it is kept until
-    somebody drops it.
+    `folded_per_s` is None at the first observation. `kept_since` is the time of the swap; `held` means that it is
+    kept until an operator drops it.
     """
 
     number: int
@@ -35,10 +35,10 @@ class OtherGeneration:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What only a votes partition has.
+    """State of a votes partition only.
 
-    `valkey_clock_off_s` is how far Valkey's clock is ahead of this process's (less than 0: behind), and
-    `clock_ahead_s` how far the partition's, which stamps votes, is ahead of Valkey's.
+    `valkey_clock_off_s` is the offset of Valkey's clock from this process's (positive: ahead), `clock_ahead_s`
+    that of the partition's clock, which stamps votes, from Valkey's.
     """
 
     open: bool
@@ -54,9 +54,9 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class OpenPurchase:
-    """One whose votes are still to be cast or taken back, since the record at `offset`, for `for_s`.
+    """A purchase whose votes are not yet cast or taken back, since the record at `offset`, for `for_s` seconds.
 
-    `unreadable` is why it cannot be read, "" where it can.
+    `unreadable` is the reason why it cannot be read, "" if it can.
     """
 
     offset: int
@@ -68,11 +68,11 @@ class OpenPurchase:
 class Row:
     """One partition of a fold.
 
-    `lag` is what the log has and the live view has not: in records, and `lag_s` as the age of the first of them.
-    `last_event` is when the last folded record was appended. `stalled_since` is not None where the view has not
-    moved for long although the log has more: since the first of that was appended, or the view last seen to move.
-    `quarantined` counts what is not `dropped`. `folded_per_s` is None at a first look. `schema` is the layout that
-    is stored, `code_schema` the one that this code reads. `oldest_open` is of purchases alone.
+    `lag` is the number of records that the live view has not folded, `lag_s` the age of the first of them.
+    `last_event` is the append time of the last folded record. `stalled_since` is set if the view has not advanced
+    for long although the log has more: the time that the first of those was appended, or the view last advanced.
+    `quarantined` excludes `dropped` records. `folded_per_s` is None at the first observation. `schema` is the
+    stored layout, `code_schema` the one of this code. `oldest_open` is set for purchases only.
     """
 
     fold: Fold
@@ -109,11 +109,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A generation beside the live ones, in all partitions that have it; `state` is that of the last of them.
+    """A generation other than the live one over all its partitions; `state` is that of the least advanced one.
 
-    `folded` of the `end` records of their logs are in it, `left_s` is how long the rest takes at this pace: None
-    where it is not being built, or does not move. `kept_since` and `held` are as of an `OtherGeneration`: the time
-    of the first of them.
+    It has `folded` of the `end` records of their logs. `left_s` is the remaining time at the current rate: None if
+    it is not being built, or does not advance. `kept_since` (the earliest) and `held` are those of
+    `OtherGeneration`.
     """
 
     fold: Fold
@@ -137,7 +137,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """A process of the local stack; `failing` names the tasks in it that stopped or failed."""
+    """A process of the local stack; `failing` names its stopped or failed tasks."""
 
     name: str
     pid: int
@@ -147,7 +147,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All partitions of all folds, the parts of the local stack and the sealed contests, as of `at`."""
+    """Status at `at`: all partitions of all folds, the local stack's processes, and sealed contests."""
 
     at: int
     rows: Sequence[Row]
@@ -155,7 +155,7 @@ class Status:
     sealed: Sequence[Sealed]
 
     def of(self, fold: Fold) -> list[Row]:
-        """Its partitions in order."""
+        """Return the fold's partitions in order."""
         return [row for row in self.rows if row.fold is fold]
 
     @property
@@ -164,7 +164,7 @@ class Status:
 
     @property
     def beside(self) -> list[Beside]:
-        """By fold and number."""
+        """Generations other than the live ones, by fold and number."""
         found = []
         for fold in Fold:
             each = [(one, row) for row in self.of(fold) for one in row.generations]
@@ -174,7 +174,7 @@ class Status:
         return found
 
     def totals(self, fold: Fold) -> dict[str, Any]:
-        """Sums over the partitions of a fold; of times, the worst."""
+        """Return sums over a fold's partitions; for times, the worst."""
         rows = self.of(fold)
         found: dict[str, Any] = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}
         found |= {"position": sum(row.position for row in rows), "end": sum(row.end for row in rows)}
@@ -233,5 +233,5 @@ def _rate(each: Sequence[Row] | Sequence[OtherGeneration]) -> float | None:
 
 
 def moment(milliseconds: int | None) -> str | None:
-    """RFC 3339."""
+    """Format a time as RFC 3339."""
     return None if milliseconds is None else timestamp(milliseconds * 1000)

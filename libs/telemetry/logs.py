@@ -1,4 +1,4 @@
-"""A process's own log: on standard error, a line an event, as JSON or, for a person at a terminal, as text."""
+"""Process logs: one line per event on standard error, as JSON, or as text on a terminal."""
 
 import logging
 import sys
@@ -16,9 +16,9 @@ from libs.telemetry.redaction import redacted
 from libs.telemetry.settings import TelemetrySettings
 
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
-"""Of the request that is worked on, for every line that is logged meanwhile."""
+"""Id of the current request, added to every log line."""
 QUIET: Final = ("aiokafka", "httpx", "httpcore")
-"""Libraries that tell much of what is ours to tell, or the addresses that callers have fetched."""
+"""Verbose libraries: they log failures that we log too, or URLs that callers requested."""
 
 _NAMES: Final = {"asctime": "time", "levelname": "level", "name": "logger", "exc_info": "exception"}
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Line(logging.Formatter):
-    """Times in UTC as RFC 3339 has them, and no secrets."""
+    """Formats times in UTC (RFC 3339), and redacts secrets."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002
         return timestamp(int(record.created * 1_000_000)) or ""
@@ -36,7 +36,7 @@ class _Line(logging.Formatter):
 
 
 class JsonLine(_Line, JsonFormatter):
-    """What a caller of the logger gave as `extra` are members of their own: `partition`, `offset`, ..."""
+    """Formats a line as JSON; the logger's `extra` become members: `partition`, `offset`, ..."""
 
     def __init__(self) -> None:
         fields = ("asctime", "levelname", "name", "message")
@@ -55,7 +55,7 @@ class TextLine(_Line):
 
 
 def configure_logs(settings: TelemetrySettings) -> None:
-    """Everything that this process logs, its libraries' lines too, goes to standard error in one form."""
+    """Send all logs of the process and its libraries to standard error in one format."""
     text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler()
     handler.setFormatter(TextLine() if text else JsonLine())
@@ -69,7 +69,7 @@ def configure_logs(settings: TelemetrySettings) -> None:
 
 
 def add_context(record: logging.LogRecord) -> bool:
-    """The request and the trace that a line belongs to, where it belongs to any."""
+    """Add the ids of the current request and trace to a line, if any."""
     if (request := REQUEST_ID.get()) is not None:
         record.request_id = request
     span = trace.get_current_span().get_span_context()
@@ -79,7 +79,7 @@ def add_context(record: logging.LogRecord) -> bool:
 
 
 def _last_words(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """What ends the process is a line of its log, too."""
+    """Log the uncaught exception that ends the process."""
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, traceback)
     else:

@@ -1,11 +1,11 @@
-"""Progress of long work, reported to whoever shows it."""
+"""Progress reports of long operations."""
 
 
 class Progress:
-    """Told how the work goes on; this one does nothing with it."""
+    """Receives progress reports; this base class ignores them."""
 
     def begin(self, total: int) -> None:
-        """There are `total` steps, or a few more."""
+        """Start an operation of about `total` steps, rarely a few more."""
 
     def advance(self, steps: int) -> None:
-        """So many more are done."""
+        """Add `steps` completed steps."""

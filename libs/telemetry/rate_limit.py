@@ -1,6 +1,6 @@
-"""A filter that lets a repeated line through once in a while, with the number of those left out.
+"""Log filter that limits repeated lines, and reports the number of suppressed ones.
 
-A Kafka that is away makes its client log the same few lines thousands of times a minute.
+While Kafka is unavailable, its client logs the same few lines thousands of times a minute.
 """
 
 import logging
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 WINDOW_S: Final = 15.0
-"""How long after a line those of its kind are left out."""
+"""Seconds after a line during which lines of the same kind are suppressed."""
 MOST_KINDS: Final = 10_000
 LIBRARIES: Final = ("aiokafka", "asyncio", "faststream", "kafka", "redis")
-"""Their lines are of one kind where one statement logs them, whatever they name; ours where they say the same."""
+"""Libraries' lines are of one kind if the same statement logs them; ours if they have the same text."""
 
 
 @dataclass(slots=True)
@@ -23,10 +23,10 @@ class _Repeated:
 
 
 class RateLimit(logging.Filter):
-    """Warnings and errors pass when they are the first of their kind, and then once in `WINDOW_S`.
+    """Passes warnings and errors once per kind and `WINDOW_S`.
 
-    The next line of the kind that passes carries the number left out before it, as `left_out`. Critical lines, and
-    those below warnings, always pass.
+    The next line of a kind that passes has the number of suppressed ones as `left_out`. Critical lines, and those
+    below warnings, always pass.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -50,7 +50,7 @@ class RateLimit(logging.Filter):
         return True
 
     def _forget(self, now: float) -> None:
-        """Drop the kinds that are over and owe nothing; with too many, also the ones repeated least recently."""
+        """Drop expired kinds without suppressed lines; if there are too many, also the least recently repeated."""
         while self._kinds:
             kind, known = next(iter(self._kinds.items()))
             is_over = now - known.began >= WINDOW_S and not known.left_out

@@ -1,4 +1,4 @@
-"""Settings of what every process tells of itself."""
+"""Settings of logs and traces, for every process."""
 
 import re
 from typing import Annotated, Literal
@@ -21,18 +21,16 @@ class TelemetrySettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
 
     log_format: Literal["auto", "json", "text"] = Field(
-        "auto", description="How a process writes its log; auto is text on a terminal, JSON elsewhere."
+        "auto", description="Format of logs; auto is text on a terminal, JSON elsewhere."
     )
-    log_level: Level = Field(
-        "info", description="Least level that is logged: debug, info, warning, error, critical."
-    )
+    log_level: Level = Field("info", description="Minimum log level: debug, info, warning, error, critical.")
     traces_url: Annotated[SecretUrl, AfterValidator(_is_http)] = Field(
         SecretUrl(""),
-        description="Where traces are sent, as http://collector:4318/v1/traces (OTLP over HTTP); empty: nowhere.",
+        description="URL for traces (OTLP over HTTP), such as http://collector:4318/v1/traces; empty: none.",
     )
     traces_ratio: float = Field(
         0.01,
         ge=0,
         le=1,
-        description="Share of the requests that are traced; a trusted proxy's traceparent decides for its own.",
+        description="Fraction of requests that are traced, unless a trusted proxy's traceparent decides.",
     )

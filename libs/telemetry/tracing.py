@@ -1,7 +1,7 @@
-"""Traces (OpenTelemetry) from the request through the log's headers to the fold, as W3C's traceparent names them.
+"""OpenTelemetry traces from a request to the fold, passed on in log records as W3C traceparent headers.
 
-Off, `Tracing` is None, which costs its users a look at that. A request that is not sampled has no span at all, so
-nothing in it makes one; its records carry no header, and nothing is told of their fold.
+If tracing is off, `Tracing` is None. A request that is not sampled creates no spans; its records have no header,
+and their fold is not traced.
 """
 
 import random
@@ -19,15 +19,15 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from libs.telemetry.settings import TelemetrySettings
 
 Headers = list[tuple[str, bytes]]
-"""Of a record of the log; aiokafka takes no other sequence."""
+"""Headers of a log record; aiokafka accepts only a list."""
 Attributes = dict[str, str | int]
 
 TRACEPARENT: Final = "traceparent"
 NO_HEADERS: Final[Headers] = []
 MOST_LINKS: Final = 128
-"""Traces that the fold of one batch is told to; OpenTelemetry keeps no more links of a span."""
+"""Maximum traces linked to the fold of a batch: OpenTelemetry's limit of a span's links."""
 STOP_S: Final = 3.0
-"""How long the last spans may take to be sent when a process ends."""
+"""Seconds to send the last spans when a process ends."""
 
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _NOTHING: Final[AbstractContextManager[None]] = nullcontext()
@@ -35,14 +35,14 @@ _CHANCE: Final = random.Random()  # noqa: S311
 
 
 class Tracing:
-    """The spans of one process. They hold no ids of voters or votes, and no texts of errors."""
+    """Creates the spans of one process, without ids of voters or votes, or error texts."""
 
     def __init__(self, tracer: Tracer, ratio: float) -> None:
         self._tracer = tracer
         self._ratio = ratio
 
     def sampled(self, headers: Iterable[tuple[bytes, bytes]]) -> Context | None:
-        """What a request's span goes below, None where it is not traced. The caller's own decision holds."""
+        """Return the parent context of a request's span, None if not sampled. The caller's decision prevails."""
         for name, value in headers:
             if name == b"traceparent":
                 found = _context(value)
@@ -52,7 +52,7 @@ class Tracing:
 
     @contextmanager
     def request(self, parent: Context) -> Iterator[Span]:
-        """The span of a request, current meanwhile; its user names it when the route is known."""
+        """Open the current span of a request; the caller names it when the route is known."""
         with self._current(self._tracer.start_span("HTTP", parent, SpanKind.SERVER)) as span:
             yield span
 
@@ -60,12 +60,12 @@ class Tracing:
     def step(
         self, name: str, kind: SpanKind = SpanKind.INTERNAL, attributes: Attributes | None = None
     ) -> Iterator[None]:
-        """A part of what is traced now."""
+        """Open a child span of the current one."""
         with self._current(self._tracer.start_span(name, kind=kind, attributes=attributes)):
             yield
 
     def headers(self) -> Headers:
-        """What a record carries that is appended now."""
+        """Return the headers for a record appended now."""
         if not _traced():
             return NO_HEADERS
         carrier: dict[str, str] = {}
@@ -74,8 +74,8 @@ class Tracing:
 
     @contextmanager
     def fold(self, topic: str, partition: int, records: int, traced: Mapping[int, bytes]) -> Iterator[None]:
-        """A batch's span, linked to the traces of its records at the offsets of `traced` (with their traceparent),
-        and in each of those traces a span of the same time."""
+        """Open a batch's span, linked to the traces of its records (`traced`: traceparents by offset), and add a
+        span of the same duration to each of those traces."""
         contexts: dict[bytes, tuple[int, Context]] = {}
         for offset, parent in traced.items():
             if parent not in contexts and (context := _context(parent)) is not None:
@@ -124,12 +124,12 @@ class Tracing:
 
 
 def step(tracing: Tracing | None, name: str) -> AbstractContextManager[None]:
-    """A part of what is traced now, if anything is."""
+    """Open a child span of the current one, if any."""
     return _NOTHING if tracing is None or not _traced() else tracing.step(name)
 
 
 def appending(tracing: Tracing | None, topic: str, records: int) -> AbstractContextManager[None]:
-    """A `step` that appends to the log; the records' headers name it."""
+    """Open a `step` for an append; the records' headers refer to it."""
     if tracing is None or not _traced():
         return _NOTHING
     attributes = _place(topic, "append", "send") | {"messaging.batch.message_count": records}
@@ -138,9 +138,9 @@ def appending(tracing: Tracing | None, topic: str, records: int) -> AbstractCont
 
 @contextmanager
 def open_tracing(settings: TelemetrySettings, service: str) -> Iterator[Tracing | None]:
-    """Sends spans in the background while the context is open; those that cannot be sent are dropped.
+    """Send spans in the background while the context is open; undeliverable ones are dropped.
 
-    None where no traces are wanted. Exits, saying what to do, where the exporter is not installed.
+    Yields None if tracing is off. Exits with instructions if the exporter is not installed.
     """
     if not (endpoint := settings.traces_url.get_secret_value()):
         yield None
@@ -152,7 +152,7 @@ def open_tracing(settings: TelemetrySettings, service: str) -> Iterator[Tracing 
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError:
         raise SystemExit(
-            "TALLY_TRACES_URL is set, but what sends traces is not installed: "
+            "TALLY_TRACES_URL is set, but the trace exporter is not installed: "
             "install tallykeeper[traces] (`uv sync --extra traces`), or unset it."
         ) from None
     names = {"service.name": f"tallykeeper-{service}", "service.version": version("tallykeeper")}
@@ -161,7 +161,7 @@ def open_tracing(settings: TelemetrySettings, service: str) -> Iterator[Tracing 
     try:
         yield Tracing(provider.get_tracer("tallykeeper"), settings.traces_ratio)
     finally:
-        # a collector that is away would hold up the end for half a minute
+        # an unavailable collector would delay the exit by half a minute
         stopping = Thread(target=provider.shutdown, daemon=True)
         stopping.start()
         stopping.join(STOP_S)
@@ -172,7 +172,7 @@ def _traced() -> bool:
 
 
 def _context(traceparent: bytes) -> Context | None:
-    """What a traceparent names; None where it is none."""
+    """Return the context of a traceparent; None if it is invalid."""
     context = _PROPAGATOR.extract({TRACEPARENT: traceparent.decode("latin-1")})
     return context if _of(context).is_valid else None
 
@@ -182,7 +182,7 @@ def _of(context: Context) -> SpanContext:
 
 
 def _place(topic: str, name: str, kind: str) -> Attributes:
-    """As OpenTelemetry's conventions for messaging have it."""
+    """Return attributes of OpenTelemetry's semantic conventions for messaging."""
     return {
         "messaging.system": "kafka",
         "messaging.operation.name": name,

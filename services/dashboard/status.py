@@ -78,7 +78,7 @@ class StatusCache:
         """Read the status; return the error message, or ""."""
         try:
             failing = await failing_tasks(self._projector_urls)
-            self._status = await self._collector.look(
+            self._status = await self._collector.collect(
                 [PartitionStatus("projector", 0, alive=True, failing=failing)]
             )
         except TallyError as error:

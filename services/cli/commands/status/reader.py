@@ -19,7 +19,7 @@ from libs.views.functions import open_valkey
 async def read_status(stack: Deployment) -> Status:
     """Read the status once. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
     async with open_collector(stack) as collector:
-        return await collector.look(await read_parts(stack.description))
+        return await collector.collect(await read_parts(stack.description))
 
 
 @asynccontextmanager

@@ -54,7 +54,7 @@ async def _readings(stack: Deployment, description: Description) -> AsyncIterato
         while True:
             began = time.monotonic()
             try:
-                yield await collector.look(await read_parts(description()))
+                yield await collector.collect(await read_parts(description()))
             except TallyError as error:
                 yield redacted(str(error))
             await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))
