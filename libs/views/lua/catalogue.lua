@@ -1,6 +1,6 @@
 #!lua name=tally_catalogue
--- All that belongs to one partition of the catalogue log, under one hash tag: KEYS[1] is "<namespace>:{c<p>}", and `base`
--- that of a generation (shared/generations.lua).
+-- The views of one partition of the catalogue log, under one hash tag: KEYS[1] is "<namespace>:{c<p>}", `base` is the
+-- key prefix of a generation (shared/generations.lua).
 --   base:position                                  hash  log, offset, time (ms, running maximum of the log's), clock (us,
 --                                                  of the last change), keys (offset of the last key event), poison
 --   base:records:<account>:<resource>              hash  key -> packed envelope
@@ -12,7 +12,7 @@
 --   base:offers:<account>                          hash  resource NUL key of a part -> 1, where a record offers it
 --   base:owners:<resource>                         hash  key -> account; of keys that accounts choose, one that has it
 --   base:config                                    hash  contest -> offset of the last event that names it
---   base:due                                       zset  account NUL contest, by when somebody has to look at it (us)
+--   base:due                                       zset  account NUL contest, by the time of its next due step (us)
 --   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued, rules}
 --   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
 --   base:quarantine                                hash  offset -> reason
@@ -57,8 +57,8 @@ local function set_of(flat)
   return set
 end
 
--- the references, as a flat list, that neither a record nor an offered part answers to `after` an event's writes: `own`
--- is what they are and offer, `lost` what their records offered until then
+-- the dangling references, as a flat list: neither a record nor an offered part exists for them `after` an event's
+-- writes. `own`: the written records and the parts they offer; `lost`: the parts that they offered until then
 local function missing_refs(base, e, after)
   local missing = {}
   for i = 1, #e.refs, 2 do
@@ -210,8 +210,8 @@ function writers.RecordChanged(base, e, clock)
   return envelope
 end
 
--- One function a kind of event: judge, then write. Each returns the outcome's kind, a flat list of records that the
--- outcome names, and keys and envelopes of the records that it left, if any: {key, envelope, key, envelope, ...}.
+-- One function per event type: judge, then write. Each returns the outcome's kind, a flat list of the records that the
+-- outcome names, and the resulting records, if any: {key, envelope, key, envelope, ...}.
 
 local folds = {}
 
@@ -368,7 +368,7 @@ redis.register_function({ function_name = 'catalogue_position', flags = { 'no-wr
   return { p[1] or '', p[2] or '0', p[3] or '0', p[4] or '0' }
 end })
 
--- How often the live generation was exchanged.
+-- The number of swaps of the live generation.
 read('mark', function(_, _, base) return generations.swaps(base) end)
 
 -- ARGV: account, resource, key. The packed envelope, or nil.
@@ -427,7 +427,7 @@ read('due', function(base, args)
 end)
 
 -- ARGV: account, contest, configuration version, when it is due next (us; '' never). Settles what is due unless anything
--- of the contest has changed since that version. No part of the fold: a log folded anew makes it due again.
+-- of the contest has changed since that version. No part of the fold: a replay makes it due again.
 redis.register_function('catalogue_settle', function(keys, args)
   local base, name = generations.view(keys[1]), contest_name(args[1], args[2])
   if call('HGET', base .. ':config', args[2]) ~= args[3] or not call('ZSCORE', base .. ':due', name) then return 0 end

@@ -1,12 +1,12 @@
 #!lua name=tally_purchases
--- All that belongs to one partition of the purchases log, under one hash tag: KEYS[1] is "<namespace>:{q<p>}", and `base`
--- that of a generation (shared/generations.lua).
+-- The views of one partition of the purchases log, under one hash tag: KEYS[1] is "<namespace>:{q<p>}", `base` is the
+-- key prefix of a generation (shared/generations.lua).
 --   base:position                hash  log, offset, time (ms, running maximum of the log's), clock (us, of the last
 --                                      change), poison
 --   base:records:<account>       hash  key -> packed purchase
 --   base:users:<account>:<user>  zset  key by creation (us)
 --   base:refused:<account>       zset  key by refusal (us): the refund list
---   base:todo                    zset  account NUL key by offset, of those whose votes are to be cast or taken back
+--   base:todo                    zset  account NUL key by offset, of those whose votes have to be cast or removed
 --   base:quarantine              hash  offset -> reason
 -- A purchase is {status, created, updated, offset, code, reason, taken back (0|1), votes (0|1), event}; the event stays
 -- text, '' where only the refund has come. Numbers stay below 2^53; times as in the catalogue.
@@ -18,7 +18,7 @@ local RECORDED, CAST, REFUSED, REFUNDED = 'recorded', 'cast', 'refused', 'refund
 local function records_of(base, account) return base .. ':records:' .. account end
 
 -- ---------------------------------------------------------------------------------------------- the fold
--- One function a kind of event: the purchase as the event leaves it at `now`, or nil where it changes nothing.
+-- One function per event type: returns the purchase after the event at `now`, or nil if nothing changes.
 
 local folds = {}
 
@@ -138,7 +138,7 @@ read('page', function(base, args)
   return reply
 end)
 
--- ARGV: offset behind which to look, most. {offset, account, key, packed, ...}, in the order of the log
+-- ARGV: offset after which to begin, most. {offset, account, key, packed, ...}, in log order
 read('todo', function(base, args)
   local found = call('ZRANGE', base .. ':todo', '(' .. args[1], '+inf', 'BYSCORE', 'LIMIT', 0, args[2],
     'WITHSCORES')

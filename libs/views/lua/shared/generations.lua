@@ -1,34 +1,34 @@
--- Generations: one partition's view, folded more than once. Joined to every library of views.
---   base:generations   hash  live (number of the generation that is read; 1 while absent), swaps (times that what is
---                            read was exchanged), last (highest number ever given), and by number, of each that was
---                            opened, packed {state, scope, schema, read, kept since (s), 1 where it is kept until
---                            it is dropped}; fresh (reads.lua)
---   base:g<number>:... what a generation holds; its position is base:g<number>:position
--- One of a narrower scope never is the live one: what it holds changes places with what the live one held, and `read`
--- says whether it has (1) or not (0).
--- A generation is being folded by a replay (BUILDING), or together with the live one, in the same call (FOLLOWING, and
--- KEPT once it was swapped), or holds what one was until some time, to be looked at only (SIDE), or cannot be folded
--- further (BROKEN), as any of another layout than this code's.
+-- Generations: copies of one partition's view. Prepended to every library of views.
+--   base:generations   hash  live (number of the generation that is read; 1 while absent), swaps (number of swaps so
+--                            far), last (highest number ever assigned), and by number, of each opened generation,
+--                            packed {state, scope, schema, read, kept since (s), 1 if it is kept until it is
+--                            dropped}; fresh (reads.lua)
+--   base:g<number>:... the keys of a generation; its position is base:g<number>:position
+-- A generation with a narrower scope never becomes the live one: its keys are exchanged with the live one's, and `read`
+-- is 1 after that, else 0.
+-- States: BUILDING (a replay folds it), FOLLOWING (folded in the same call as the live one), KEPT (the same, after it was
+-- swapped out), SIDE (a read-only copy as of an earlier time), BROKEN (cannot be folded further, as any whose layout
+-- is not this code's).
 
 local BUILDING, FOLLOWING, KEPT, SIDE, BROKEN = 'building', 'following', 'kept', 'side', 'broken'
 
--- how the parts of a key are walked through, and looked up
+-- commands that iterate over a key's parts, and that read one of them
 local SCANS = {
   hash = { walk = 'HSCAN', look = 'HGET', width = 2 },
   zset = { walk = 'ZSCAN', look = 'ZSCORE', width = 2 },
   set = { walk = 'SSCAN', look = 'SISMEMBER', width = 1 },
 }
 
--- while a library is being loaded, none of these is there yet
+-- wrapped in functions, since these are not available while a library is loaded
 local function call(...) return redis.call(...) end
 local function pack(value) return cmsgpack.pack(value) end
 local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
 
 local function whole(number) return string.format('%.0f', number) end
 
--- This very server, in this very role: a primary that failed over and comes back has its old run id, but another
--- replication id; it may have missed all that its successor did, and must not take its gate for open.
--- The run id is that of the process, in which the library was loaded: asked for once, it saves most of what INFO costs.
+-- Identifies this server in its current role: a primary that returns after a failover has its old run id, but another
+-- replication id. It may have missed its successor's writes, and must not treat its gate as open.
+-- The run id is constant in the process that loaded the library: reading it once saves most of the cost of INFO.
 local process_run
 
 local function run_id()
@@ -36,11 +36,11 @@ local function run_id()
   return process_run .. '.' .. string.match(call('INFO', 'replication'), 'master_replid:(%w+)')
 end
 
--- The generations of one library's views. prefix: of its functions' names; schema: number of the layout that its code
+-- The generations of one library's views. prefix: of its functions' names; schema: version of the layout that its code
 -- reads and writes; fold(views, items, from, scope, base) folds the items from offset `from` on into the generation at
--- `views`, only what is of `scope` where that is not '' (base: for the live one, else nil); exchange(a, b, scope) makes
--- what is of `scope` change places. accord(one, other) says whether those who wrote by one generation's views may go on by
--- the other's, and taken_over(base, views) is called once these are the live ones.
+-- `views`, only those of `scope` unless it is '' (base: for the live one, else nil); exchange(a, b, scope) exchanges
+-- the keys of `scope`. accord(one, other) returns whether writers that used one generation's views may continue with
+-- the other's; taken_over(base, views) is called after `views` became the live ones.
 local function generations_of(prefix, schema, fold, exchange, accord, taken_over)
   local own = {}
 
@@ -54,7 +54,7 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
       local number = tonumber(flat[i])
       if number then
         local row = unpack_one(flat[i + 1])
-        -- this code can fold no other layout than its own
+        -- this code can fold only its own layout
         local state = row[3] == schema and row[1] or BROKEN
         all.opened[number] = { state = state, scope = row[2], schema = row[3], read = row[4], stored = row[1],
           since = row[5] or 0, held = row[6] or 0 }
@@ -70,8 +70,8 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
       pack({ row.state, row.scope, row.schema, row.read, row.since or 0, row.held or 0 }))
   end
 
-  -- other generations that a swap of `number` gives up: one former view is kept, to be swapped back. The second result
-  -- says that one of them is to be kept until it is dropped.
+  -- the other generations that a swap of `number` drops: only one former view is kept, to be swapped back. The second
+  -- result is true if one of them must be kept until it is dropped.
   local function given_up(all, number)
     local found, held = {}, false
     for other, row in pairs(all.opened) do
@@ -90,7 +90,7 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     return p[1] or '', tonumber(p[2] or 0)
   end
 
-  -- where the views of a generation lie: of the live one, unless another is named
+  -- key prefix of a generation's views: the live one's by default
   function own.view(base, number)
     if number and number ~= '' then return base .. ':g' .. number end
     local live = call('HMGET', key(base), 'live', 'schema')
@@ -103,7 +103,7 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
 
   function own.swaps(base) return tonumber(call('HGET', key(base), 'swaps') or 0) end
 
-  -- whether a batch is to be folded here; else the reply: folded before, or where the view stands instead
+  -- true if a batch has to be folded here; else the reply: folded before, or the view's other position
   local function compare(views, args)
     local log, offset = position(views)
     if log ~= '' and log == args[1] and offset >= tonumber(args[3]) then return false, { 1 } end
@@ -114,8 +114,7 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
 
   local function finish(views, args) call('HSET', views .. ':position', 'log', args[1], 'offset', args[3]) end
 
-  -- Folds a batch into a generation that follows, or as much of it as that one lacks: it may be ahead. What it cannot
-  -- do must not hold back the live one.
+  -- Folds the part of a batch that a following generation lacks: it may be ahead. Its errors must not stop the live one.
   local function follow(base, number, row, args, items)
     local views = at(base, number)
     local log, offset = position(views)
@@ -129,8 +128,8 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     end
   end
 
-  -- ARGV: log id, offset expected, offset after the batch, packed list of items. Into the live generation, and those
-  -- that follow it. {1} folded or already in; {0, log id, offset} when the view stands elsewhere.
+  -- ARGV: log id, offset expected, offset after the batch, packed list of items. Folds into the live generation and
+  -- those that follow it. {1} folded, now or before; {0, log id, offset} if the view is at another position.
   redis.register_function(prefix .. '_apply', function(keys, args)
     local base = keys[1]
     local views = own.view(base)
@@ -149,8 +148,8 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     return { 1 }
   end)
 
-  -- As `apply`, into generation ARGV[5] alone, which follows from the moment on that it has come as far as the live
-  -- one. {1, state}, {0, log id, offset, state}, {-1} where there is none of that number.
+  -- As `apply`, only into generation ARGV[5], which follows once it has reached the live one's position. {1, state},
+  -- {0, log id, offset, state}, {-1} if none has that number.
   redis.register_function(prefix .. '_fold', function(keys, args)
     local base, number = keys[1], tonumber(args[5])
     local all = rows(base)
@@ -173,8 +172,8 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     return reply
   end)
 
-  -- ARGV: number, scope, 1 for a generation that is only looked at. Opens it, empty; 1, also where it is open, 0 where
-  -- the number was given to another.
+  -- ARGV: number, scope, 1 for a read-only generation (SIDE). Opens it, empty; 1, also if it is open, 0 if the number
+  -- was assigned to another.
   redis.register_function(prefix .. '_open', function(keys, args)
     local base, number, state = keys[1], tonumber(args[1]), args[3] == '1' and SIDE or BUILDING
     local all = rows(base)
@@ -222,8 +221,7 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     return { 1 }
   end)
 
-  -- ARGV: number. It is folded no further, and its number never given again; its keys are the caller's to delete.
-  -- 0 for the live one.
+  -- ARGV: number. Stops folding it and never reuses its number; the caller deletes its keys. 0 for the live one.
   redis.register_function(prefix .. '_drop', function(keys, args)
     local all = rows(keys[1])
     if tonumber(args[1]) == all.live then return 0 end
@@ -231,8 +229,8 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     return 1
   end)
 
-  -- ARGV: number, 1 to keep it until it is dropped, 0 not to (else as before). The time that it is kept for begins anew.
-  -- 0 where none of that number is kept.
+  -- ARGV: number, 1 to keep it until it is dropped, 0 not to (else as before). Restarts the time for which it is kept.
+  -- 0 if none of that number is kept.
   redis.register_function(prefix .. '_hold', function(keys, args)
     local base, number = keys[1], tonumber(args[1])
     local row = rows(base).opened[number]
@@ -242,8 +240,8 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     return 1
   end)
 
-  -- ARGV: how long (s). Drops what has been kept for longer; its numbers. In the call that looks at the time: one that
-  -- is swapped back, or held, just before is not dropped.
+  -- ARGV: duration (s). Drops generations kept for longer; returns their numbers. Reads the clock in the same call: one
+  -- that was just swapped back, or held, is not dropped.
   redis.register_function(prefix .. '_expire', function(keys, args)
     local base, now, dropped = keys[1], seconds(), {}
     for number, row in pairs(rows(base).opened) do
@@ -260,9 +258,9 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     return dropped
   end)
 
-  -- ARGV: number, name of a key within a generation, cursor ('0' to begin), and which to walk through: 'live', or 'other'
-  -- for what the live one lacks. {next cursor ('0' at the end), {field, value of the live one, of the other, ...}}: what
-  -- differs, '' where it is missing; {'moving'} while the two stand elsewhere.
+  -- ARGV: number, name of a key within a generation, cursor ('0' to begin), and the side to iterate over: 'live', or
+  -- 'other' for fields missing in the live one. {next cursor ('0' at the end), {field, live value, other value, ...}}
+  -- of the differences, '' if missing; {'moving'} while the two are at different positions.
   redis.register_function({ function_name = prefix .. '_compare', flags = { 'no-writes' }, callback = function(keys, args)
     local base, name, of_live = keys[1], ':' .. args[2], args[4] == 'live'
     local live, other = at(base, rows(base).live), at(base, tonumber(args[1]))

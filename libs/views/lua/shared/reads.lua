@@ -1,7 +1,7 @@
--- Fresh views. A view that was emptied, or that came back older with its server, still answers: records as absent, or as
--- they were. So what is read says whether the view is fresh: since its server runs in this role it has come to an end
--- of the log that was asked for under this run. All that anybody was answered by an earlier run lies before that end; and
--- within one run a view only moves forward, unless it begins from nothing, and then it is fresh no more.
+-- Freshness of views. An emptied view, or one restored from an older state, would return records as absent or as they
+-- were. So each reply includes whether the view is fresh: in the server's current run and role it has reached an end of
+-- the log that was read during this run. All answers of earlier runs lie before that end. Within one run a view only
+-- moves forward, unless it is emptied; then it is no longer fresh.
 --   base:generations  hash, fresh: the run that the live view is fresh under
 
 -- The reads of one library's live views, and the two functions by which a projector makes a view fresh.
@@ -13,8 +13,8 @@ local function reads_of(prefix, generations)
 
   local function is_fresh(base, run) return call('HGET', base .. ':generations', 'fresh') == run end
 
-  -- {1, log id, offset, what `callback(base of the live view, arguments, KEYS[1])` gives}; {0, log id, offset} where
-  -- the view is not fresh
+  -- {1, log id, offset, result of `callback(base of the live view, arguments, KEYS[1])`}; {0, log id, offset} if the
+  -- view is not fresh
   local function read(name, callback)
     redis.register_function({ function_name = prefix .. '_' .. name, flags = { 'no-writes' },
       callback = function(keys, args)
@@ -31,8 +31,8 @@ local function reads_of(prefix, generations)
     return { run, log ~= '' and is_fresh(keys[1], run) and 1 or 0, log, offset }
   end })
 
-  -- ARGV: run, log id, end of that log, asked for once the server had named the run. 1 where the view is fresh now, 0
-  -- where it has not come to the end, or the server runs anew.
+  -- ARGV: run, log id, end of that log, read after the run. 1 if the view is fresh now, 0 if it has not reached the end,
+  -- or the server was restarted.
   redis.register_function(prefix .. '_declare_fresh', function(keys, args)
     local base = keys[1]
     local log, offset = position(base)

@@ -1,5 +1,5 @@
 #!lua name=tally_votes
--- All that belongs to one partition of the votes log, under one hash tag: KEYS[1] is its base, "<namespace>:{p}".
+-- The ledger, gate and views of one partition of the votes log, under one hash tag: KEYS[1] is "<namespace>:{p}".
 --   base:gate       hash  state (open|shut), run (server run and replication id), n (incarnation), asked, asked_after (the fence that
 --                         it shall follow), asked_run, clock (us: the last moment that was given), forget_clock (1 where the
 --                         next fence lets the clock go back to the server's)
@@ -67,9 +67,8 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 
--- The partition's clock: no two calls give the same moment to what they admit, and none an earlier one, whatever the
--- server's clock does.
--- So reservations are told apart by when they were accepted, also while a clock that was wrong stands still.
+-- The partition's clock: its timestamps are unique and increase strictly, whatever the server's clock does. So they
+-- identify reservations, also while it waits for a server clock that was set back.
 local function next_moment(gate) return math.max(microseconds(), gate.clock + 1) end
 
 local function load_gate(base)
@@ -98,7 +97,7 @@ local function pack_voter(s)
   return pack({ s.records, s.spilled, s.sums, s.anonymous })
 end
 
--- where a vote id stands among the records kept with the voter, or nil
+-- index of a vote id in the records stored with the voter, or nil
 local function inline_at(records, digest)
   local from = 1
   while true do
@@ -125,7 +124,7 @@ local function sum_key(epoch, index, source) return (epoch * 16777216 + index) *
 -- more (02_reservations.lua), so its sums limit nothing, and only say whom the voter's votes count for.
 local function is_over(standing, source, epoch) return source == FREE and epoch < standing.epoch - 1 end
 
--- the epoch under which the sums of a period are kept
+-- the epoch under which the sums of a period are stored
 local function kept_epoch(standing, source, epoch) return is_over(standing, source, epoch) and 0 or epoch end
 
 -- where a sum of a voter stands: key, used, limit, active; nil while nothing was used

@@ -1,4 +1,4 @@
--- Admission: what a voter holds of an allowance between the decision and the fold of the recorded vote.
+-- Reservations: allowances that a voter holds between the decision and the fold of the recorded vote.
 
 local P_DIGEST, P_CONTENT, P_SOURCE, P_WEIGHT, P_AT, P_REMAINING_P, P_REMAINING_C, P_EPOCH, P_NEXT, P_ATTEMPTS,
   P_CONFIG, P_MAX_P, P_MAX_C, P_FORM, P_CHOICES, P_SLOT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
@@ -25,7 +25,7 @@ local function find_pending(list, digest)
   end
 end
 
--- the reservations that one call is about: read at once, and written at once by close
+-- the reservations of one call: read together, and written together by close
 local function open_pending(base, fields)
   local packed = read_fields(base .. ':pending', fields)
   local lists, changed, added, dropped = {}, {}, {}, {}
@@ -121,7 +121,7 @@ local function with_choices(reply, views, contest, field)
   return reply
 end
 
--- what reserve reads of one contest: its voters, the configuration in force, its own row, the participants' indexes
+-- the data of one contest for reserve: its voters, the configuration in force, its own row, the participants' indexes
 local function contest_view(base, views, contest, voters)
   local packed, standings = read_fields(views .. ':voters:' .. contest, voters), {}
   local c = { indexes = { [''] = 0 } }
@@ -142,7 +142,7 @@ local function contest_view(base, views, contest, voters)
   return c
 end
 
--- when the free allowance of who voted at `latest` starts afresh (us); with both, the later
+-- when the free allowance renews if the latest free vote was at `latest` (us); with both rules, the later
 local function renewal_after(latest, cooldown, days)
   local at = latest + cooldown
   return days > 0 and math.max(at, (math.floor(latest / DAY_US) + days) * DAY_US) or at

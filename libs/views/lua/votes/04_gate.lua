@@ -1,4 +1,4 @@
--- The gate: whether reservations are sure to count, and how doubt about them is ended.
+-- The gate: while it is open, acknowledged reservations are sure to count. A fence ends doubt and opens it again.
 
 -- ARGV[1]: incarnation. 1 while the gate is still open under it for this very server. A write on purpose: a
 -- primary that was cut off from its replicas cannot answer it.
@@ -11,10 +11,10 @@ end)
 
 -- ARGV: contest, version; and of a worker the incarnation it loaded under, the contest's catalogue partition, the offset
 -- that its view stood at. Raises the configuration version in force: 1 done, 0 moot, -1 read too early.
--- A worker's word holds only while the gate is open under the same incarnation, and where the catalogue had all that its
--- log held when the gate was shut: a version that was in force here before, and forgotten, is among that.
--- Where none is in force, the projector's word is but a floor: one that slept may come with an old version after the
--- newer one was forgotten here, and nobody may be admitted by that.
+-- A worker's version is accepted only while the gate is open under the same incarnation, and if the catalogue view had
+-- reached the end that its log had when the gate was closed: that includes any version in force here before a data loss.
+-- If none is in force, the projector's version is only a floor: a delayed projector may send an old version after the
+-- newer one was lost here, and that must not admit votes.
 redis.register_function('votes_raise', function(keys, args)
   local base, version = keys[1], tonumber(args[2])
   local in_force = tonumber(call('HGET', base .. ':config', args[1]) or UNLIMITED)

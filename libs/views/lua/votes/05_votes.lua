@@ -1,4 +1,4 @@
--- The fold of votes, the judge of every one: libs/tally/fold.py says the same in Python.
+-- The fold of votes, which decides the status of each; libs/tally/fold.py is the reference in Python.
 
 -- whether a voter has a vote that counts for a participant (index 0: in the contest): from the source, from any
 local function present(sums, source, index)
@@ -246,9 +246,9 @@ local function remove_vote(c, voter, digest, removal)
   return true
 end
 
--- Takes a vote out of the count, or back in; false where nothing changes. What it uses stays used, and it keeps its
--- slot: so nothing that is reserved rests on whether it is voided. An operation takes a vote out once, and back in
--- only what it took out itself: so a copy of either record that lands late undoes nothing that was decided since.
+-- Voids or restores a vote; false if nothing changes. Its allowance stays used and it keeps its slot, so no reservation
+-- depends on it. An operation voids a vote once, and restores only votes that it voided itself: so a late copy of
+-- either record does not revert newer decisions.
 local function void_vote(c, voter, digest, restored, operation)
   local standing = c.voter(voter)
   local record = c.find(voter, standing, digest)

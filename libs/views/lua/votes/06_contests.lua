@@ -1,4 +1,4 @@
--- One contest as a batch is folded into it: read when first asked for, written when the whole batch is folded.
+-- One contest during the fold of a batch: read on first use, written after the whole batch is folded.
 
 -- an external source, and the figures of one of its ids: see the head of 01_records.lua
 local S_CLOSED, S_TIME, S_MINUTE, S_IDS, S_HELD, S_RELEASES = 1, 2, 3, 4, 5, 6

@@ -1,4 +1,4 @@
--- External sources, and the marks of a contest's closing and reopening.
+-- External sources, and the close markers and reopenings of a contest.
 
 local function report(c, item)
   local offset, time, source, id, content, delta, decreases, counts = item[2], item[3], item[5], item[6], item[7],
@@ -14,21 +14,21 @@ local function report(c, item)
   if decreases then c.release(source) end
   c.read_figures(source, counts)
   for i = 1, #counts do
-    local mapped, told = counts[i][1], { counts[i][2], counts[i][3], counts[i][4] }
+    local mapped, reported = counts[i][1], { counts[i][2], counts[i][3], counts[i][4] }
     local f = c.figures(source, mapped)
     local waits = f[F_HELD]
     if delta then
       for k = 1, 3 do
-        f[k] = f[k] + told[k]
-        if waits then waits[k] = waits[k] + told[k] end
+        f[k] = f[k] + reported[k]
+        if waits then waits[k] = waits[k] + reported[k] end
       end
-    elseif told[1] < f[1] and not decreases then
+    elseif reported[1] < f[1] and not decreases then
       if not waits then s[S_HELD] = s[S_HELD] + 1 end
-      f[F_HELD], told[HELD_RELEASES] = told, s[S_RELEASES]
+      f[F_HELD], reported[HELD_RELEASES] = reported, s[S_RELEASES]
       held[#held + 1] = mapped
     else
       if waits then s[S_HELD] = s[S_HELD] - 1 end
-      f[1], f[2], f[3], f[F_HELD] = told[1], told[2], told[3], nil
+      f[1], f[2], f[3], f[F_HELD] = reported[1], reported[2], reported[3], nil
     end
   end
   s[S_TIME] = math.max(s[S_TIME], time)
@@ -36,7 +36,7 @@ local function report(c, item)
   return true
 end
 
--- the first mark of a closing counts; one that was voided before it came, does not
+-- the first marker of a closing takes effect, unless it was cancelled before
 local function close(c, item)
   local seq, source, top = item[5], item[6], c.row('').cells
   if seq <= top[ROW_REOPENED] then return false end
@@ -60,8 +60,8 @@ local function apply_waiting(c, waited)
   end
 end
 
--- What waited takes effect, as much of it as the item says; the marks are void from the item on that leaves nothing:
--- those of sources, too, by the number of the last one reopened.
+-- Applies as many waiting changes as the item allows; the item that leaves none cancels the close markers, those of
+-- sources too, by the number of the latest closing reopened.
 local function reopen(c, item)
   local seq, at_most, top = item[5], item[6], c.row('').cells
   if seq <= top[ROW_REOPENED] then return false end

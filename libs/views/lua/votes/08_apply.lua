@@ -1,4 +1,4 @@
--- One batch of the log into the views of a generation.
+-- Folds one batch of the log into the views of a generation.
 
 local I_CAST, I_FENCE, I_POISON, I_REMOVAL, I_REPORT, I_CLOSED, I_REOPENED, I_VOIDED = 1, 2, 3, 4, 5, 6, 7, 8
 -- any other item only moves the position; all have their offset second, and most their contest fourth
@@ -25,7 +25,7 @@ local function open_gate(base, n, run)
   if gate.forget_clock then call('HDEL', base .. ':gate', 'clock', 'forget_clock') end
 end
 
--- what the live view has folded is pending no more
+-- ends the reservations of votes that the live view has folded
 local function settle(base, confirmed)
   local fields = {}
   for i = 1, #confirmed do fields[i] = confirmed[i][1] end
@@ -143,8 +143,8 @@ local function same_fences(one, other)
   return call('HGET', one .. ':fences', 'history') == call('HGET', other .. ':fences', 'history')
 end
 
--- The views became the live ones. Where their fence is not the gate's incarnation, what that admits would not count: the
--- gate is shut, and opens by a new fence.
+-- Called after the views became the live ones. If their fence is not the gate's incarnation, admitted votes would not
+-- count: the gate is closed until a new fence.
 local function shut_unless_in_force(base, views)
   local gate = load_gate(base)
   if gate.open and gate.n ~= tonumber(call('GET', views .. ':fence') or 0) then

@@ -1,4 +1,4 @@
--- Reads; each names the position at which it is so.
+-- Reads; most replies include the view's position.
 
 local function read(name, callback)
   redis.register_function({ function_name = name, callback = callback, flags = { 'no-writes' } })

@@ -1,4 +1,4 @@
--- How many free votes an address gave a participant.
+-- Counters of the free votes of an address for a participant.
 -- KEYS[1]: counter of one contest, participant and address, in a slot of its own; "" holds the sum. Advisory.
 
 local function take_from(key, digest, count) call('HSET', key, digest, count, '', (call('HGET', key, '') or 0) + count) end
@@ -22,7 +22,7 @@ redis.register_function('address_take', function(keys, args)
   return { 1, sum }
 end)
 
--- ARGV: digest. Gives back what it took.
+-- ARGV: digest. Gives back its votes.
 redis.register_function('address_give', function(keys, args) return give_to(keys[1], args[1]) end)
 
 -- ARGV: expiry (seconds since 1970), digest, count, ...: what votes took before Valkey may have lost it, without a limit

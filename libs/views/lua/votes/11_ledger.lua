@@ -1,5 +1,5 @@
--- Reading a partition's ledger page by page, each page with the position at which it is exactly so: for comparing
--- it with another fold while votes come in. What the pages hold: see the head of 01_records.lua and views/ledger.py.
+-- Pages through a partition's ledger, each page with its exact position, to compare it with another fold during
+-- voting. Format of the pages: see the head of 01_records.lua and views/ledger_scan.py.
 -- Of the timeline's members, what is before the value is the field.
 
 local function members_as_fields(scanned)

@@ -4,7 +4,7 @@
 -- or figures as they are stored. One is added when its subject first changes in a later minute, and never changes. The
 -- contest's own row is 0. What is held of figures may be released in a minute of its own.
 
--- what the subject was at the end of the minute, packed; nil before it first changed
+-- the packed value of the subject at the end of the minute; nil before its first change
 local function last_until(key, subject, minute)
   local below = '(' .. subject .. struct.pack('>I4', minute + 1)
   local found = call('ZREVRANGEBYLEX', key, below, '[' .. subject, 'LIMIT', 0, 1)[1]
