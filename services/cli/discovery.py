@@ -1,4 +1,4 @@
-"""Finding the stack that a command works on: by the settings first, else by the data directory's stack.json."""
+"""Finds the deployment for a command: by the settings, otherwise by the data directory's stack.json."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ DATA_DIR = Path(".tally")
 
 
 class NoDeployment(Exception):
-    """Neither settings nor a running stack say where the servers are; the message says the way out."""
+    """Neither the settings nor a running stack contain the servers' addresses; the message has the remedy."""
 
 
 class _Given(BaseSettings):
@@ -30,7 +30,7 @@ class _Given(BaseSettings):
 
 
 def find_deployment(data_dir: Path) -> Deployment:
-    """Raises `NoDeployment`."""
+    """Return the deployment. Raises `NoDeployment`."""
     given = _Given()
     found = description.read(data_dir) or {}
     kafka = given.kafka_bootstrap_servers or found.get("kafka")

@@ -1,4 +1,4 @@
-"""The operator as an actor, and actions of operators that no other event records."""
+"""Records operators' actions, with the operator as the actor."""
 
 import os
 import pwd
@@ -16,11 +16,11 @@ from libs.kafka.writer import LogWriter
 from libs.tally.events import Actor
 
 PARTITION = 0
-"""Of the catalogue: an action belongs to no account."""
+"""Catalogue partition for actions, which belong to no account."""
 
 
 class AuditedGroup(TyperGroup):
-    """Makes the operator the current actor, with the name of the command that is about to run."""
+    """Command group that sets the operator, with the command's name, as the current actor."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         found = super().resolve_command(ctx, args)
@@ -29,14 +29,14 @@ class AuditedGroup(TyperGroup):
 
 
 def operator(command: str) -> Actor:
-    """The operating system's user: as far as one can trust that machine."""
+    """Return the operating system's user as an actor, as trustworthy as the machine."""
     return Actor("command", command, f"{_user()}@{socket.gethostname()}")
 
 
 async def record_action(stack: Deployment, action: str, **arguments: object) -> None:
-    """Record what an operator is about to do. Whoever cannot record it does not do it: raises `LogUnavailable`.
+    """Record an operator's action before executing it; arguments that are None are omitted.
 
-    Arguments that are None are left out.
+    Raises `LogUnavailable`: an action that cannot be recorded must not be executed.
     """
     given = {name: str(value) for name, value in arguments.items() if value is not None}
     event = OperatorActed(action=action, arguments=given, at=time.time_ns() // 1000, actor=CURRENT.get())

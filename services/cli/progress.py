@@ -1,4 +1,4 @@
-"""How a long command shows that it goes on."""
+"""Progress bar of long commands."""
 
 from types import TracebackType
 from typing import Self
@@ -11,11 +11,11 @@ from libs.telemetry.progress import Progress
 
 
 class ProgressBar(Progress):
-    """A bar on a terminal's standard error, nothing elsewhere."""
+    """Shows a bar if standard error is a terminal, otherwise nothing."""
 
-    def __init__(self, what: str, *, enabled: bool) -> None:
+    def __init__(self, title: str, *, enabled: bool) -> None:
         console = Console(stderr=True)
-        columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        columns = TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         self._bar = Bar(*columns, console=console, transient=True) if enabled and console.is_terminal else None
         self._task = None if self._bar is None else self._bar.add_task("", total=None)
 

@@ -1,4 +1,4 @@
-"""A world's records, found by its log and deleted through it: services that run see it as any other deletion."""
+"""Deletes all catalogue records of an environment by ordinary deletion events in its log."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,13 +28,13 @@ POLL_S: Final = 0.02
 
 
 class Stuck(TallyError):
-    """Records refer to one another in a way that keeps all of them."""
+    """Records refer to one another in a way that prevents deleting any of them."""
 
     code = "in_use"
 
 
 class RecordName(NamedTuple):
-    """Where a record is found; `is_top`: it belongs to no other."""
+    """Identifies a record; `is_top`: it has no parent."""
 
     account: str
     resource: str
@@ -43,7 +43,7 @@ class RecordName(NamedTuple):
 
 
 class Contents:
-    """What lies in one world, over connections that the caller opened and closes."""
+    """Records of one environment; the caller opens and closes the connections."""
 
     def __init__(self, topic: Topic, reader: LogReader, views: CatalogueViews, writer: CatalogueWriter) -> None:
         self._topic = topic
@@ -53,8 +53,11 @@ class Contents:
         self._read = dict.fromkeys(range(topic.partitions), 0)
         self._found: dict[RecordName, None] = {}
 
-    async def look(self) -> list[RecordName]:
-        """Every record that exists, as of the log's end now. Raises `ViewsUnavailable` while the views lag."""
+    async def list_records(self) -> list[RecordName]:
+        """Return all records that exist at the log's current end.
+
+        Raises `ViewsUnavailable` while the views lag.
+        """
         ends = await self._reader.end_offsets(self._topic.name, self._read)
         ranges = {partition: Extent(self._read[partition], end) for partition, end in ends.items()}
         async with aclosing(self._reader.records(self._topic.name, ranges)) as batches:
@@ -63,31 +66,31 @@ class Contents:
                 self._found |= dict.fromkeys(_made(events))
         self._read = ends
         await self._folded(ends)
-        there: list[RecordName] = []
+        existing: list[RecordName] = []
         for names in _sliced(list(self._found)):
             found = await asyncio.gather(*(self._views.get(*name[:3]) for name in names))
-            there += [name for name, stored in zip(names, found, strict=True) if stored is not None]
-        self._found = dict.fromkeys(there)
-        return there
+            existing += [name for name, stored in zip(names, found, strict=True) if stored is not None]
+        self._found = dict.fromkeys(existing)
+        return existing
 
-    async def empty(self, progress: Progress) -> None:
-        """Until nothing is left, also of what is made meanwhile; begun again, it goes on where it was.
+    async def delete_all(self, progress: Progress) -> None:
+        """Delete until nothing is left, including records created meanwhile; another call resumes.
 
-        What others refer to firmly goes after them. Raises `Stuck`.
+        Records that others refer to are deleted after those. Raises `Stuck`.
         """
-        names = await self.look()
+        names = await self.list_records()
         progress.begin(len(names))
         while names:
             tops = [name for name in names if name.is_top]
-            if not await self._delete(tops) and not await self._part(tops):
+            if not await self._delete(tops) and not await self._remove_references(tops):
                 listed = ", ".join(f"{name.resource} {name.key} of {name.account}" for name in tops[:3])
                 raise Stuck(f"{len(tops):,} records refer to one another and cannot be deleted: {listed}")
-            left = await self.look()
+            left = await self.list_records()
             progress.advance(len(names) - len(left))
             names = left
 
     async def _delete(self, names: Sequence[RecordName]) -> int:
-        """How many are gone; what others refer to stays."""
+        """Delete the records and return how many were deleted; those that others refer to stay."""
         commands = [
             RecordDeleted(
                 account=name.account,
@@ -101,8 +104,8 @@ class Contents:
         ]
         return await self._record(commands)
 
-    async def _part(self, names: Sequence[RecordName]) -> int:
-        """Records that refer to one another in a circle refer to nothing any more; how many that is."""
+    async def _remove_references(self, names: Sequence[RecordName]) -> int:
+        """Remove the references of records in a reference cycle; returns the number of changed records."""
         commands = []
         for name in names:
             stored = await self._views.get(*name[:3])

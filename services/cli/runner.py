@@ -1,4 +1,4 @@
-"""How an operator's command runs and ends: its options, its exit code, and errors as one line each."""
+"""Runs commands: common options, exit codes, and errors printed as one line."""
 
 import asyncio
 import logging
@@ -34,41 +34,44 @@ class ExitCode(IntEnum):
 
 
 BAD_USAGE_CODES: Final = frozenset({"validation_failed", "not_found"})
-"""Of errors about what the command was told; every other one that trying again does not help is a problem."""
+"""Codes of errors caused by arguments; all other permanent errors exit with `PROBLEM`."""
 
 
 def run(work: Coroutine[Any, Any, ExitCode]) -> None:
-    """Run a command to its end; always raises `typer.Exit`. No foreseeable condition shows a traceback."""
+    """Run a command; always raises `typer.Exit`. Expected errors print no traceback."""
     for noisy in ("aiokafka", "kafka", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
     try:
         ending = uvloop.run(work)
     except NoDeployment as error:
-        ending = _say(str(error), ExitCode.SERVER_AWAY)
+        ending = _print_error(str(error), ExitCode.SERVER_AWAY)
     except TallyError as error:
         if error.code in BAD_USAGE_CODES:
-            ending = _say(error.message, ExitCode.BAD_USAGE)
+            ending = _print_error(error.message, ExitCode.BAD_USAGE)
         elif error.retry_after_s is None:
-            ending = _say(str(error), ExitCode.PROBLEM)
+            ending = _print_error(str(error), ExitCode.PROBLEM)
         else:
-            ending = _say(f"{str(error).rstrip('.')}. `tally doctor` says more.", ExitCode.SERVER_AWAY)
+            ending = _print_error(
+                f"{str(error).rstrip('.')}. Run `tally doctor` for details.", ExitCode.SERVER_AWAY
+            )
     except ValidationError as error:
         wrong = (f"TALLY_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors())
-        ending = _say("; ".join(wrong), ExitCode.BAD_USAGE)
+        ending = _print_error("; ".join(wrong), ExitCode.BAD_USAGE)
     except StackError as error:
-        ending = _say(error.message, ExitCode(int(error.exit_code)))
+        ending = _print_error(error.message, ExitCode(int(error.exit_code)))
     except asyncio.CancelledError:
-        # Nobody but a library cancels a command (Ctrl-C is a KeyboardInterrupt): a connection of it ended.
-        ending = _say(
-            "A connection to a server ended: run it again. `tally doctor` says more.", ExitCode.SERVER_AWAY
+        # Only a library cancels a command (Ctrl-C is a KeyboardInterrupt), when its connection ends.
+        ending = _print_error(
+            "A connection to a server ended: run the command again. Run `tally doctor` for details.",
+            ExitCode.SERVER_AWAY,
         )
     except KeyboardInterrupt:
-        ending = _say("Interrupted.", ExitCode.PROBLEM)
+        ending = _print_error("Interrupted.", ExitCode.PROBLEM)
     raise typer.Exit(ending)
 
 
 def moment(text: str, option: str) -> int:
-    """Microseconds since 1970 UTC. Raises `BadParameter`, naming the option."""
+    """Parse a timestamp into microseconds since 1970 UTC. Raises `BadParameter`, naming the option."""
     try:
         return microseconds(parse_timestamp(text))
     except ValueError as error:
@@ -79,6 +82,6 @@ def print_json(value: object) -> None:
     typer.echo(orjson.dumps(value).decode())
 
 
-def _say(message: str, ending: ExitCode) -> ExitCode:
+def _print_error(message: str, ending: ExitCode) -> ExitCode:
     typer.echo(f"Error: {redacted(message)}", err=True)
     return ending

@@ -1,4 +1,4 @@
-"""Rows of named cells: a table on a terminal, lines elsewhere."""
+"""Renders rows of named cells as a table on a terminal, otherwise as lines."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,17 +11,17 @@ UNBOUNDED = 1_000
 
 
 def printable(text: str) -> str:
-    """What others wrote, fit for a terminal: control characters, which may steer it, are written out."""
+    """Return untrusted text with control characters escaped, since these may control a terminal."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def plain_console() -> Console:
-    """Prints what it is given, and nothing else."""
+    """Return a console without markup, highlighting and wrapping."""
     return Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def table_of(rows: Sequence[Cells], *, left: Collection[str] = (), title: str | None = None) -> Table:
-    """`left` names the columns of text; the others are of numbers. All rows have the same columns."""
+    """Build a table; `left` names the left-aligned text columns. All rows have the same columns."""
     table = Table(box=None, header_style="dim", padding=(0, 1, 0, 0), title=title, title_justify="left")
     for name in rows[0]:
         table.add_column(name, justify="left" if name in left else "right")
@@ -31,7 +31,7 @@ def table_of(rows: Sequence[Cells], *, left: Collection[str] = (), title: str | 
 
 
 def fitted(console: Console, table: Table) -> Table:
-    """Without the last columns that have no room; all of them are in --json."""
+    """Drop the last columns that do not fit the console; --json has all of them."""
     options = console.options.update(width=UNBOUNDED)
     while console.measure(table, options=options).maximum > console.width:
         table.columns.pop()
@@ -39,7 +39,7 @@ def fitted(console: Console, table: Table) -> Table:
 
 
 def lines_of(rows: Sequence[Cells], title: str = "") -> Iterator[str]:
-    """Empty cells are left out, several words are quoted."""
+    """Yield a line per row; empty cells are omitted, several words are quoted."""
     for row in rows:
         cells = " ".join(f"{name.replace(' ', '_')}={_word(value)}" for name, value in row.items() if value)
         yield f"{title}: {cells}" if title else cells

@@ -313,7 +313,7 @@ async def test_mistakes_are_named_with_the_way_out(api: Api, stack: Supervisor) 
         ((*key, "--address", BOTS), "nobody has voted"),
         ((*key, "--participant", "p"), "no participant"),
         ((*key, "--from", "yesterday"), "--from"),
-        ((*key, "--all", "--void", "v"), "leave --void out"),
+        ((*key, "--all", "--void", "v"), "omit --void"),
         (("--contest", "nowhere", "--all"), "no contest"),
         (("undo", "nothing"), "tally void list"),
         (("undo", "nothing", "--contest", contest.key), "tally void list"),

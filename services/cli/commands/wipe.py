@@ -19,14 +19,14 @@ from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 
 class Found(NamedTuple):
-    """What a wipe takes away."""
+    """Records, objects and API keys that a wipe deletes."""
 
     records: list[RecordName]
     objects: list[str]
     keys: list[KeyRow]
 
     def by_account(self) -> dict[str, Counter[str]]:
-        """Numbers by resource, API keys among them."""
+        """Count the records by account and resource, including API keys."""
         found: dict[str, Counter[str]] = {}
         for name in self.records:
             found.setdefault(name.account, Counter())[name.resource] += 1
@@ -37,12 +37,12 @@ class Found(NamedTuple):
 
 def wipe(
     environment: EnvironmentOption,
-    keys: Annotated[bool, typer.Option("--keys", help="Revoke its API keys, too.")] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="Revoke its API keys as well.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Delete every record and file of the legacy test environment; its API keys stay, unless --keys is given."""
+    """Delete every record and file of the legacy test environment; its API keys stay unless --keys is given."""
 
     async def work() -> ExitCode:
         if environment is not Environment.TEST:
@@ -57,13 +57,13 @@ def wipe(
         ):
             contents = Contents(catalogue_topic(namespace), reader, access.views, access.writer)
             found = Found(
-                await contents.look(),
+                await contents.list_records(),
                 await store.names(world_files(namespace)),
                 await list_keys(access.views) if keys else [],
             )
             if execute:
                 with ProgressBar("Wiping", enabled=not as_json) as progress:
-                    await contents.empty(progress)
+                    await contents.delete_all(progress)
                     for name in await store.names(world_files(namespace)):
                         await store.delete(name)
                     for key in found.keys:
@@ -86,8 +86,8 @@ def _show(found: Found, executed: bool, as_json: bool) -> None:
     if found.objects:
         typer.echo(f"files: {len(found.objects):,}")
     if not accounts and not found.objects:
-        typer.echo("Nothing is there.")
+        typer.echo("The environment is empty.")
     elif executed:
         typer.echo("Deleted.")
     else:
-        typer.echo("Run again with --execute to delete all of this for ever.")
+        typer.echo("Run again with --execute to delete all of this permanently.")

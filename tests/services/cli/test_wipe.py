@@ -86,7 +86,7 @@ async def test_a_wipe_previews_by_account_and_empties_every_list(world: Catalogu
     for account in ("a", "without-keys"):
         assert await world.views.page(account, "contests", limit=9) == []
     assert (await store.get(mine), await store.get(others)) == (None, b"x")
-    assert (await run()).stdout == "Nothing is there.\n"
+    assert (await run()).stdout == "The environment is empty.\n"
     assert (await wiped("--keys"))["accounts"] == [{"account": "a", "records": {"keys": 1}}]
     await wiped("--keys", "--execute")
     assert await list_keys(world.views) == []

@@ -1,4 +1,4 @@
-"""`tally void`: votes taken out of the count, and back in."""
+"""`tally void`: removes votes from the count, and restores them."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from services.cli.commands.void.undo import undo
 from services.cli.operator import AuditedGroup
 
 
-class RunsWithoutAName(AuditedGroup):
-    """`tally void --contest ...` is `tally void run --contest ...`."""
+class DefaultRunGroup(AuditedGroup):
+    """Runs `tally void --contest ...` as `tally void run --contest ...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = args[:1] and (args[0] in self.commands or args[0] in ctx.help_option_names)
         return super().parse_args(ctx, args if named else ["run", *args])
 
 
-app = typer.Typer(cls=RunsWithoutAName, help="Take votes out of the count, and back in; `run` may be left out.")
+app = typer.Typer(cls=DefaultRunGroup, help="Remove votes from the count, or restore them; `run` may be omitted.")
 app.command("run")(void)
 app.command("list")(list_voids)
 app.command()(undo)

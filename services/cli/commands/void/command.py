@@ -1,4 +1,4 @@
-"""`tally void`: votes taken out of the count."""
+"""`tally void`: removes votes from the count."""
 
 import time
 from pathlib import Path
@@ -21,29 +21,37 @@ from services.cli.runner import AsJson, DataDir, ExitCode, run
 
 def void(
     contest: Annotated[str, typer.Option("--contest", help="Key of the contest.")],
-    address: Annotated[str | None, typer.Option("--address", help="Cast from there; IPv6: from its /64.")] = None,
-    since: Annotated[str | None, typer.Option("--from", help="Accepted then or later.")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Accepted before.")] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", help="Cast from this IP address; IPv6: from its /64.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--from", help="Accepted at this time or later.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Accepted before this time.")] = None,
     voters: Annotated[
-        Path | None, typer.Option("--voters", exists=True, dir_okay=False, help="Of these voters, an id a line.")
+        Path | None,
+        typer.Option("--voters", exists=True, dir_okay=False, help="Of the voters in this file, one id per line."),
     ] = None,
     anonymous: Annotated[
-        Path | None, typer.Option("--anonymous", exists=True, dir_okay=False, help="And of these anonymous ones.")
+        Path | None,
+        typer.Option(
+            "--anonymous", exists=True, dir_okay=False, help="Of the anonymous voters in this file, too."
+        ),
     ] = None,
     source: Annotated[str | None, typer.Option("--source", help="c-free or c-paid.")] = None,
     platform: Annotated[str | None, typer.Option("--platform", help="ios, android or web.")] = None,
-    participant: Annotated[str | None, typer.Option("--participant", help="For this one, by key.")] = None,
+    participant: Annotated[
+        str | None, typer.Option("--participant", help="For the participant with this key.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All votes of the contest.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the log.")] = "",
-    operation: Annotated[str | None, typer.Option("--void", help="Go on with this interrupted one.")] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Reason, stored in the log.")] = "",
+    operation: Annotated[str | None, typer.Option("--void", help="Resume this interrupted operation.")] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Take votes out of the count: those that count now and fit all that is said of them.
+    """Remove votes from the count: those that count now and match all given options.
 
-    What they used stays used, and a rating or ballot can still be replaced. Votes that come meanwhile are left
-    alone. `tally void undo` brings them back.
+    Their allowances stay used, and a rating or ballot can still be replaced. Votes cast meanwhile are not
+    affected. `tally void undo` restores the votes.
     """
     options = Options(address, since, until, voters, anonymous, source, platform, participant, everything)
 
@@ -67,25 +75,25 @@ def void(
 
 
 def _new_name() -> str:
-    """Short, and in the order of time."""
+    """Return a short name; names sort by time."""
     made = uuid7().hex
     return f"{made[:12]}-{made[-6:]}"
 
 
 def _reason(ballots: Ballots, operation: str | None, given: str) -> str:
-    """That of the operation that goes on, unless another one is given. Raises `NotFound`."""
+    """Return the given reason, or that of the resumed operation. Raises `NotFound`."""
     if operation is None:
         return given
     begun = ballots.voids.get(operation)
     if begun is None:
         raise NotFound(
-            f"Operation {operation} has voided nothing in this contest: leave --void out to begin anew."
+            f"Operation {operation} has voided nothing in this contest: omit --void to start a new operation."
         )
     return given or begun.reason
 
 
 def _selected(ballots: Ballots, wanted: Selection, void: str, reason: str) -> list[tuple[int, VoteVoided]]:
-    """An operation voids a vote once: what was restored of it stays."""
+    """Return the events to append; an operation voids a vote only once, so restored votes stay restored."""
     now, key = time.time_ns() // 1000, ballots.contest.key
     return [
         (ballot.partition, VoteVoided(key, ballot.voter, ballot.vote.cast.vote_id, void, now, reason))

@@ -1,4 +1,4 @@
-"""`tally void list`: what was voided, when and why, and what of it still is."""
+"""`tally void list`: lists operations that voided votes, and how many votes are still voided."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -24,8 +24,11 @@ from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
 
 @dataclass(slots=True)
 class Void:
-    """One operation, in numbers of votes. `gone` were replaced or removed while voided; `waiting` are voidings and
-    restorings behind the contest's close, in none of the other numbers."""
+    """One operation, in numbers of votes.
+
+    `gone` were replaced or removed while voided; `waiting` are events after the contest's close, not included in
+    the other numbers.
+    """
 
     void: str
     contest: str
@@ -45,11 +48,11 @@ class Void:
 
 
 def list_voids(
-    contest: Annotated[str | None, typer.Option("--contest", help="Only of this one.")] = None,
+    contest: Annotated[str | None, typer.Option("--contest", help="Only this contest.")] = None,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Every operation that voided votes: when and why, how many, and how many still are."""
+    """List all operations that voided votes, with time, reason, and numbers of votes."""
 
     async def work() -> ExitCode:
         stack = find_deployment(data_dir)
@@ -67,7 +70,7 @@ def list_voids(
 
 
 async def read_voids(stack: Deployment, contest: str | None, progress: Progress) -> list[Void]:
-    """Those of one contest, or of all, in the order of time."""
+    """Return the operations on one contest, or on all, in the order of time."""
     found: dict[tuple[str, str], Void] = {}
     async with LogReader(stack.kafka_settings) as reader:
         folds, _, _ = await fold_until(stack, reader, contest, EVER, progress)
@@ -82,8 +85,8 @@ def _add(found: dict[tuple[str, str], Void], tally: ContestTally) -> None:
         new = Void(event.void, event.contest, event.voided_at, event.reason)
         return found.setdefault((event.contest, event.void), new)
 
-    for standing in tally.voters.values():
-        for vote in standing.votes.values():
+    for ledger in tally.voters.values():
+        for vote in ledger.votes.values():
             for event in vote.voids:
                 its = row(event)
                 its.voided += 1
@@ -106,10 +109,10 @@ def _waiting(tally: ContestTally) -> Iterator[VoteVoided]:
 
 
 def show(found: list[Void]) -> None:
-    """A table on a terminal, a line an operation elsewhere."""
+    """Print a table on a terminal, otherwise one line per operation."""
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     if not found:
-        console.out("Nothing was ever voided.")
+        console.out("No votes were ever voided.")
         return
     names = "void", "contest", "voided_at", "voided", "restored", "gone", "still_voided", "waiting", "reason"
     rows = [[str(each.as_json()[name]) for name in names] for each in found]

@@ -1,4 +1,4 @@
-"""An operation on votes from its preview to its result, the same for voiding and for restoring."""
+"""Previews and executes an operation that voids or restores votes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from services.cli.runner import print_json
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`void` names it, `again` is the command that goes on with it once it was interrupted."""
+    """One operation; `void` is its name, `again` the command that resumes it after an interruption."""
 
     void: str
     verb: str
@@ -26,7 +26,10 @@ class Operation:
     events: Sequence[tuple[int, VoidEvent]]
 
     async def run(self, stack: Deployment, *, execute: bool, in_json: bool) -> None:
-        """Show what it does, or do it and show what the views hold then. Raises as `append` and `read_back` do."""
+        """Show the effect, or execute the operation and show the views' counts.
+
+        Raises as `append` and `read_back`.
+        """
         before = self.ballots.record()
         for event in self.events:
             self.ballots.fold(*event)
@@ -47,6 +50,6 @@ class Operation:
             with ProgressBar("Recording", enabled=not in_json) as progress:
                 await append(stack, self.events, progress)
         except TallyError as error:
-            error.message = f"{error.message.rstrip('.')}. Part of it may be recorded: go on with `{self.again}`."
+            error.message = f"{error.message.rstrip('.')}. Part of it may be recorded: resume with `{self.again}`."
             raise
         return await read_back(stack, self.ballots, {partition for partition, _ in self.events})

@@ -1,4 +1,4 @@
-"""Voidings and restorings into the log, until the views have folded them."""
+"""Appends events that void or restore votes to the log, and waits until the views have folded them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,16 +23,16 @@ from libs.views.votes import VoteViews
 
 AT_ONCE = 500
 ATTEMPTS = 5
-"""How often a record is sent whose outcome is not known, or that was refused: the fold ignores a repeat."""
+"""Attempts per record with an unknown outcome or an error: the fold ignores duplicates."""
 FOLD_WAIT_S = 30.0
 POLL_S = 0.05
 
 
 async def append(stack: Deployment, events: Sequence[tuple[int, VoidEvent]], progress: Progress) -> None:
-    """Each of `events` to its partition. Raises `LogUnavailable` where Kafka stays away: some are in then."""
+    """Append each of `events` to its partition. Raises `LogUnavailable`; some may then be appended."""
     topic = votes_topic(stack.namespace, stack.partitions).name
 
-    async def insist(log: LogWriter, partition: int, event: VoidEvent) -> None:
+    async def append_one(log: LogWriter, partition: int, event: VoidEvent) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 await log.append(topic, partition, vote_codec.encode(event), event.voter.encode())
@@ -47,13 +47,13 @@ async def append(stack: Deployment, events: Sequence[tuple[int, VoidEvent]], pro
     progress.begin(len(events))
     async with open_log(stack) as log:
         for at in range(0, len(events), AT_ONCE):
-            await asyncio.gather(*(insist(log, *event) for event in events[at : at + AT_ONCE]))
+            await asyncio.gather(*(append_one(log, *event) for event in events[at : at + AT_ONCE]))
 
 
 async def read_back(stack: Deployment, ballots: Ballots, partitions: set[int]) -> dict[str, Any]:
-    """The vote count record of the views, once they have folded all that is in `partitions` of the log now.
+    """Return the views' vote count record once `partitions` are folded to their current ends.
 
-    Raises `ViewsUnavailable` where that takes too long.
+    Raises `ViewsUnavailable` after `FOLD_WAIT_S`.
     """
     topic, valkey = votes_topic(stack.namespace, stack.partitions), open_valkey(stack.valkey)
     try:
@@ -65,7 +65,7 @@ async def read_back(stack: Deployment, ballots: Ballots, partitions: set[int]) -
             while (await views.state(partition)).position.offset < end:
                 if asyncio.get_running_loop().time() > deadline:
                     raise ViewsUnavailable(
-                        f"All is recorded, but the views have not folded it within {FOLD_WAIT_S:.0f} s",
+                        f"All events are recorded, but the views have not folded them within {FOLD_WAIT_S:.0f} s",
                         retry_after_s=1,
                     )
                 await asyncio.sleep(POLL_S)

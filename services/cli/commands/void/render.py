@@ -1,4 +1,4 @@
-"""The effect of an operation in words, and as JSON."""
+"""Renders the effect of an operation as text and JSON."""
 
 import json
 from typing import Any, Final
@@ -12,7 +12,7 @@ from libs.audit.void_effects import Effect, Row
 from libs.tally.time import timestamp
 
 FIGURES: Final = "votes", "rank", "voters"
-OVER: Final = "The contest is over: its result stays. What is recorded takes effect if the contest is reopened."
+OVER: Final = "The contest is over and its result stays. The operation takes effect if the contest is reopened."
 
 
 def as_json(void: str, ballots: Ballots, effect: Effect, *, executed: bool) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def as_json(void: str, ballots: Ballots, effect: Effect, *, executed: bool) -> d
 
 
 def show(void: str, verb: str, ballots: Ballots, effect: Effect, *, executed: bool) -> None:
-    """A table on a terminal, a line a participant elsewhere; the most affected first."""
+    """Print a table on a terminal, otherwise one line per participant; the most affected first."""
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     if console.is_terminal and effect.rows:
         table = Table("participant", "title", *FIGURES, box=None)
@@ -41,8 +41,8 @@ def show(void: str, verb: str, ballots: Ballots, effect: Effect, *, executed: bo
     else:
         for row in effect.rows:
             figures = zip(FIGURES, map(_arrow, _figures(row)), strict=True)
-            told = " ".join(f"{name}={figure.replace(' ', '')}" for name, figure in figures)
-            console.out(f"participant={row.participant} title={json.dumps(row.title, ensure_ascii=False)} {told}")
+            pairs = " ".join(f"{name}={figure.replace(' ', '')}" for name, figure in figures)
+            console.out(f"participant={row.participant} title={json.dumps(row.title, ensure_ascii=False)} {pairs}")
     console.out(f"Contest: {_arrow(effect.total.count)} votes, {_arrow(effect.total.voters)} voters.")
     if ballots.is_over:
         console.out(OVER)
@@ -54,7 +54,7 @@ def show(void: str, verb: str, ballots: Ballots, effect: Effect, *, executed: bo
     else:
         typer.echo(f"{about} are to be {verb}: run again with --execute.")
     console.out(
-        f"By the log as of {timestamp(ballots.at)}; what came later is left alone. Position: {ballots.positions}"
+        f"By the log as of {timestamp(ballots.at)}; later votes are not affected. Position: {ballots.positions}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Which votes are meant, by what the log says of them."""
+"""Selects votes by their attributes in the log."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ PLATFORMS = "ios", "android", "web"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """As they were given; None and empty where they were not."""
+    """Options as given; None if absent."""
 
     address: str | None = None
     since: str | None = None
@@ -33,17 +33,15 @@ class Options:
     everything: bool = False
 
     def check(self) -> None:
-        """Raises `BadParameter`."""
+        """Validate the options. Raises `BadParameter`."""
         given = [
             self.address, self.since, self.until, self.voters, self.anonymous, self.source, self.platform,
             self.participant,
         ]  # fmt: skip
         if self.everything == any(one is not None for one in given):
-            raise typer.BadParameter(
-                "Say which votes: by one or more of the selectors, or --all of the contest's."
-            )
+            raise typer.BadParameter("Select votes by one or more options, or give --all.")
         if self.source is not None and self.source not in INTERNAL:
-            way_out = 'Its counts are reported, not voted: report lower ones with "allow_decrease": true.'
+            way_out = 'Its counts are reported, not cast: report lower ones with "allow_decrease": true.'
             raise typer.BadParameter(
                 f"{self.source} is not {' or '.join(INTERNAL)}. {way_out}", param_hint="--source"
             )
@@ -53,7 +51,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Votes that fit all that is not None. `address` and `voters` are pseudonyms, times are half-open (us)."""
+    """Matches votes by all members that are not None.
+
+    `address` and `voters` are pseudonyms, times [since, until) in µs.
+    """
 
     address: str | None
     since: int | None
@@ -76,7 +77,7 @@ class Selection:
 
 
 async def selection(stack: Deployment, contest: str, options: Options) -> Selection:
-    """Raises `BadParameter`; `NotFound` where the contest has no secret, and one is needed."""
+    """Build the selection. Raises `BadParameter`, and `NotFound` if the contest's secret is needed but missing."""
     options.check()
     address = None if options.address is None else _network(options.address)
     named = address is not None or options.voters is not None or options.anonymous is not None

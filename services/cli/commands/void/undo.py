@@ -1,4 +1,4 @@
-"""`tally void undo`: what an operation voided counts again."""
+"""`tally void undo`: restores the votes that an operation voided."""
 
 import time
 from typing import Annotated
@@ -19,17 +19,17 @@ from services.cli.runner import AsJson, DataDir, ExitCode, run
 
 
 def undo(
-    void: Annotated[str, typer.Argument(help="Name of the operation, as `tally void list` gives it.")],
+    void: Annotated[str, typer.Argument(help="Name of the operation, from `tally void list`.")],
     contest: Annotated[
-        str | None, typer.Option("--contest", help="Its contest; absent: it is looked up in the whole log.")
+        str | None, typer.Option("--contest", help="Contest of the operation; default: searched in the whole log.")
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")] = False,
     data_dir: DataDir = DATA_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Let the votes count again that an operation voided, but for those replaced or removed since.
+    """Restore the votes that an operation voided, except those replaced or removed since.
 
-    Interrupted, it may be run again.
+    Run it again to resume after an interruption.
     """
 
     async def work() -> ExitCode:
@@ -39,7 +39,7 @@ def undo(
             ballots = await read_ballots(stack, key, progress)
         if void not in ballots.voids:
             raise NotFound(
-                f"Operation {void} has voided nothing in contest {key}: `tally void list` says what did."
+                f"Operation {void} has voided nothing in contest {key}: `tally void list` lists all operations."
             )
         again = f"tally void undo {void} --execute"
         await Operation(void, "restored", again, ballots, _voided(ballots, void)).run(
@@ -51,11 +51,11 @@ def undo(
 
 
 async def _contest_of(stack: Deployment, void: str, *, in_json: bool) -> str:
-    """Raises `NotFound`."""
-    with ProgressBar("Looking it up", enabled=not in_json) as progress, without_gc():
+    """Find the operation's contest. Raises `NotFound`."""
+    with ProgressBar("Searching the log", enabled=not in_json) as progress, without_gc():
         found = {row.void: row.contest for row in await read_voids(stack, None, progress)}
     if void not in found:
-        raise NotFound(f"There is no operation {void}: `tally void list` names all.")
+        raise NotFound(f"There is no operation {void}: `tally void list` lists all.")
     return found[void]
 
 
