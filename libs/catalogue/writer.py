@@ -43,7 +43,7 @@ class Log(Protocol):
         *,
         deadline_s: float | None = None,
     ) -> Appended:
-        """Raises `LogUnavailable`; its subclass `unknown` if the record may be in the log."""
+        """Append a record. Raises `LogUnavailable`; its subclass `unknown` if the record may be in the log."""
 
 
 class OutcomeReader(Protocol):

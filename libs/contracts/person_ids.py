@@ -28,4 +28,4 @@ Identity = Annotated[
         }
     ),
 ]
-"""The caller's own id of a voter or user."""
+"""The caller's id of a voter or user."""

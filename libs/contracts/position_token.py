@@ -39,7 +39,7 @@ def decode_positions(token: str) -> dict[int, int]:
     if not isinstance(flat, list) or not all(type(number) is int for number in flat):
         raise ValueError("not a position token: it holds no list of numbers")
     if not flat or flat[0] != VERSION:
-        raise ValueError(f"position token of an unknown version; this service knows {VERSION}")
+        raise ValueError(f"position token of an unknown version; this service supports {VERSION}")
     return _pairs(flat[1:])
 
 
@@ -55,9 +55,9 @@ def merge_positions(positions: Iterable[Mapping[int, int]]) -> dict[int, int]:
 def _pairs(flat: list[int]) -> dict[int, int]:
     partitions, offsets = flat[::2], flat[1::2]
     if len(partitions) != len(offsets) or len(set(partitions)) != len(partitions):
-        raise ValueError("position token with a partition that is doubled or lacks its offset")
+        raise ValueError("position token with a duplicate partition or a missing offset")
     if any(not 0 <= partition <= MAX_PARTITION for partition in partitions):
-        raise ValueError("position token with an impossible partition")
+        raise ValueError("position token with an invalid partition")
     if any(not 0 <= offset <= MAX_OFFSET for offset in offsets):
-        raise ValueError("position token with an impossible offset")
+        raise ValueError("position token with an invalid offset")
     return dict(zip(partitions, offsets, strict=True))

@@ -26,7 +26,7 @@ class Topic:
     partitions: int
 
     def partition_of(self, key: str) -> int:
-        """The partition of `key`: Kafka's own default hash, computed here and sent explicitly."""
+        """Return the partition of `key` by Kafka's default hash; producers send the partition explicitly."""
         return int(murmur2(key.encode()) & 0x7FFFFFFF) % self.partitions
 
 

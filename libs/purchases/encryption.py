@@ -53,7 +53,7 @@ class AccountCipher:
         return pseudonym(self._secret, "content", orjson.dumps(members, option=orjson.OPT_SORT_KEYS).decode())
 
     def seal(self, buyer: Buyer) -> str:
-        """Encrypt `buyer` to base64url, bound to the purchase's key as associated data."""
+        """Encrypt `buyer` to base64url, with account and purchase key as associated data."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         purpose = self._purpose(self.key(buyer.purchase_token))
         sealed = self._cipher.encrypt(nonce, orjson.dumps(list(buyer)), purpose)

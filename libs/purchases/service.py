@@ -31,7 +31,7 @@ class Log(Protocol):
     """Appends records to the log."""
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended:
-        """Raises `AppendUnknown` if the record may be in the log, `NotAppended` if it is not."""
+        """Append a record. Raises `AppendUnknown` if it may be in the log, `NotAppended` if it is not."""
 
 
 class Recorded(NamedTuple):

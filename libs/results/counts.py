@@ -51,7 +51,7 @@ def counts_of(tallies: Iterable[ContestTally], positions: Mapping[int, int]) -> 
     for tally in tallies:
         for (participant, source), given in tally.figures.items():
             figures[participant, source] += given
-            if source:  # a tally keeps no count over both sources
+            if source:  # a tally has no count over both sources
                 figures[participant, ""] += VoteSums(given.count)
         for participant, sums in tally.ratings.items():
             ratings[participant] += sums

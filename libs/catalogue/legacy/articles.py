@@ -20,7 +20,7 @@ EMBEDDED: Final = {
     "video_id": ("video", "video_id"),
     "web_data_key": ("web_data", "web_data_key"),
 }
-"""By a part's reference: the member of the read shape that embeds the record, and the key's name in it."""
+"""Maps a part's reference to the member of the read shape that embeds the record, and the key's name in it."""
 FIELD: Final = (
     Field("field_id", "field_id"),
     Field("type", "type"),

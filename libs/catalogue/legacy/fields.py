@@ -98,10 +98,10 @@ class Translator:
                 continue
             _put(document, field.canonical, _items(field.items, value, held) if field.items else value)
         if problems:
-            raise ValidationFailed([*problems, *self._refused(document)])
+            raise ValidationFailed([*problems, *self._schema_problems(document)])
         return document
 
-    def _refused(self, document: Document) -> list[Problem]:
+    def _schema_problems(self, document: Document) -> list[Problem]:
         """Return the schema's problems of a document, with legacy names."""
         try:
             checked(self._schema, document)

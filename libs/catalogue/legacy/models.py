@@ -1,4 +1,4 @@
-"""The legacy read shapes, for the OpenAPI document; `libs.catalogue.legacy` makes them."""
+"""Schemas of the legacy read shapes, for the OpenAPI document; the sibling modules build the shapes."""
 
 from typing import Any
 
