@@ -22,15 +22,15 @@ VOID_MARK: Final = b"V"
 class Hash(NamedTuple):
     """A hash of the views and its comparison with the fold.
 
-    `fields` yields all fields that the fold expects, `look` returns a function from a field to its expected value
-    (None: absent), `read` decodes a stored value for the comparison, and `what` names a field in the report.
+    `fields` yields all fields that the fold expects, `expected_value` returns a function from a field to its value
+    in the fold (None: absent), `decode` decodes a stored value, and `label` names a field in the report.
     """
 
     name: str
     fields: Callable[[LogFold, str], Iterator[bytes]]
-    look: Callable[[LogFold, str], Callable[[bytes], Any]]
-    read: Callable[[bytes], Any]
-    what: Callable[[bytes], str]
+    expected_value: Callable[[LogFold, str], Callable[[bytes], Any]]
+    decode: Callable[[bytes], Any]
+    label: Callable[[bytes], str]
 
 
 def tally_of(fold: LogFold, contest: str) -> ContestTally:
@@ -43,23 +43,23 @@ def index_of(fold: LogFold, contest: str, vote: FoldedVote) -> int:
     return fold.indexes[contest][choices[0][0]] if choices else 0
 
 
-def hash_differences(fold: LogFold, contest: str, kept: Hash, page: HashPage) -> Iterator[Difference]:
-    look = kept.look(fold, contest)
+def hash_differences(fold: LogFold, contest: str, stored: Hash, page: HashPage) -> Iterator[Difference]:
+    expected_value = stored.expected_value(fold, contest)
     for field, value in page.rows:
-        log, view = look(field), kept.read(value)
+        log, view = expected_value(field), stored.decode(value)
         if log != view:
-            yield Difference(fold.partition, kept.what(field), str(log), str(view), contest)
+            yield Difference(fold.partition, stored.label(field), str(log), str(view), contest)
 
 
 def missing_fields(
-    fold: LogFold, contest: str, kept: Hash, expected: set[bytes], seen: set[bytes]
+    fold: LogFold, contest: str, stored: Hash, expected: set[bytes], seen: set[bytes]
 ) -> Iterator[Difference]:
     """Yield fields that the fold expects at the first and at the last page, and that no page has."""
-    look = kept.look(fold, contest)
+    expected_value = stored.expected_value(fold, contest)
     for field in sorted(expected - seen):
-        log = look(field)
+        log = expected_value(field)
         if log is not None:
-            yield Difference(fold.partition, kept.what(field), str(log), "nothing", contest)
+            yield Difference(fold.partition, stored.label(field), str(log), "nothing", contest)
 
 
 def _names(fold: LogFold, contest: str) -> Iterator[bytes]:

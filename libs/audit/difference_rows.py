@@ -17,15 +17,15 @@ from libs.views.serialization import SOURCES, digest
 def state_differences(fold: LogFold, state: PartitionState, figures_of_all: bool) -> Iterator[Difference]:
     """Compare the fence and, in a view of all contests, the number of records without effect."""
     tally = fold.tally
-    told = [
+    compared = [
         ("fenced", tally.fenced, state.fenced),
         ("duplicates", tally.duplicates, state.duplicates),
         ("overruled", tally.overruled, state.overruled),
         ("quarantined", fold.quarantined, state.quarantined),
     ]
-    for what, log, view in [("fence", tally.fence, state.fence), *(told if figures_of_all else ())]:
+    for label, log, view in [("fence", tally.fence, state.fence), *(compared if figures_of_all else ())]:
         if log != view:
-            yield Difference(fold.partition, what, str(log), str(view))
+            yield Difference(fold.partition, label, str(log), str(view))
 
 
 def counts_differences(fold: LogFold, contest: str, counts: ContestCounts) -> Iterator[Difference]:
@@ -35,24 +35,24 @@ def counts_differences(fold: LogFold, contest: str, counts: ContestCounts) -> It
         for source in (*SOURCES, ""):
             log = _figures(tally, participant, source)
             view = counts.figures.get((participant, source), VoteSums())
-            for what, said, shown in (
+            for label, expected, actual in (
                 ("votes", log.count, view.count),
                 ("unique voters", log.unique, view.unique),
                 ("anonymous voters", log.anonymous, view.anonymous),
             ):
-                if said != shown:
+                if expected != actual:
                     where = contest, participant, source
-                    yield Difference(fold.partition, what, str(said), str(shown), *where)
-    told = [
+                    yield Difference(fold.partition, label, str(expected), str(actual), *where)
+    compared = [
         *((f"vote ids {name_of(status)}", tally.ids[status], counts.ids.get(status, 0)) for status in VoteStatus),
         ("closing in force", tally.closed, counts.closed),
         ("closing reopened last", tally.reopened, counts.reopened),
         ("offset of the last change", tally.last_offset, counts.changed),
         ("time of the last change (ms)", tally.last_time_ms, counts.updated_ms or 0),
     ]
-    for what, said, shown in told:
-        if said != shown:
-            yield Difference(fold.partition, what, str(said), str(shown), contest)
+    for label, expected, actual in compared:
+        if expected != actual:
+            yield Difference(fold.partition, label, str(expected), str(actual), contest)
     for participant in sorted(tally.ratings.keys() | counts.ratings.keys()):
         rated, seen = (kept.get(participant, RatingSums()) for kept in (tally.ratings, counts.ratings))
         if rated != seen:
@@ -66,14 +66,14 @@ def _source_differences(
 ) -> Iterator[Difference]:
     log = tally.sources.get(source, SourceTally())
     view = counts.sources.get(source, SourceCounts(0, 0, {}, {}))
-    for what, said, shown in (
+    for label, expected, actual in (
         ("figures", log.figures, view.figures),
         ("figures held", log.held, view.held),
         ("closing in force", log.closed, view.closed),
         ("time of the last report (ms)", log.updated_ms, view.updated_ms),
     ):
-        if said != shown:
-            yield Difference(fold.partition, what, str(said), str(shown), contest, source=source)
+        if expected != actual:
+            yield Difference(fold.partition, label, str(expected), str(actual), contest, source=source)
 
 
 def name_of(status: VoteStatus) -> str:
@@ -118,11 +118,11 @@ def _voter_differences(
     if row.records != latest:
         ids = {digest(vote.cast.vote_id): vote.cast.vote_id for vote in votes}
         for at in range(max(len(latest), len(row.records))):
-            said, shown = _at(latest, at), _at(row.records, at)
-            if said != shown:
-                known = ids.get((said or shown)[:12], "?")
-                what = f"vote id {known}"
-                yield _of_voter(fold, contest, row.voter, what, _readable(said), _readable(shown))
+            expected, actual = _at(latest, at), _at(row.records, at)
+            if expected != actual:
+                known = ids.get((expected or actual)[:12], "?")
+                label = f"vote id {known}"
+                yield _of_voter(fold, contest, row.voter, label, _readable(expected), _readable(actual))
     used: dict[SumKey, tuple[int, int, int]] = {
         (indexes.get(participant, 0), source, epoch): (sums.votes, sums.limit or 0, sums.active)
         for (participant, source, epoch), sums in standing.used.items()
@@ -143,8 +143,8 @@ def _voter_differences(
             yield _of_voter(fold, contest, row.voter, name, str(log), str(view))
 
 
-def _of_voter(fold: LogFold, contest: str, voter: str, what: str, log: str, view: str) -> Difference:
-    return Difference(fold.partition, f"voter {voter}: {what}", log, view, contest)
+def _of_voter(fold: LogFold, contest: str, voter: str, label: str, log: str, view: str) -> Difference:
+    return Difference(fold.partition, f"voter {voter}: {label}", log, view, contest)
 
 
 def _at(records: list[bytes], at: int) -> bytes:

@@ -46,8 +46,8 @@ async def read_pieces(
     pieces += sorted(of_contests, key=lambda piece: piece.position.offset)
     for contest in contests:
         pieces += _voters(contest, await pages.voters(partition, contest))
-        for kept in HASHES:
-            pieces += _fields(contest, kept, await pages.fields(partition, kept.name, contest))
+        for stored in HASHES:
+            pieces += _fields(contest, stored, await pages.fields(partition, stored.name, contest))
     return pieces
 
 
@@ -66,16 +66,16 @@ def _voters(contest: str, pages: list[VotersPage]) -> Iterator[Piece]:
     yield Piece(pages[-1].position, lambda fold: missing_voters(fold, contest, expected, seen))
 
 
-def _fields(contest: str, kept: Hash, pages: list[HashPage]) -> Iterator[Piece]:
+def _fields(contest: str, stored: Hash, pages: list[HashPage]) -> Iterator[Piece]:
     """Check the fields of a hash in the same way."""
     expected: set[bytes] = set()
     seen = {field for page in pages for field, _ in page.rows}
 
     def note(fold: LogFold) -> Iterable[Difference]:
-        expected.update(kept.fields(fold, contest))
+        expected.update(stored.fields(fold, contest))
         return ()
 
     yield Piece(pages[0].position, note)
     for page in pages:
-        yield Piece(page.position, partial(hash_differences, contest=contest, kept=kept, page=page))
-    yield Piece(pages[-1].position, lambda fold: missing_fields(fold, contest, kept, expected, seen))
+        yield Piece(page.position, partial(hash_differences, contest=contest, stored=stored, page=page))
+    yield Piece(pages[-1].position, lambda fold: missing_fields(fold, contest, stored, expected, seen))

@@ -13,7 +13,7 @@ class CertificateConflict(TallyError):
     """The stored certificate was changed, or differs from the log."""
 
 
-async def keep(store: Store, certificate: Certificate) -> None:
+async def save(store: Store, certificate: Certificate) -> None:
     """Store a certificate; repeatable. Raises `CertificateConflict`, and `StorageUnavailable`."""
     name, value = _name(certificate.contest_key, certificate.seq), certificate.canonical()
     if await store.put_if_absent(name, value):
@@ -25,7 +25,7 @@ async def keep(store: Store, certificate: Certificate) -> None:
         )
 
 
-async def kept(store: Store, contest: str, seq: int) -> Certificate | None:
+async def load(store: Store, contest: str, seq: int) -> Certificate | None:
     """Return the stored certificate, or None. Raises `CertificateConflict` if it was changed, and
     `StorageUnavailable`.
     """

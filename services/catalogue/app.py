@@ -42,8 +42,8 @@ from services.catalogue.files import Files
 from services.catalogue.image_routes import image_router
 from services.catalogue.images import Images
 from services.catalogue.legacy.routes import legacy_router
-from services.catalogue.legacy.routing import LegacyWorld
-from services.catalogue.media_routes import Room, media_router
+from services.catalogue.legacy.routing import LegacyEnvironment
+from services.catalogue.media_routes import MediaEnvironment, media_router
 from services.catalogue.reopening import reopening_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
@@ -53,7 +53,7 @@ from services.catalogue.vote_sources import VoteSources
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Environment:
     """Components of one environment: production, or the legacy test environment with a namespace of its own."""
 
     views: CatalogueViews
@@ -68,25 +68,25 @@ class World:
         enrichers: Mapping[str, Complete],
         images: Images,
         image_max_bytes: int,
-    ) -> LegacyWorld:
+    ) -> LegacyEnvironment:
         now = self.writer.now
-        return LegacyWorld(
+        return LegacyEnvironment(
             base, self.auth, self.record_service, self.views, now, enrichers, images, image_max_bytes
         )
 
 
-def world_of(
+def environment_of(
     valkey: Valkey,
     log: LogWriter,
     namespace: str,
     proxies: Proxies,
     guards: Mapping[str, Guard] | None = None,
     sessions: Sessions | None = None,
-) -> World:
+) -> Environment:
     views = CatalogueViews(valkey, namespace)
     writer = CatalogueWriter(catalogue_topic(namespace), log, views, AppendUnknown)
     keys = ApiKeyCache(views, KeyUses(valkey, namespace))
-    return World(
+    return Environment(
         views,
         writer,
         RecordService(RESOURCES, views, writer, guards),
@@ -128,23 +128,25 @@ async def _open_guarded(
     store = open_store(settings.storage_url)
     proxies = settings.proxies()
     guards = {PARTICIPANTS.name: closed.participant_may_go}
-    world = world_of(valkey, log, settings.namespace, proxies, guards, Sessions(SecretRing(store, "sessions")))
-    test = world_of(valkey, log, test_world(settings.namespace), proxies)
+    production = environment_of(
+        valkey, log, settings.namespace, proxies, guards, Sessions(SecretRing(store, "sessions"))
+    )
+    test = environment_of(valkey, log, test_world(settings.namespace), proxies)
     scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
-    urls = UploadUrls(store, world.views, settings.public_url)
-    files = Files(settings.namespace, world.record_service, store, scanner)
+    urls = UploadUrls(store, production.views, settings.public_url)
+    files = Files(settings.namespace, production.record_service, store, scanner)
     decoders = Decoders(settings.image_max_pixels, settings.image_cpu_ms / 1000)
 
     def image_store(namespace: str) -> ImageStore:
         return ImageStore(store, namespace, decoders)
 
-    rooms = [
-        Room(world.views, world.auth, image_store(settings.namespace)),
-        Room(test.views, test.auth, image_store(test_world(settings.namespace))),
+    media = [
+        MediaEnvironment(production.views, production.auth, image_store(settings.namespace)),
+        MediaEnvironment(test.views, test.auth, image_store(test_world(settings.namespace))),
     ]
 
     async def check_views() -> None:
-        await world.views.position(0)
+        await production.views.position(0)
 
     try:
         with suppress(ViewsUnavailable):
@@ -152,31 +154,31 @@ async def _open_guarded(
         with suppress(StorageUnavailable):
             await urls.load()
         async with (
-            world.keys.refreshing(),
+            production.keys.refreshing(),
             test.keys.refreshing(),
             open_fetcher(
                 parse_allowed(settings.fetch_allow), settings.image_max_bytes, settings.fetch_timeout_ms / 1000
             ) as fetcher,
         ):
             images, test_images = (
-                Images(each.record_service, room.image_store, fetcher, scanner)
-                for each, room in zip((world, test), rooms, strict=True)
+                Images(each.record_service, its_media.image_store, fetcher, scanner)
+                for each, its_media in zip((production, test), media, strict=True)
             )
             largest = settings.image_max_bytes
             yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 routers=[
                     # first, so that `upload_from_url` is not read as the key of an image
-                    image_router(world.auth, images, largest),
-                    build_router(world.record_service, world.auth, {**enrichers, FILES.name: urls}),
-                    legacy_router(world.legacy("/legacy", enrichers, images, largest)),
+                    image_router(production.auth, images, largest),
+                    build_router(production.record_service, production.auth, {**enrichers, FILES.name: urls}),
+                    legacy_router(production.legacy("/legacy", enrichers, images, largest)),
                     legacy_router(test.legacy("/legacy-test", enrichers, test_images, largest)),
-                    file_router(world.auth, world.views, files, urls, settings.file_max_bytes),
-                    media_router(rooms),
-                    vote_source_router(world.auth, VoteSources(world.record_service, world.views)),
+                    file_router(production.auth, production.views, files, urls, settings.file_max_bytes),
+                    media_router(media),
+                    vote_source_router(production.auth, VoteSources(production.record_service, production.views)),
                     reopening_router(
-                        world.auth,
-                        Reopener(world.record_service, votes, settings.partitions),
+                        production.auth,
+                        Reopener(production.record_service, votes, settings.partitions),
                         RequestKeys(valkey, settings.namespace),
                     ),
                 ],
@@ -184,7 +186,7 @@ async def _open_guarded(
                     "deployment": guard.check,
                     "log": log.check,
                     "views": check_views,
-                    "keys": world.keys.check,
+                    "keys": production.keys.check,
                 },
                 optional_checks={"storage": partial(check_secrets, store)},
                 refusal=guard.refusal,

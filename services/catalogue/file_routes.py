@@ -209,10 +209,10 @@ def file_router(
         caller = await auth.authenticate(request.scope)
         require(caller, "content:write")
         given = idempotency_key(request)
-        asked = WriteRequest.once()
+        write_request = WriteRequest.once()
         if given is not None:
-            asked = WriteRequest.repeatable(caller.account, "POST", request.url.path, given, b"")
-        written = await files.renew(caller.account, file_key, asked)
+            write_request = WriteRequest.repeatable(caller.account, "POST", request.url.path, given, b"")
+        written = await files.renew(caller.account, file_key, write_request)
         shown = FILES.show(written.stored)
         await urls(caller, str(request.base_url).rstrip("/"), [shown])
         headers = {"Idempotent-Replayed": "true"} if written.replayed else {}

@@ -41,11 +41,11 @@ def integer_text(schema: Schema, *, may_be_empty: bool = False) -> Schema:
 
 def about(schema: Schema) -> Schema:
     """Return a member's description, and its default as text."""
-    said = {name: schema[name] for name in ("description",) if name in schema}
+    described = {name: schema[name] for name in ("description",) if name in schema}
     default = schema.get("default")
     if default is not None:
-        said["default"] = default if isinstance(default, str) else orjson.dumps(default).decode()
-    return said
+        described["default"] = default if isinstance(default, str) else orjson.dumps(default).decode()
+    return described
 
 
 def types_of(schema: Schema) -> list[str]:

@@ -82,7 +82,7 @@ async def read_form(request: Request, max_bytes: int) -> AsyncIterator[Form]:
     async with open_form(request, max_bytes, (FORM,), len(MEMBERS | IGNORED)) as form:
         parts = dict(form)
         file = parts.pop("file", None)
-        body, problems = _parsed({name: value for name, value in parts.items() if name not in IGNORED})
+        body, problems = _parse_members({name: value for name, value in parts.items() if name not in IGNORED})
         if isinstance(file, UploadFile):
             yield Form(file.file, titled(file.filename or "", body, problems))
         else:
@@ -109,14 +109,14 @@ def name_at(url: str) -> str:
         return ""
 
 
-def _parsed(said: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
+def _parse_members(members: Mapping[str, Any]) -> tuple[Document, list[Problem]]:
     """Parse the members, with exact integers; return them with the problems of those that cannot be parsed.
 
     Raises `PayloadTooLarge` for too many values.
     """
     body: Document = {}
     problems: list[Problem] = []
-    for name, value in said.items():
+    for name, value in members.items():
         try:
             body[name] = value if name in TEXTS else parse_json(value.encode())
         except (MalformedJson, AttributeError):

@@ -80,8 +80,8 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         async with read_form(request, max_bytes) as form:
             key = idempotency_key(request)
             content = b"" if key is None else await asyncio.to_thread(form.content)
-            asked = _asked(request, account, key, content)
-            return _created(await images.upload(account, form.file, form.body, asked))
+            write_request = _write_request(request, account, key, content)
+            return _created(await images.upload(account, form.file, form.body, write_request))
 
     @router.post(
         "/images/upload_from_url",
@@ -101,8 +101,8 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         content, given = await read_object(request)
         url = given.pop("url", None)
         body = titled(name_at(url), given) if isinstance(url, str) else titled("", given, [NO_URL])
-        asked = _asked(request, account, idempotency_key(request), content)
-        return _created(await images.fetch(account, url, body, asked))
+        write_request = _write_request(request, account, idempotency_key(request), content)
+        return _created(await images.fetch(account, url, body, write_request))
 
     router.routes.append(Route("/images/upload_from_url", OnlyPost()))
 
@@ -131,7 +131,7 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
     return router
 
 
-def _asked(request: Request, account: str, key: str | None, content: bytes) -> WriteRequest:
+def _write_request(request: Request, account: str, key: str | None, content: bytes) -> WriteRequest:
     if key is None:
         return WriteRequest.once()
     return WriteRequest.repeatable(account, "POST", request.url.path, key, content)

@@ -33,7 +33,7 @@ SIZE: Final = parameter(
 )
 
 
-class Room(NamedTuple):
+class MediaEnvironment(NamedTuple):
     """The images of one environment."""
 
     views: CatalogueViews
@@ -42,12 +42,12 @@ class Room(NamedTuple):
 
 
 class Found(NamedTuple):
-    room: Room
+    environment: MediaEnvironment
     account: str
     image: Stored
 
 
-def media_router(rooms: Sequence[Room]) -> APIRouter:
+def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
     """Build the route. An image key exists in at most one environment."""
     router = APIRouter(tags=["images"], dependencies=[Depends(BEARER)])
 
@@ -82,10 +82,10 @@ def media_router(rooms: Sequence[Room]) -> APIRouter:
         size = request.query_params.get("size", DEFAULT)
         if size not in SIZES:
             raise ValidationFailed([Problem("", f"size must be one of {', '.join(SIZES)}")])
-        room, account, image = await _find(rooms, image_id)
+        environment, account, image = await _find(environments, image_id)
         is_public = image.document["access"]["access"] == "public"
         if not is_public:
-            await _admit(request, room, account)
+            await _admit(request, environment, account)
         kept = Kept.of(image.document)
         tag = etag(f"{kept.object}-{size}")
         headers = {
@@ -95,9 +95,9 @@ def media_router(rooms: Sequence[Room]) -> APIRouter:
         }
         if not_modified(request.headers.get("if-none-match"), tag):
             return Response(status_code=304, headers=headers)
-        data = await room.image_store.show(account, image.key, kept, size)
+        data = await environment.image_store.show(account, image.key, kept, size)
         if data is None:  # deleted, or replaced meanwhile
-            if (await _find(rooms, image_id)).image.version == image.version:
+            if (await _find(environments, image_id)).image.version == image.version:
                 raise _unknown(image_id)
             return await get_picture(request, image_id)
         return Response(data, headers=headers, media_type=FORMATS[kept.format].media_type)
@@ -105,23 +105,23 @@ def media_router(rooms: Sequence[Room]) -> APIRouter:
     return router
 
 
-async def _find(rooms: Sequence[Room], key: str) -> Found:
-    for room in rooms:
-        account = await room.views.find_owner(IMAGES.name, key)
-        image = None if account is None else await room.views.get(account, IMAGES.name, key)
+async def _find(environments: Sequence[MediaEnvironment], key: str) -> Found:
+    for environment in environments:
+        account = await environment.views.find_owner(IMAGES.name, key)
+        image = None if account is None else await environment.views.get(account, IMAGES.name, key)
         if account is not None and image is not None:
-            return Found(room, account, image)
+            return Found(environment, account, image)
     raise _unknown(key)
 
 
-async def _admit(request: Request, room: Room, account: str) -> None:
+async def _admit(request: Request, environment: MediaEnvironment, account: str) -> None:
     """Admit a key that may read the account's records.
 
     Raises `Unauthorized`, `Forbidden`, and `NotFound` for other accounts' keys.
     """
     headers = headers_of(request.scope)
     is_legacy = header(headers, b"service-key") is not None
-    auth = room.auth
+    auth = environment.auth
     key = await (auth.authenticate_legacy(request.scope) if is_legacy else auth.authenticate(request.scope))
     require(key, "content:read")
     if key.account != account:

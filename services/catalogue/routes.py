@@ -75,15 +75,15 @@ class _Routes:
 
     def add_to(self, router: APIRouter) -> None:
         row = self._row
-        several_said, said = row.name.replace("_", " "), row.singular.replace("_", " ")
-        one_said = f"an {said}" if said[0] in "aeiou" else f"a {said}"
+        plural, singular = row.name.replace("_", " "), row.singular.replace("_", " ")
+        with_article = f"an {singular}" if singular[0] in "aeiou" else f"a {singular}"
         one = f"/{row.name}/{{{row.singular}_key}}"
         several, where = f"/{row.name}", []
         if row.parent is not None:
             above = self._record_service.table[row.parent]
             several = f"/{above.name}/{{{above.singular}_key}}/{row.name}"
             where = [parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
-        key = parameter(f"{row.singular}_key", "path", f"Key of the {said}.")
+        key = parameter(f"{row.singular}_key", "path", f"Key of the {singular}.")
         own_key = key | {"schema": {"type": "string", "pattern": OWN_KEY_PATTERN}}
         gone: dict[int | str, dict[str, Any]] = {
             204: {"description": "Deleted, with the records that belong to it."}
@@ -109,7 +109,7 @@ class _Routes:
             several,
             "POST",
             self.create,
-            f"Create {one_said}",
+            f"Create {with_article}",
             answers(
                 *BAD_BODY,
                 "not_found",
@@ -124,7 +124,7 @@ class _Routes:
             one,
             "POST",
             self.place,
-            f"Create or replace {one_said}",
+            f"Create or replace {with_article}",
             answers(
                 *BAD_BODY,
                 "idempotency_key_reused",
@@ -141,7 +141,7 @@ class _Routes:
             several,
             "GET",
             self.page,
-            f"List {several_said}",
+            f"List {plural}",
             answers("not_found", "validation_failed", success={200: openapi.list_answer(row)}),
             parameters=[
                 *where,
@@ -153,10 +153,10 @@ class _Routes:
             one,
             "GET",
             self.get,
-            f"Read {one_said}",
+            f"Read {with_article}",
             answers(
                 "not_found",
-                success={200: openapi.record_answer(row, f"The {said}."), **UNCHANGED},
+                success={200: openapi.record_answer(row, f"The {singular}."), **UNCHANGED},
             ),
             parameters=[key, IF_NONE_MATCH],
         )
@@ -164,7 +164,7 @@ class _Routes:
             one,
             "PATCH",
             self.patch,
-            f"Change {one_said}",
+            f"Change {with_article}",
             answers(
                 *BAD_BODY,
                 "not_found",
@@ -181,7 +181,7 @@ class _Routes:
             one,
             "DELETE",
             self.delete,
-            f"Delete {one_said}",
+            f"Delete {with_article}",
             answers(
                 "not_found",
                 "in_use",
@@ -195,29 +195,29 @@ class _Routes:
 
     async def create(self, request: Request) -> Response:
         caller = await self._caller(request, "content:write")
-        asked, document = await _asked(request, caller)
+        parsed, document = await _parse_request(request, caller)
         written = await self._record_service.create(
-            self._row, caller.account, document, asked, parent=self._parent(request)
+            self._row, caller.account, document, parsed, parent=self._parent(request)
         )
         return await self._posted(request, caller, written, 201)
 
     async def place(self, request: Request) -> Response:
         caller = await self._caller(request, "content:write")
-        asked, document = await _asked(request, caller)
-        written = await self._record_service.place(self._row, caller.account, self._key(request), document, asked)
+        parsed, document = await _parse_request(request, caller)
+        written = await self._record_service.place(self._row, caller.account, self._key(request), document, parsed)
         is_new = written.stored.created == written.stored.updated
         return await self._posted(request, caller, written, 201 if is_new else 200)
 
     async def page(self, request: Request) -> Response:
         caller = await self._caller(request, "content:read")
         query = request.query_params
-        asked = ListRequest(
+        parsed = ListRequest(
             limit=integer_parameter(request, "limit", LISTED, 1, MOST_LISTED),
             next=query.get("next"),
             tags=tuple(query.getlist("tags")),
             updated_since=_time(query.get("updated_since")),
         )
-        page = await self._record_service.page(self._row, caller.account, asked, self._parent(request))
+        page = await self._record_service.page(self._row, caller.account, parsed, self._parent(request))
         data = [self._row.show(stored) for stored in page.records]
         await self._add(request, caller, data)
         return _json({"data": data, "has_more": page.next is not None, "next": page.next}, 200, {})
@@ -286,7 +286,7 @@ class _Routes:
         return etag(f"{stored.version}.{blake2b(orjson.dumps(shown), digest_size=8).hexdigest()}")
 
 
-async def _asked(request: Request, caller: ApiKey) -> tuple[WriteRequest, Document]:
+async def _parse_request(request: Request, caller: ApiKey) -> tuple[WriteRequest, Document]:
     """Return the request, identified by its idempotency key, and its parsed body."""
     body, document = await read_object(request)
     key = idempotency_key(request)

@@ -12,7 +12,7 @@ from libs.catalogue.schemas.content import ArticleType
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from services.catalogue.legacy.embedding import shown_articles
-from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
+from services.catalogue.legacy.routing import NEXT, Call, LegacyEnvironment, LegacyRoutes, page_of
 
 TYPES: Final = get_args(ArticleType)
 QUERY: Final[dict[str, JsonSchema]] = {
@@ -27,8 +27,8 @@ QUERY: Final[dict[str, JsonSchema]] = {
 }
 
 
-def add_articles(routes: LegacyRoutes, world: LegacyWorld) -> None:
-    handlers = _Articles(world)
+def add_articles(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
+    handlers = _Articles(environment)
     several, one = "/v2/articles", "/v2/articles/{article_key}"
     routes.add("GET", several, handlers.list_articles, query=QUERY, model=LegacyArticles)
     routes.add("POST", several, handlers.create_article, parameters=ARTICLE.parameters, model=LegacyArticle)
@@ -38,13 +38,13 @@ def add_articles(routes: LegacyRoutes, world: LegacyWorld) -> None:
 
 
 class _Articles:
-    def __init__(self, world: LegacyWorld) -> None:
-        self._world = world
-        self._records = world.records(ARTICLES, ARTICLE)
+    def __init__(self, environment: LegacyEnvironment) -> None:
+        self._environment = environment
+        self._records = environment.records(ARTICLES, ARTICLE)
 
     async def list_articles(self, call: Call) -> Document:
         """Newest first, 20 a page. Scheduled articles and templates have their own lists."""
-        now, kind = self._world.now(), call.query("type")
+        now, kind = self._environment.now(), call.query("type")
         scheduled, is_template = call.flag("scheduled"), call.flag("is_template")
         if kind is not None and kind not in TYPES and not scheduled:
             raise ValidationFailed([Problem("", f"type must be one of {', '.join(TYPES)}")])
@@ -53,7 +53,7 @@ class _Articles:
             return is_listed(stored, now, scheduled, is_template, kind)
 
         page = await self._records.page(call.account, call.query("next"), fits=fits)
-        return page_of("articles", await shown_articles(self._world, call, page.records), page)
+        return page_of("articles", await shown_articles(self._environment, call, page.records), page)
 
     async def create_article(self, call: Call) -> Document:
         """A `publish` in the future makes it scheduled; without one, it appears at once. `type` defaults to
@@ -78,5 +78,5 @@ class _Articles:
         await self._records.delete(call.account, call.path("article_key"))
 
     async def _answer(self, call: Call, stored: Stored) -> Document:
-        [shape] = await shown_articles(self._world, call, [stored])
+        [shape] = await shown_articles(self._environment, call, [stored])
         return shape

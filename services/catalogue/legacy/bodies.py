@@ -72,18 +72,18 @@ def _with_nulls(schema: Any) -> Any:
 
 def _text(schema: JsonSchema, *, may_be_empty: bool) -> JsonSchema:
     """Return the schema of a member's text in a form. An empty text is null, except for plain texts."""
-    said = about(schema)
+    described = about(schema)
     match plain(schema).get("type"):
         case "string":
             return _string(schema, may_be_empty=may_be_empty)
         case "boolean":
-            return said | {"type": "string", "enum": [*BOOLEANS, *([""] if may_be_empty else [])]}
+            return described | {"type": "string", "enum": [*BOOLEANS, *([""] if may_be_empty else [])]}
         case "integer":
-            return said | integer_text(schema, may_be_empty=may_be_empty)
+            return described | integer_text(schema, may_be_empty=may_be_empty)
         case "object":
-            return said | json_text(schema, "object", "null", may_be_empty=may_be_empty)
+            return described | json_text(schema, "object", "null", may_be_empty=may_be_empty)
         case "array":
-            description = f"{said.get('description', '')} JSON text of the list, or a field for each item."
+            description = f"{described.get('description', '')} JSON text of the list, or a field for each item."
             return {"description": description.strip()} | _list(schema, may_be_empty=may_be_empty)
     raise ValueError(f"no form has {schema}")
 

@@ -12,14 +12,14 @@ from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.catalogue.writer import Request
 from libs.tally.errors import LogUnavailable, NotFound, TallyError, ViewsUnavailable
-from services.catalogue.legacy.routing import Call, LegacyRoutes, LegacyWorld
+from services.catalogue.legacy.routing import Call, LegacyEnvironment, LegacyRoutes
 
 AT_ONCE: Final = 500
 """Participants added in one round of writes."""
 
 
-def add_contests(routes: LegacyRoutes, world: LegacyWorld) -> None:
-    handlers = _Contests(world)
+def add_contests(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
+    handlers = _Contests(environment)
     one = "/contests/{contest_id}"
     routes.add("POST", "/contests", handlers.create_contest, parameters=CONTEST.parameters, model=LegacyContest)
     routes.add("POST", one, handlers.update_contest, parameters=CONTEST.parameters, model=LegacyContest)
@@ -27,19 +27,19 @@ def add_contests(routes: LegacyRoutes, world: LegacyWorld) -> None:
 
 
 class _Contests:
-    def __init__(self, world: LegacyWorld) -> None:
-        self._world = world
-        self._records = world.records(CONTESTS, CONTEST)
+    def __init__(self, environment: LegacyEnvironment) -> None:
+        self._environment = environment
+        self._records = environment.records(CONTESTS, CONTEST)
 
     async def create_contest(self, call: Call) -> Document:
         """All parameters are optional and have defaults. Unknown ones are ignored."""
-        body, now = await call.parameters(CONTEST.parameters), self._world.now()
+        body, now = await call.parameters(CONTEST.parameters), self._environment.now()
         stored = await self._records.create(call.account, partial(contest_written, body, now=now))
         return await self._answer(call, stored.key, body)
 
     async def update_contest(self, call: Call) -> Document:
         """Takes the parameters of create; those left out keep their value."""
-        body, now = await call.parameters(CONTEST.parameters), self._world.now()
+        body, now = await call.parameters(CONTEST.parameters), self._environment.now()
         key = call.path("contest_id")
         await self._records.change(call.account, key, partial(contest_written, body, now=now))
         return await self._answer(call, key, body)
@@ -53,8 +53,8 @@ class _Contests:
         written.
         """
         await self._enter(call.account, key, body.get("add_participants"))
-        shape = await contest_shape(self._world, call.account, key)
-        await self._world.complete(call, CONTESTS, [shape])
+        shape = await contest_shape(self._environment, call.account, key)
+        await self._environment.complete(call, CONTESTS, [shape])
         return shape
 
     async def _enter(self, account: str, contest: str, items: Any) -> None:
@@ -71,7 +71,7 @@ class _Contests:
     async def _enter_one(self, account: str, contest: str, item: Document) -> None:
         try:
             document = PARTICIPANT.written(item, None)
-            await self._world.record_service.create(
+            await self._environment.record_service.create(
                 PARTICIPANTS, account, document, Request.once(), parent=contest
             )
         except (LogUnavailable, ViewsUnavailable):
@@ -80,9 +80,9 @@ class _Contests:
             return
 
 
-async def contest_shape(world: LegacyWorld, account: str, contest: str) -> Document:
+async def contest_shape(environment: LegacyEnvironment, account: str, contest: str) -> Document:
     """Return the contest without counts: another service adds them. Raises `NotFound`."""
-    config = await world.views.contest_config(account, contest)
+    config = await environment.views.contest_config(account, contest)
     loaded = contest_of(account, config)
     if loaded is None or config.contest is None:
         raise NotFound("contest not found")
@@ -90,10 +90,10 @@ async def contest_shape(world: LegacyWorld, account: str, contest: str) -> Docum
     return contest_read(
         ContestPage(
             account=account,
-            phase=loaded.phase(world.now()),
+            phase=loaded.phase(environment.now()),
             contest=config.contest,
             participants=approved,
             totals=None,
-            images=await images_of(world.views, account, config.contest, *approved),
+            images=await images_of(environment.views, account, config.contest, *approved),
         )
     )

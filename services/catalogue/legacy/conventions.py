@@ -9,11 +9,11 @@ from libs.catalogue.legacy.participants import images_at
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONVENTIONS
 from libs.contracts.catalogue import Stored
-from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
+from services.catalogue.legacy.routing import NEXT, Call, LegacyEnvironment, LegacyRoutes, page_of
 
 
-def add_conventions(routes: LegacyRoutes, world: LegacyWorld) -> None:
-    handlers, parameters = _Conventions(world), CONVENTION.parameters
+def add_conventions(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
+    handlers, parameters = _Conventions(environment), CONVENTION.parameters
     several, one = "/dev/v2/conventions", "/dev/v2/conventions/{convention_key}"
     routes.add("GET", several, handlers.list_conventions, query={"next": NEXT}, model=LegacyConventions)
     routes.add(
@@ -30,9 +30,9 @@ def add_conventions(routes: LegacyRoutes, world: LegacyWorld) -> None:
 
 
 class _Conventions:
-    def __init__(self, world: LegacyWorld) -> None:
-        self._world = world
-        self._records = world.records(CONVENTIONS, CONVENTION)
+    def __init__(self, environment: LegacyEnvironment) -> None:
+        self._environment = environment
+        self._records = environment.records(CONVENTIONS, CONVENTION)
 
     async def list_conventions(self, call: Call) -> Document:
         """Newest first, 20 a page."""
@@ -67,5 +67,5 @@ class _Conventions:
 
     async def _shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
         icons = (each.get("icon_id") for stored in records for each in stored.document.get("search_helps", ()))
-        images = await images_at(self._world.views, call.account, filter(None, icons))
+        images = await images_at(self._environment.views, call.account, filter(None, icons))
         return [convention_read(call.account, stored, images) for stored in records]

@@ -10,27 +10,27 @@ from libs.catalogue.resources import CONTESTS, PARTICIPANTS, SURVEYS
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import NotFound
 from services.catalogue.legacy.contests import contest_shape
-from services.catalogue.legacy.routing import Call, LegacyWorld
+from services.catalogue.legacy.routing import Call, LegacyEnvironment
 
 
-async def shown_articles(world: LegacyWorld, call: Call, articles: Sequence[Stored]) -> list[Document]:
+async def shown_articles(environment: LegacyEnvironment, call: Call, articles: Sequence[Stored]) -> list[Document]:
     """Return articles in their read shape, without references to deleted records or other accounts' records."""
     named: dict[str, set[str]] = {}
     for resource, key in (ref for stored in articles for ref in named_by(stored)):
         named.setdefault(resource, set()).add(key)
     images, contests, participants, surveys = await asyncio.gather(
-        images_at(world.views, call.account, named.get("images", ())),
-        _contests(world, call, named.get("contests", ())),
-        _participants(world, call, named.get("participants", ())),
-        _surveys(world, call, named.get("surveys", ())),
+        images_at(environment.views, call.account, named.get("images", ())),
+        _contests(environment, call, named.get("contests", ())),
+        _participants(environment, call, named.get("participants", ())),
+        _surveys(environment, call, named.get("surveys", ())),
     )
-    embedded, now = Embedded(images, contests, participants, surveys), world.now()
+    embedded, now = Embedded(images, contests, participants, surveys), environment.now()
     return [article_read(call.account, stored, embedded, now) for stored in articles]
 
 
-async def _contests(world: LegacyWorld, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+async def _contests(environment: LegacyEnvironment, call: Call, keys: Iterable[str]) -> dict[str, Document]:
     found = await asyncio.gather(
-        *(contest_shape(world, call.account, key) for key in keys), return_exceptions=True
+        *(contest_shape(environment, call.account, key) for key in keys), return_exceptions=True
     )
     shapes = []
     for each in found:
@@ -38,23 +38,23 @@ async def _contests(world: LegacyWorld, call: Call, keys: Iterable[str]) -> dict
             shapes.append(each)
         elif not isinstance(each, NotFound):
             raise each
-    await world.complete(call, CONTESTS, shapes)
+    await environment.complete(call, CONTESTS, shapes)
     return {shape["contest_id"]: shape for shape in shapes}
 
 
-async def _participants(world: LegacyWorld, call: Call, keys: Iterable[str]) -> dict[str, Document]:
-    found = await _records(world, call, PARTICIPANTS.name, keys)
-    images = await images_of(world.views, call.account, *found)
+async def _participants(environment: LegacyEnvironment, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+    found = await _records(environment, call, PARTICIPANTS.name, keys)
+    images = await images_of(environment.views, call.account, *found)
     shapes = [participant_read(call.account, stored, None, images) for stored in found]
-    await world.complete(call, PARTICIPANTS, shapes)
+    await environment.complete(call, PARTICIPANTS, shapes)
     return {shape["participant_key"]: shape for shape in shapes}
 
 
-async def _surveys(world: LegacyWorld, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+async def _surveys(environment: LegacyEnvironment, call: Call, keys: Iterable[str]) -> dict[str, Document]:
     """Return surveys in the current API's shape: the legacy API has none of its own."""
-    return {stored.key: SURVEYS.show(stored) for stored in await _records(world, call, SURVEYS.name, keys)}
+    return {stored.key: SURVEYS.show(stored) for stored in await _records(environment, call, SURVEYS.name, keys)}
 
 
-async def _records(world: LegacyWorld, call: Call, resource: str, keys: Iterable[str]) -> list[Stored]:
-    found = await asyncio.gather(*(world.views.get(call.account, resource, key) for key in keys))
+async def _records(environment: LegacyEnvironment, call: Call, resource: str, keys: Iterable[str]) -> list[Stored]:
+    found = await asyncio.gather(*(environment.views.get(call.account, resource, key) for key in keys))
     return [stored for stored in found if stored is not None]

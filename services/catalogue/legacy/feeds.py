@@ -18,7 +18,7 @@ from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import NotFound
 from services.catalogue.legacy.embedding import shown_articles
-from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
+from services.catalogue.legacy.routing import NEXT, Call, LegacyEnvironment, LegacyRoutes, page_of
 
 AT_ONCE: Final = 200
 """Articles looked up in one round."""
@@ -32,8 +32,8 @@ INDEX: Final[dict[str, JsonSchema]] = {
 }
 
 
-def add_feeds(routes: LegacyRoutes, world: LegacyWorld) -> None:
-    handlers = _Feeds(world)
+def add_feeds(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
+    handlers = _Feeds(environment)
     several, one = "/dev/v2/articlefeeds", "/dev/v2/articlefeeds/{feed_key}"
     item = "/v2/feedpages/{from_page_key}/items/{feed_item_id}/move_to"
     routes.add("GET", several, handlers.list_articlefeeds, query={"next": NEXT}, model=LegacyFeeds)
@@ -62,10 +62,10 @@ class Laid(NamedTuple):
 
 
 class _Feeds:
-    def __init__(self, world: LegacyWorld) -> None:
-        self._world = world
-        self._feeds = world.records(FEEDS, FEED)
-        self._articles = world.records(ARTICLES, ARTICLE)
+    def __init__(self, environment: LegacyEnvironment) -> None:
+        self._environment = environment
+        self._feeds = environment.records(FEEDS, FEED)
+        self._articles = environment.records(ARTICLES, ARTICLE)
 
     async def list_articlefeeds(self, call: Call) -> Document:
         """The brand's feeds, 20 a page, newest first."""
@@ -148,13 +148,13 @@ class _Feeds:
         """Apply `change` to the pages without deleted articles, as readers see them."""
         before = await self._feeds.get(call.account, feed)
         gone = await self._gone(call.account, Pages.of(before.document, before.created).articles)
-        at = self._world.now()
+        at = self._environment.now()
 
         def amended(document: Document) -> Document:
             pages = Pages.of(document, before.created).without(gone, at)
             return document | {"pages": change(pages, at).member()}
 
-        stored = await self._world.record_service.amend(FEEDS, call.account, feed, amended)
+        stored = await self._environment.record_service.amend(FEEDS, call.account, feed, amended)
         return Laid(stored, Pages.of(stored.document, stored.created))
 
     async def _laid(self, account: str, stored: Stored) -> Laid:
@@ -170,11 +170,13 @@ class _Feeds:
         return gone
 
     async def _found(self, account: str, articles: Iterable[str]) -> list[Stored]:
-        found = await asyncio.gather(*(self._world.views.get(account, ARTICLES.name, key) for key in articles))
+        found = await asyncio.gather(
+            *(self._environment.views.get(account, ARTICLES.name, key) for key in articles)
+        )
         return [stored for stored in found if stored is not None]
 
     async def _shapes(self, call: Call, articles: Iterable[str]) -> dict[str, Document]:
-        shapes = await shown_articles(self._world, call, await self._found(call.account, articles))
+        shapes = await shown_articles(self._environment, call, await self._found(call.account, articles))
         return {shape["article_key"]: shape for shape in shapes}
 
     async def _shown(self, call: Call, laid: Laid) -> Document:

@@ -18,7 +18,7 @@ from libs.contracts.validation import Problem
 from services.catalogue.image_forms import open_form
 from services.catalogue.images import ImageUpload
 from services.catalogue.legacy.forms import FORMS, from_form
-from services.catalogue.legacy.routing import Call, LegacyRoutes, LegacyWorld
+from services.catalogue.legacy.routing import Call, LegacyEnvironment, LegacyRoutes
 
 FORMATS: Final = ("jpg", "png")
 NOT_ON_UPDATE: Final = ("src", "is_icon")
@@ -27,8 +27,8 @@ MOST_FIELDS: Final = 100
 """Form fields at most: more than there are parameters, as unknown fields are ignored."""
 
 
-def add_images(routes: LegacyRoutes, world: LegacyWorld) -> None:
-    handlers = _Images(world)
+def add_images(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
+    handlers = _Images(environment)
     one = "/images/{image_id}"
     form: dict[str, Any] = {"parameters": IMAGE.parameters, "kinds": FORMS, "model": LegacyImageRecord}
     routes.add("GET", one, handlers.get_image, model=LegacyImageRecord)
@@ -38,16 +38,16 @@ def add_images(routes: LegacyRoutes, world: LegacyWorld) -> None:
 
 
 class _Images:
-    def __init__(self, world: LegacyWorld) -> None:
-        self._world = world
-        self._images = world.images
-        self._records = world.records(IMAGES, IMAGE)
+    def __init__(self, environment: LegacyEnvironment) -> None:
+        self._environment = environment
+        self._images = environment.images
+        self._records = environment.records(IMAGES, IMAGE)
 
     async def get_image(self, call: Call) -> Document:
         """Returns an image of the brand, or another brand's public image."""
-        found = await find_usable(self._world.views, IMAGES, call.account, call.path("image_id"))
+        found = await find_usable(self._environment.views, IMAGES, call.account, call.path("image_id"))
         if found is None:
-            raise await missing_record(self._world.views, IMAGES, call.path("image_id"))
+            raise await missing_record(self._environment.views, IMAGES, call.path("image_id"))
         return image_record_read(*found)
 
     async def create_image(self, call: Call) -> Document:
@@ -95,12 +95,12 @@ class _Images:
 
         if url := body.get("url"):
             return await self._images.replace(account, key, url, change, FORMATS)
-        return await self._world.record_service.change(IMAGES, account, key, change)
+        return await self._environment.record_service.change(IMAGES, account, key, change)
 
     @asynccontextmanager
     async def _form(self, call: Call) -> AsyncIterator[tuple[Document, IO[bytes] | None]]:
         """Parse the form: its parameters and its file."""
-        async with open_form(call.request, self._world.image_max_bytes, FORMS, MOST_FIELDS) as form:
+        async with open_form(call.request, self._environment.image_max_bytes, FORMS, MOST_FIELDS) as form:
             texts = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
             file = form.get("src")
             body = from_form(texts, IMAGE.parameters)

@@ -10,10 +10,10 @@ from services.catalogue.legacy.contests import add_contests
 from services.catalogue.legacy.conventions import add_conventions
 from services.catalogue.legacy.feeds import add_feeds
 from services.catalogue.legacy.images import add_images
-from services.catalogue.legacy.routing import LegacyRoutes, LegacyWorld
+from services.catalogue.legacy.routing import LegacyEnvironment, LegacyRoutes
 from services.catalogue.legacy.timeslots import add_timeslots
 
-RESOURCES: Final[tuple[Callable[[LegacyRoutes, LegacyWorld], None], ...]] = (
+RESOURCES: Final[tuple[Callable[[LegacyRoutes, LegacyEnvironment], None], ...]] = (
     add_contests,
     add_articles,
     add_conventions,
@@ -23,8 +23,8 @@ RESOURCES: Final[tuple[Callable[[LegacyRoutes, LegacyWorld], None], ...]] = (
 )
 
 
-def legacy_router(world: LegacyWorld) -> APIRouter:
-    routes = LegacyRoutes(world.base, world.auth)
+def legacy_router(environment: LegacyEnvironment) -> APIRouter:
+    routes = LegacyRoutes(environment.base, environment.auth)
     for add in RESOURCES:
-        add(routes, world)
+        add(routes, environment)
     return routes.router

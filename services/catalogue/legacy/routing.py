@@ -30,7 +30,7 @@ GONE: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "Deleted."}
 
 
 @dataclass(frozen=True, slots=True)
-class LegacyWorld:
+class LegacyEnvironment:
     """Dependencies of the legacy handlers of one environment at `base`; `now` is its writes' clock (us).
 
     `enrichers` maps `<base>/<resource>` to the function that adds other services' members to records.

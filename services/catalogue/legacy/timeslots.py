@@ -19,11 +19,11 @@ from libs.catalogue.resource import Document
 from libs.catalogue.resources import TIMESLOTS
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from services.catalogue.legacy.routing import NEXT, Call, LegacyRoutes, LegacyWorld, page_of
+from services.catalogue.legacy.routing import NEXT, Call, LegacyEnvironment, LegacyRoutes, page_of
 
 
-def add_timeslots(routes: LegacyRoutes, world: LegacyWorld) -> None:
-    handlers, parameters = _Timeslots(world), TIMESLOT.parameters
+def add_timeslots(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
+    handlers, parameters = _Timeslots(environment), TIMESLOT.parameters
     several, one = "/dev/v2/conventions/{convention_key}/timeslots", "/dev/v2/timeslots/{timeslot_key}"
     multi = "/v2/conventions/{convention_key}/timeslots/multi"
     routes.add("GET", several, handlers.list_timeslots, query={"next": NEXT}, model=LegacyTimeslots)
@@ -49,9 +49,9 @@ def add_timeslots(routes: LegacyRoutes, world: LegacyWorld) -> None:
 
 
 class _Timeslots:
-    def __init__(self, world: LegacyWorld) -> None:
-        self._world = world
-        self._records = world.records(TIMESLOTS, TIMESLOT)
+    def __init__(self, environment: LegacyEnvironment) -> None:
+        self._environment = environment
+        self._records = environment.records(TIMESLOTS, TIMESLOT)
 
     async def list_timeslots(self, call: Call) -> Document:
         """Newest first, 20 a page."""
@@ -95,7 +95,7 @@ class _Timeslots:
     async def _shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
         named = [stored.document.get("image") for stored in records]
         named += [each.get("icon_id") for stored in records for each in stored.document.get("search_helps", ())]
-        images = await images_at(self._world.views, call.account, filter(None, named))
+        images = await images_at(self._environment.views, call.account, filter(None, named))
         return [timeslot_read(call.account, stored, images) for stored in records]
 
 

@@ -10,7 +10,7 @@ from libs.catalogue.contests.closing import Seal, seal_of
 from libs.catalogue.errors import NotSealed
 from libs.certificates.builder import Sealing
 from libs.certificates.certificate import Certificate
-from libs.certificates.store import keep
+from libs.certificates.store import save
 from services.cli.commands.certificate.context import SealContext, open_seal_context
 from services.cli.commands.certificate.render import show
 from services.cli.discovery import DATA_DIR, find_deployment
@@ -76,7 +76,7 @@ def unseal(
 
 async def _seal(context: SealContext, certificate: Certificate) -> None:
     """Store the certificate first, so that every sealed contest has one."""
-    await keep(context.store, certificate)
+    await save(context.store, certificate)
     seal = Seal(certificate.seq, certificate.sha256, time.time_ns() // 1000)
     await context.sealer.seal(context.contest, seal)
 

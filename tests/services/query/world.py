@@ -41,7 +41,7 @@ from libs.views.votes import VoteViews
 from libs.web.asgi import Front
 from libs.web.client_address import Proxies
 from libs.web.service import HttpModule, build_app
-from services.catalogue.app import world_of
+from services.catalogue.app import environment_of
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings as CatalogueSettings
 from services.query.app import open_surface
@@ -280,7 +280,7 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
 
 def _catalogue(valkey: Coalescer, namespace: str, query: HttpModule) -> HttpModule:
     """Reads of the current generation; writes would need a log."""
-    catalogue = world_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
+    catalogue = environment_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
     return HttpModule(routers=[build_router(catalogue.record_service, catalogue.auth, query.enrichers)])
 
 

@@ -11,7 +11,7 @@ from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import CONTESTS, RESOURCES
 from libs.certificates.certificate import Certificate
 from libs.certificates.service import SealingService
-from libs.certificates.store import kept
+from libs.certificates.store import load
 from libs.contracts.catalogue import Stored
 from libs.deployment.deployment import Deployment, check_deployment_of
 from libs.kafka.reader import LogReader
@@ -40,13 +40,13 @@ class SealContext:
     async def certificate(self, seq: int | None = None) -> Certificate:
         """Return the certificate of closing `seq`, by default the latest sealed one.
 
-        Raises `NotFound`, and as `kept`.
+        Raises `NotFound`, and as `load`.
         """
         document = (await self.record()).document
         closing = closing_of(document)
         latest = reopened_of(document) if closing is None else closing.seq
         for number in range(latest, 0, -1) if seq is None else [seq]:
-            found = await kept(self.store, self.contest, number)
+            found = await load(self.store, self.contest, number)
             if found is not None:
                 return found
         raise NotFound(f"Closing {seq} was never sealed." if seq else "The contest was never sealed.")
