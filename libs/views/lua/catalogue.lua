@@ -310,7 +310,7 @@ local function prune(base, now, most)
   call('ZREM', base .. ':outcome_times', unpack(old))
 end
 
--- what is remembered of a command: kind, offset, content, named records, and of each record that it left key, version,
+-- the stored outcome of a command: kind, offset, content, named records, and for each resulting record key, version,
 -- created, updated, number, parent, json ('' without an idempotency key)
 local function remember(base, e, now, kind, named, left)
   local outcome = { kind, e.offset, e.content, named }

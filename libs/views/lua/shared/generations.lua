@@ -185,10 +185,10 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     return 1
   end)
 
-  -- ARGV: number, 1 (or 0, of a narrower scope: back again), 1 to swap also without `accord`. From this call on what that generation holds is read;
-  -- what was read until now follows it, to be swapped back. {1} done, {2} it was so; {0, reason} where it does not
-  -- follow, or stands elsewhere: behind a live one of another layout, which goes no further, it need not wait. What was
-  -- kept before is given up.
+  -- ARGV: number, 1 (or 0, of a narrower scope: back again), 1 to swap also without `accord`. From this call on readers
+  -- get that generation; the former live one follows it, to be swapped back. {1} done, {2} done before; {0, reason} if it
+  -- does not follow, or is at another position, except if the live one has another layout and is not folded any
+  -- further. Drops the generation that was kept before.
   redis.register_function(prefix .. '_swap', function(keys, args)
     local base, number, wanted = keys[1], tonumber(args[1]), tonumber(args[2])
     local all = rows(base)

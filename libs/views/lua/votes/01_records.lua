@@ -120,14 +120,14 @@ local function status_of(flags) return math.floor(flags / 2) % 8 end
 
 local function sum_key(epoch, index, source) return (epoch * 16777216 + index) * 2 + source end
 
--- Whether a voter's allowance period is over: earlier than the one before the latest folded. No vote is cast in it any
+-- Returns whether an allowance period is over: earlier than the one before the latest folded. No vote is cast in it any
 -- more (02_reservations.lua), so its sums limit nothing, and only say whom the voter's votes count for.
 local function is_over(standing, source, epoch) return source == FREE and epoch < standing.epoch - 1 end
 
 -- the epoch under which the sums of a period are stored
 local function kept_epoch(standing, source, epoch) return is_over(standing, source, epoch) and 0 or epoch end
 
--- where a sum of a voter stands: key, used, limit, active; nil while nothing was used
+-- index of a voter's sum (key, used, limit, active); nil if nothing was used
 local function sum_at(sums, key)
   for i = 1, #sums, 4 do
     if sums[i] == key then return i end

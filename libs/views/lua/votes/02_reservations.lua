@@ -178,9 +178,9 @@ local function period(standing, list, cooldown, days, now)
   return epoch, renews_at
 end
 
--- Whether a free vote of an earlier period than `epoch` is pending. While it is, no period after the next begins: so
--- what the log brings is always of the latest period folded or the one before, and the fold may merge the sums of all
--- earlier ones.
+-- Returns whether a free vote of an earlier period than `epoch` is pending. While it is, no period after the next
+-- begins: so each vote in the log is of the latest period folded or the one before, and the fold may merge the sums of
+-- all earlier ones.
 local function has_pending_before(list, epoch)
   for i = 1, #list do
     if list[i][P_SOURCE] == FREE and list[i][P_EPOCH] < epoch then return true end
@@ -195,8 +195,8 @@ local function holder(c, standing, slot, source)
   return at and standing.slots[at + 1]
 end
 
--- What each of a voter's reservations takes as things stand: nothing where it replaces a folded vote, or where
--- another one of its slot and period comes first.
+-- The allowance that each of a voter's reservations currently uses: none if it replaces a folded vote, or if another
+-- one of its slot and period is before it.
 local function weights_of(c, standing, list)
   local weights, taken = {}, {}
   for i = 1, #list do
@@ -212,8 +212,8 @@ local function weights_of(c, standing, list)
   return weights
 end
 
--- What a voter has used, folded and pending, of participant and contest; reservations of the own slot do not count:
--- of them and this one whichever comes to be recorded replaces the others.
+-- The votes that a voter has used, folded and pending, of participant and contest, without reservations of the same
+-- slot: of these and this one, a later record replaces an earlier one.
 local function used_up(c, standing, list, source, epoch, participant, slot)
   local function folded(name)
     local index = c.index(name)

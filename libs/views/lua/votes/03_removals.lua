@@ -2,7 +2,7 @@
 
 local M_GRANTED, M_UNKNOWN, M_PENDING, M_NOT_COUNTED, M_PAID = 0, 10, 11, 12, 13
 
--- Whether a pending vote was admitted because it replaces this one: it would not behind a removal of it.
+-- Returns whether a pending vote was admitted because it replaces this one: after a removal it would not replace it.
 local function replaced_soon(c, standing, list, digest)
   for i = 1, #list do
     local p = list[i]

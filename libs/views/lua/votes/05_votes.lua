@@ -1,6 +1,6 @@
 -- The fold of votes, which decides the status of each; libs/tally/fold.py is the reference in Python.
 
--- whether a voter has a vote that counts for a participant (index 0: in the contest): from the source, from any
+-- returns whether a voter has a counted vote for a participant (index 0: the contest): from the source, from any
 local function present(sums, source, index)
   local here, anywhere = false, false
   for i = 1, #sums, 4 do
@@ -42,7 +42,7 @@ local function merge_periods(standing)
   standing.sums = merged
 end
 
--- allowances renew from a free vote on, whatever became of it
+-- sets the latest free vote, from which allowances renew, whatever its status
 local function anchor(standing, epoch, at)
   standing.latest = math.max(standing.latest, at)
   if epoch > standing.epoch then
@@ -89,7 +89,7 @@ local function rate(c, participant, rating, by)
   end
 end
 
--- A vote's choices come to be used, and to count (1 each), or no more (-1). vote: {source, epoch, choices
+-- Adds a vote's choices to the used and the counted votes (1 each), or subtracts them (-1). vote: {source, epoch, choices
 -- {participant, votes}, rating, weight, and of one that comes, max_p and max_c}
 local function move_choices(c, standing, vote, used, active)
   local top = c.row('').cells
@@ -105,7 +105,7 @@ local function move_choices(c, standing, vote, used, active)
   if vote.rating and active ~= 0 then rate(c, '', vote.rating, active) end
 end
 
--- the same of the vote as such, in the contest
+-- the same for the contest, with the vote's weight
 local function move_contest(c, standing, vote, used, active)
   move(c.row(''), standing, vote, used * vote.weight, active * vote.weight, vote.max_c)
 end
@@ -220,7 +220,7 @@ local function fold_cast(state, item)
   touch(c, offset, time)
 end
 
--- takes a vote back; false where nothing changes. An id that never came is used up.
+-- removes a vote; false if nothing changes. An id that was never cast is used up.
 local function remove_vote(c, voter, digest, removal)
   local offset, anonymous, content, source, at = removal[1], removal[2], removal[3], removal[4], removal[5]
   local standing = c.voter(voter, anonymous)

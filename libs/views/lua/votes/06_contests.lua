@@ -9,7 +9,7 @@ local function empty_row(index) return { index, 0, 0, 0, 0, 0, 0, 0, 0, -1 } end
 
 local function minute_of(time) return math.floor(time / 60000) end
 
--- what the timeline's members begin with: a row by its index, an external source, one of its ids (none the beginning of
+-- prefixes of the timeline's members: a row by its index, an external source, one of its ids (none the beginning of
 -- another)
 local function row_subject(index) return 'r' .. struct.pack('>I3', index) end
 
@@ -113,7 +113,7 @@ local function contest_state(views, contest, prefetch)
     return ratings[participant]
   end
 
-  -- what waits of a field as folded so far: nil, a removal, or a list of voidings and restorings
+  -- the waiting changes of a field: nil, a removal, or a list of voidings and restorings
   local function waiting_of(field)
     if waiting[field] == nil then
       local packed = call('HGET', at('waiting'), field)
@@ -122,14 +122,14 @@ local function contest_state(views, contest, prefetch)
     return waiting[field] or nil
   end
 
-  -- keeps a removal that came behind the close; false where one waits already
+  -- stores a removal after the close; false if one waits already
   function c.wait(field, removal)
     if waiting_of(field) then return false end
     waiting[field] = removal
     return true
   end
 
-  -- the operations that took a vote out of the count
+  -- the operations that voided a vote
   function c.voids(field)
     if not voids[field] then
       local packed = call('HGET', at('voids'), field)
@@ -138,7 +138,7 @@ local function contest_state(views, contest, prefetch)
     return voids[field]
   end
 
-  -- keeps a voiding or restoring that came behind the close; false where it waits already
+  -- stores a voiding or restoring after the close; false if it waits already
   function c.void_later(field, offset, restored, operation)
     local kept = waiting_of(field) or {}
     for i = 1, #kept do
@@ -237,7 +237,7 @@ local function contest_state(views, contest, prefetch)
     changes[field] = last_change
   end
 
-  -- what is held of the source is taken over
+  -- puts the source's held figures in force
   function c.release(name)
     local s = c.source(name)
     if s[S_HELD] == 0 then return end

@@ -34,7 +34,7 @@ local function settle(base, confirmed)
   pending.close()
 end
 
--- who is in the items from `from` on, by contest: read at once
+-- the voters in the items from `from` on, by contest, to be read together
 local function voters_in(items, from)
   local wanted = {}
   for i = 1, #items do
@@ -137,8 +137,8 @@ local function exchange(one, other, scope)
   end
 end
 
--- Whether two generations were folded by the same fences. Where one was quarantined in only one of them, votes that were
--- accepted by the one are fenced in the other.
+-- Returns whether two generations were folded by the same fences. If a fence was quarantined in only one of them, votes
+-- accepted by the one are rejected in the other.
 local function same_fences(one, other)
   return call('HGET', one .. ':fences', 'history') == call('HGET', other .. ':fences', 'history')
 end
