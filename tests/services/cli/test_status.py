@@ -94,7 +94,7 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
     async with open_collector(log.stack) as collector:
 
         async def two_seconds_behind() -> Row | None:
-            row = votes(await collector.look())[0]
+            row = votes(await collector.collect())[0]
             await log.append([a_cast(vote_id="always more")])
             return row if row.lag_s > 1.5 else None
 
@@ -122,15 +122,15 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
 
     await eventually(all_stand)
     async with open_collector(log.stack) as collector:
-        await collector.look()
+        await collector.collect()
         await log.valkey.call("HSET", log.key("g1:position"), "offset", 4)
-        moved, stands = votes(await collector.look())
+        moved, stands = votes(await collector.collect())
         assert (moved.lag, moved.lag_s > 0.3, moved.stalled_since) == (3, True, None)
         assert moved.folded_per_s
         assert stands.stalled_since is not None
 
         async def stalled_again() -> bool:
-            row = votes(await collector.look())[0]
+            row = votes(await collector.collect())[0]
             return row.stalled_since is not None and row.folded_per_s == 0
 
         await eventually(stalled_again)
@@ -185,16 +185,16 @@ async def test_how_far_a_replay_is_is_told_of_all_its_partitions_together(log: F
     for partition in (0, 1):
         await generations.open(partition, 2, "")
     async with open_collector(log.stack) as collector:
-        (begun,) = (await collector.look()).beside
+        (begun,) = (await collector.collect()).beside
         assert (begun.fold, begun.generation, begun.partitions) == (Fold.VOTES, 2, 2)
         assert (begun.state, begun.folded, begun.end) == (State.BUILDING, 0, 11)
         assert (begun.folded_per_s, begun.left_s) == (None, None)
         await log.valkey.call("HSET", log.key("g2:position"), "log", "x", "offset", 5)
-        (moved,) = (await collector.look()).beside
+        (moved,) = (await collector.collect()).beside
         assert (moved.folded, moved.behind) == (5, 5)
         assert moved.folded_per_s
         assert moved.left_s == pytest.approx(6 / moved.folded_per_s)
-        (stands,) = (await collector.look()).beside
+        (stands,) = (await collector.collect()).beside
         assert (stands.folded_per_s, stands.left_s) == (0, None)
 
 
@@ -269,7 +269,7 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
     assert plain.exit_code == 1
     lines = plain.stdout.splitlines()
     assert lines[1].startswith("fold: fold=votes partition=all position=0 lag=2 behind=")
-    assert lines[-1].startswith("problem: votes all: shut")
+    assert lines[-1].startswith("problem: votes all: gate closed")
     assert not any("partition=1" in line for line in lines if "purchases" in line)
     found = json.loads((await status("--json")).stdout)
     assert set(found) == {"at", "folds", "totals", "generations", "parts", "sealed", "problems", "notes"}
