@@ -1,4 +1,4 @@
-"""`python -m services.projector`: folds until SIGTERM or SIGINT, then drains and exits 0; 1 where that hangs."""
+"""`python -m services.projector`: folds until SIGTERM or SIGINT, then drains and exits 0, or 1 if that hangs."""
 
 import asyncio
 import gc
@@ -17,13 +17,13 @@ from services.projector.settings import Settings
 from services.projector.supervision import UNSERVABLE
 
 NOTHING_TO_SERVE: Final = 3
-"""Exit status when the log or the object store is not what it must be: starting again does not help."""
+"""Exit status if the log or the object store is not as required: a restart does not help."""
 
 logger = logging.getLogger(__name__)
 
 
 async def main(settings: Settings) -> int:
-    # Records on their way are no garbage to look for: a large fetch spent a third of its time on that.
+    # Garbage collection of records in flight is useless: it took a third of the time of a large fetch.
     gc.freeze()
     gc.set_threshold(500_000, 10, 10)
     grace = Grace()

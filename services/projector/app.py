@@ -1,4 +1,4 @@
-"""The composition root of the projector: the projections of all topics, and fencing, in one process."""
+"""Composition root of the projector: the projections of all topics, and fencing, in one process."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ from services.projector.supervision import Run, Supervisor
 
 RETRY_S = 0.5
 WRITER_STOP_S = 2.0
-"""How long what was appended is waited for at the end; what is unknown then, another projector settles."""
+"""Seconds to wait for pending appends at the end; another projector resolves unknown ones."""
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +52,9 @@ T = TypeVar("T")
 async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     """Fold all topics until cancelled; then drain, leave the groups and close.
 
-    Kafka and Valkey are waited for. Each part fails alone (`supervision.py`). Raises `WrongTopic`, `WrongStore` or
-    `LogChanged`, alone or in an `ExceptionGroup`, where nothing is left that can be folded: then a person has to
-    decide, and starting again does not help.
+    Waits for Kafka and Valkey. Each part fails independently (`supervision.py`). Raises `WrongTopic`, `WrongStore`
+    or `LogChanged`, alone or in an `ExceptionGroup`, if nothing can be folded any more: an operator must decide,
+    and a restart does not help.
     """
     store = open_store(settings.storage_url)
     valkey = open_valkey(settings.valkey_url)
@@ -156,7 +156,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
 
 
 def config_raiser(views: VoteViews, votes: Topic) -> Callable[[Mapping[str, int]], Awaitable[None]]:
-    """Puts configuration versions in force in every partition of the votes views."""
+    """Return a function that raises configuration versions in every partition of the votes views."""
 
     async def raise_config(versions: Mapping[str, int]) -> None:
         await asyncio.gather(
@@ -182,13 +182,13 @@ def end_of(reader: LogReader, topic: Topic) -> Callable[[int], Awaitable[int]]:
 
 
 async def _when_there(step: Callable[[], Awaitable[T]]) -> T:
-    """Take `step` once Kafka, Valkey and the object store answer."""
-    said = False
+    """Retry `step` until Kafka, Valkey and the object store respond."""
+    is_logged = False
     while True:
         try:
             return await step()
         except (LogUnavailable, StorageUnavailable, ViewsUnavailable) as error:
-            if not said:
+            if not is_logged:
                 logger.warning("waiting: %s", error)
-            said = True
+            is_logged = True
             await asyncio.sleep(RETRY_S)

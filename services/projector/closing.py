@@ -1,18 +1,18 @@
-"""The process manager of closings: ends contests, puts the marks of that into the log, and voids them again.
+"""Process manager of closings: ends contests, appends close markers to the log, and voids them on reopening.
 
-A contest ends once the clocks of all partitions, and this process's, have passed its end: setting right a clock
-that was wrong would not open it again.
+A contest ends once the clocks of all partitions, and this process's, have passed its end: so correcting a wrong
+clock cannot open it again.
 
-The manager works off what the catalogue's views say is due. Each step shows in a view before the next one is
-taken. So after a crash, or beside another manager, steps are repeated, to no effect: a ContestClosing made from
-an older configuration is refused, of the marks of one closing the first counts, and one of a reopened closing is
-void.
+The manager processes the contests that are due by the catalogue's views. Each step is visible in a view before
+the next one. So after a crash, or with concurrent managers, repeated steps have no effect: a ContestClosing based
+on an older configuration is refused, the first close marker of a closing counts, and a marker of a reopened
+closing is void.
 
-No mark overtakes a vote that was accepted. From the fold of ContestClosing on, every partition refuses what an
-older configuration would admit. What was admitted before is pending there until its record is folded, or a fence
-has made sure that it never will count. A mark is appended when nothing is pending: all that counts lies before it.
-One that comes late, of a manager that slept, finds its closing marked, or voided: behind a reopening no partition
-admits votes before it has folded that, and with it voided all marks of the closing, those to come too.
+No marker overtakes an accepted vote. After the fold of ContestClosing, every partition refuses votes by an older
+configuration. Votes admitted before are pending until their record is folded, or a fence ensures that it never
+counts. A marker is appended when nothing is pending, so all that counts is before it. A late marker, of a manager
+that was suspended, finds its closing marked or voided: after a reopening, a partition admits votes only once it
+has folded the reopening, which voids all markers of the closing, also future ones.
 """
 
 import asyncio
@@ -41,17 +41,17 @@ from libs.views.votes import VoteViews
 
 POLL_S: Final = 0.5
 PAGE: Final = 200
-"""Contests looked up at once, the longest due first."""
+"""Due contests read per page, the longest due first."""
 AT_ONCE: Final = 16
-"""Contests worked on at a time."""
+"""Contests processed concurrently."""
 TOO_LARGE_US: Final = 30_000_000
-"""When a contest is tried again whose record has no room for what its closing freezes."""
+"""Delay before the next attempt for a contest whose record is too small for the state frozen at its closing."""
 AGAIN_S: Final = 5.0
-"""A mark that was not folded by then is appended once more, to no effect unless the first was lost."""
+"""Seconds after which an unfolded marker is appended again; it has no effect unless the first was lost."""
 REOPENS_AT_ONCE: Final = 64
-"""Changes that waited of which one mark of a reopening makes an end: half a fold's call."""
+"""Waiting changes that one reopening marker resolves: half a `fold` call."""
 MOST_REOPENING: Final = 200
-"""Marks of a reopening appended at once: more, when those are folded."""
+"""Reopening markers in flight; more follow when those are folded."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,20 +59,20 @@ Mark = ContestClosed | ContestReopened
 
 
 class _Sent(NamedTuple):
-    """A mark on its way since then (loop time), and its offset."""
+    """Append time (of the event loop's clock) and offset of a marker in flight."""
 
     at: float
     offset: int
 
 
 class Log(Protocol):
-    """What is needed of the log writer."""
+    """Appends markers."""
 
     async def append(self, topic: str, partition: int, value: bytes) -> Appended: ...
 
 
 class ClosingManager:
-    """Looks after the contests of the catalogue partitions that this projector folds."""
+    """Closes contests of the catalogue partitions that this projector folds."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ClosingManager:
         assigned: Callable[[], Collection[int]],
         source_grace_s: float,
     ) -> None:
-        """`topic` is that of the votes; `writer` records in the catalogue's."""
+        """`topic` is the votes topic; `writer` appends to the catalogue's."""
         self._topic = topic
         self._catalogue = catalogue
         self._votes = votes
@@ -96,7 +96,7 @@ class ClosingManager:
         self._sent: dict[tuple[int, Mark], _Sent] = {}
 
     async def run(self) -> None:
-        """Work until cancelled; a server that is away is asked again at the next turn."""
+        """Run until cancelled; retries unavailable servers at the next poll."""
         while True:
             await asyncio.gather(*(self._look(partition) for partition in self._assigned()))
             past = asyncio.get_running_loop().time() - AGAIN_S
@@ -117,7 +117,7 @@ class ClosingManager:
         config = await self._catalogue.contest_config(account, key)
         contest = contest_of(account, config)
         if contest is None or config.contest is None:
-            return  # deleted a moment ago
+            return  # just deleted
         states = await asyncio.gather(
             *(self._votes.closing(partition, contest.key) for partition in range(self._topic.partitions))
         )
@@ -133,7 +133,7 @@ class ClosingManager:
             await self._close(contest, config, finishes)
 
     async def _close(self, contest: Contest, config: ContestConfig, end: int) -> None:
-        """Decide the closing, by the records as they were read; where they have changed since, not yet."""
+        """Record the closing by the records as read; postpone it if they have changed since."""
         assert config.contest is not None
         document = closed(config.contest.document, contest, sources_of(config), end)
         command = ContestClosing(
@@ -149,10 +149,10 @@ class ClosingManager:
             await self._writer.record(command)
         except RecordTooLarge as error:
             logger.error("contest %s of %s cannot be closed: %s", contest.key, contest.account, error)
-            await self._settle(contest, _now() + TOO_LARGE_US)  # not before all others
+            await self._settle(contest, _now() + TOO_LARGE_US)  # lets all others go first
 
     async def _mark(self, contest: Contest, closing: Closing, states: Sequence[ClosingState]) -> None:
-        """Append the marks that are due; settled when all are folded, or but those that a source may wait for."""
+        """Append the due markers; done when all are folded, except those that may wait for a source."""
         key, seq = contest.key, closing.seq
         missing, waiting = False, []
         for partition, state in enumerate(states):
@@ -177,7 +177,7 @@ class ClosingManager:
             await self._settle(contest, min(waiting, default=None))
 
     async def _void_marks(self, contest: Contest, states: Sequence[ClosingState]) -> None:
-        """Each mark makes an end of some of what waits, so that no call of the fold is long; the last voids."""
+        """Append reopening markers: each resolves some waiting changes, to keep folds short; the last voids."""
         mark = ContestReopened(contest.key, contest.reopened, REOPENS_AT_ONCE)
         for partition, state in enumerate(states):
             if state.reopened < contest.reopened:
@@ -185,7 +185,7 @@ class ClosingManager:
                 await self._append(partition, state, mark, count)
 
     async def _append(self, partition: int, state: ClosingState, mark: Mark, count: int = 1) -> None:
-        """Unless it is on its way. Behind a shut gate the view may lack what its log holds already."""
+        """Append a marker unless it is in flight. While the gate is closed, the view may lag behind its log."""
         sent = self._sent.get((partition, mark))
         if state.open and (sent is None or sent.offset < state.folded):
             value = vote_codec.encode(mark)
@@ -204,11 +204,11 @@ def _now() -> int:
 
 
 @contextmanager
-def _logged(what: str) -> Iterator[None]:
-    """Whatever goes wrong is tried again at the next turn."""
+def _logged(step: str) -> Iterator[None]:
+    """Log errors; the next poll retries."""
     try:
         yield
     except (LogUnavailable, ViewsUnavailable) as error:
-        logger.warning("%s has to wait: %s", what, error)
+        logger.warning("%s is postponed: %s", step, error)
     except Exception:
-        logger.exception("%s could not be done", what)
+        logger.exception("%s failed", step)

@@ -1,4 +1,4 @@
-"""The end of the process, at the latest some seconds after it was asked to end."""
+"""Forced exit of the process after a grace period."""
 
 import asyncio
 import logging
@@ -7,22 +7,22 @@ import threading
 from typing import Final
 
 GRACE_S: Final = 8.0
-"""`tally up` kills after 10 s, Kubernetes after 30. Nothing depends on what is left undone: the views say how far
-they are, and the log what is in it."""
+"""Seconds; `tally up` kills after 10 s, Kubernetes after 30. Unfinished work is safe: positions are stored in the
+views, and events in the log."""
 CUT_SHORT: Final = 1
 
 logger = logging.getLogger(__name__)
 
 
 class Grace:
-    """Ends the process `GRACE_S` after `begin`, whatever the event loop waits for then, or does.
+    """Ends the process `GRACE_S` after `begin`, even if the event loop is blocked.
 
-    Clients that close wait for servers without a limit, also after `main` has returned.
+    Closing clients wait for servers without a timeout, also after `main` has returned.
     """
 
     def __init__(self) -> None:
         self.status = CUT_SHORT
-        """Exit status then; to be set once all is done but for closing connections."""
+        """Exit status; set it once only connections remain to be closed."""
         self._timer: threading.Timer | None = None
 
     def begin(self) -> None:
@@ -33,6 +33,6 @@ class Grace:
 
     def _end(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting = sorted({str(task.get_coro()) for task in asyncio.all_tasks(loop)})
-        logger.warning("not all was closed within %.0f s: %s", GRACE_S, ", ".join(waiting) or "nothing waits")
+        logger.warning("shutdown exceeded %.0f s: %s", GRACE_S, ", ".join(waiting) or "nothing waits")
         logging.shutdown()
         os._exit(self.status)

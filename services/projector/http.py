@@ -1,4 +1,4 @@
-"""What the projector serves over HTTP, beside its work."""
+"""HTTP endpoints of the projector."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ from services.projector.settings import Settings
 async def served(
     settings: Settings, valkey: Valkey, store: Store, checks: Mapping[str, Check]
 ) -> AsyncIterator[None]:
-    """`/metrics`, `/livez` and `/readyz`, for as long as the context is open; nothing where no port is set."""
+    """Serve `/metrics`, `/livez` and `/readyz` while the context is open, if a port is set."""
     if settings.metrics_port == 0:
         yield
         return

@@ -1,4 +1,4 @@
-"""The next step of a purchase: cast its votes, or take them back; and what the log is to say of it."""
+"""Steps of a purchase: casts its votes or takes them back, and returns the event to record."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -32,15 +32,15 @@ UNDECIDED: Final = frozenset(
         "internal_error",
     }
 )
-"""Codes that decide nothing about a purchase. Another secret of the account may be a wrong setting."""
+"""Codes that leave a purchase undecided. A different account secret may be a wrong setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Every step may be taken again, by anybody: a purchase has one vote id.
+    """Takes steps of purchases. Each may be repeated by any process, as a purchase has one vote id.
 
-    A refusal is recorded first, and then the vote id is used up, so that a slow attempt cannot cast it later.
-    `catalogue_is_folded(account)` tells whether the account's views have come to their log's end as of the call.
+    A refusal is recorded first, then the vote id is used up, so that a slow attempt cannot cast it later.
+    `catalogue_is_folded(account)` returns whether the account's views have reached their log's end as of the call.
     """
 
     caster: Caster
@@ -49,10 +49,10 @@ class Steps:
     catalogue_is_folded: Callable[[str], Awaitable[bool]]
 
     async def take(self, purchase: Purchase) -> PurchaseEvent:
-        """What became of it; raises a `TallyError` where that is not decided.
+        """Take the next step and return its event; raises a `TallyError` while undecided.
 
-        Without a removal in the log nothing is taken back, unless the contest is no more, or its secret was
-        destroyed: then nobody can tell which votes of it these are.
+        Votes are taken back by a removal in the log, unless the contest was deleted or its secret destroyed: its
+        votes cannot be identified then.
         """
         casts = purchase.status is PurchaseStatus.RECORDED
         step = self._cast if casts else self._take_back
@@ -60,9 +60,9 @@ class Steps:
             try:
                 return await step(purchase)
             except NotFound:
-                # a refusal is for good, and an emptied catalogue view knows no contest yet
+                # a refusal is final, but an emptied catalogue view has no contest yet
                 if not await self.catalogue_is_folded(purchase.account):
-                    why = "the catalogue's view is behind"
+                    why = "the catalogue's view lags behind"
                     raise ViewsUnavailable(RECOVERING, retry_after_s=1, cause=why) from None
                 return await step(purchase)
         except TallyError as error:
@@ -87,7 +87,7 @@ class Steps:
     async def _vote(self, purchase: Purchase) -> CastVote:
         recorded = purchase.recorded
         assert recorded is not None
-        assert recorded.vote is not None, "only purchases of votes are worked off"
+        assert recorded.vote is not None, "only purchases of votes are processed"
         cipher = await self.ciphers.of(purchase.account)
         secret = await self.caster.contests.secret(purchase.account, recorded.vote.contest_key)
         return paid_vote(recorded, recorded.vote, cipher, secret)

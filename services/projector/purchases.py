@@ -1,7 +1,7 @@
-"""The process manager of purchases: casts the votes that were bought, and takes back those that were refunded.
+"""Process manager of purchases: casts bought votes, and takes back refunded ones.
 
-It works off what the view of the purchases log says is still to be done, and says in the log what became of it.
-A crash anywhere, or a second manager at the same purchase, repeats steps that take effect once.
+It processes the open purchases of the purchases view, and appends their outcome to the log. A crash, or a second
+manager of the same purchase, repeats steps that take effect once.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from libs.views.purchases import PurchaseViews, Unreadable
 POLL_S: Final = 0.2
 PAGE: Final = 64
 AT_ONCE: Final = 64
-"""Purchases worked on at a time, each of its own."""
+"""Purchases processed concurrently."""
 FOLD_S: Final = 2.0
-"""By when the fold has seen what was recorded of a purchase; else that is done again, to no effect."""
+"""Seconds for an appended outcome to be folded; then the step is repeated, without effect."""
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 DRAIN_S: Final = 5.0
@@ -34,14 +34,14 @@ Name = tuple[str, str]
 
 
 class _Rest(NamedTuple):
-    """A purchase is left alone `until` then (loop time) unless its status changes; the next time twice as long."""
+    """A backoff of a purchase `until` a loop time, unless its status changes; doubled each time."""
 
     until: float
     pause_s: float
 
 
 class PurchaseManager:
-    """Works off the partitions that this projector folds; a slow or failing purchase holds back no other."""
+    """Processes the partitions that this projector folds; a slow or failing purchase delays no other."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class PurchaseManager:
         self._rests: dict[tuple[Name, PurchaseStatus], _Rest] = {}
         self._cursors: dict[int, int] = {}
         self._aside: dict[int, dict[Name, str]] = {}
-        """By partition the purchases that are set aside, with the reasons."""
+        """Purchases set aside with their reasons, by partition."""
         self._seen: dict[int, set[Name]] = {}
-        """Those that the pass under way has come upon, by partition."""
+        """Purchases found by the current pass, by partition."""
 
     async def run(self) -> None:
-        """Work until cancelled, then end what is under way; a server that is away is asked again later."""
+        """Run until cancelled, then finish running steps; retries unavailable servers later."""
         try:
             while True:
                 now = asyncio.get_running_loop().time()
@@ -85,11 +85,11 @@ class PurchaseManager:
             PURCHASES_SET_ASIDE.labels(partition).set(0)
 
     async def _look(self, partition: int) -> bool:
-        """Begin what the next page holds; whether there was something, and may be more behind it."""
+        """Start the next page's purchases; return whether there may be more."""
         try:
             page = await self._views.todo(partition, self._cursors.get(partition, -1), PAGE)
         except ViewsUnavailable as error:
-            logger.warning("what is to be done of %s/%d cannot be read: %s", self._topic.name, partition, error)
+            logger.warning("open purchases of %s/%d cannot be read: %s", self._topic.name, partition, error)
             return False
         except Exception:
             logger.exception("what is to be done of %s/%d cannot be read", self._topic.name, partition)
@@ -124,7 +124,7 @@ class PurchaseManager:
             logger.log(level, "purchase %s of %s is undecided: %s", purchase.key, purchase.account, error)
             self._pause(name, purchase.status)
         except Exception as error:
-            logger.exception("working on purchase %s of %s failed", purchase.key, purchase.account)
+            logger.exception("processing purchase %s of %s failed", purchase.key, purchase.account)
             self._set_aside(partition, name, repr(error))
             self._pause(name, purchase.status)
         else:
@@ -135,14 +135,14 @@ class PurchaseManager:
             self._slots.release()
 
     def _set_aside(self, partition: int, name: Name, reason: str) -> None:
-        """It is tried again, and counted until that succeeds; the log names it once for each reason."""
+        """Count a failing purchase until a retry succeeds; log it once per reason."""
         aside = self._aside.setdefault(partition, {})
         if aside.get(name) != reason:
             logger.error("purchase %s of %s is set aside: %s", name[1], name[0], reason)
         aside[name] = reason
 
     def _count_aside(self, partition: int, names: set[Name], *, is_last: bool) -> None:
-        """Behind the last page of a pass: what was not in it is open no more."""
+        """After a pass's last page, remove purchases that are no longer open."""
         seen = self._seen.setdefault(partition, set())
         seen |= names
         if is_last:

@@ -8,12 +8,12 @@ from libs.web.settings import HostSettings
 
 
 class Settings(DeploymentSettings, ProjectorSettings, HostSettings):
-    """What it reads, where it writes, and how it takes turns with other projectors."""
+    """Settings of the log, the views, and the consumer group."""
 
     metrics_port: int = Field(
         0, ge=0, le=65535, description="Port of the projector's /metrics, /livez and /readyz; 0: none."
     )
 
     source_grace_s: float = Field(
-        900, ge=0, description="How long a contest's external sources may report after its end, in seconds."
+        900, ge=0, description="Time for a contest's external sources to report after its end, in seconds."
     )

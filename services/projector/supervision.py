@@ -1,4 +1,4 @@
-"""Supervision: each part of the projector fails alone, visibly, and is started again where that can help."""
+"""Supervision: isolates failures of the projector's parts, reports them, and restarts parts if that can help."""
 
 import asyncio
 import logging
@@ -14,20 +14,20 @@ from libs.tally.errors import TallyError
 FIRST_BACKOFF_S: Final = 0.5
 LONGEST_BACKOFF_S: Final = 30.0
 UNSERVABLE: Final = LogChanged, WrongTopic, WrongStore
-"""What a person has to decide: starting again does not help."""
+"""Errors that an operator must resolve: a restart does not help."""
 
 logger = logging.getLogger(__name__)
 
 Run = Callable[[], Awaitable[None]]
-"""Works until cancelled, or raises."""
+"""Runs until cancelled, or raises."""
 
 
 class PartFailed(TallyError):
-    """A part does not run now; the message says why, and whether it is started again."""
+    """A part does not run now; the message has the reason, and whether it is restarted."""
 
 
 class Supervisor:
-    """Runs the parts by name beside one another; `needed` are those without which the process is of no use."""
+    """Runs the named parts concurrently; without any of the `needed` ones the process is useless."""
 
     def __init__(self, parts: Mapping[str, Run], needed: frozenset[str]) -> None:
         self._parts = parts
@@ -36,14 +36,14 @@ class Supervisor:
         self._stopped: dict[str, Exception] = {}
 
     def checks(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """For health checks, by part: each raises `PartFailed` while the part does not run."""
+        """Return health checks by part: each raises `PartFailed` while the part does not run."""
         return {name: self._check(name) for name in self._parts}
 
     async def run(self) -> None:
-        """Until cancelled. Raises an `ExceptionGroup` of what stopped the needed parts once all of them are."""
+        """Run until cancelled. Raises an `ExceptionGroup` of their errors once all needed parts have stopped."""
         async with asyncio.TaskGroup() as group:
             for name, run in self._parts.items():
-                PROJECTOR_PART_FAILURES.labels(name)  # told at 0 as well
+                PROJECTOR_PART_FAILURES.labels(name)  # exports 0 as well
                 group.create_task(self._keep(name, run), name=name)
 
     async def _keep(self, name: str, run: Run) -> None:
@@ -66,7 +66,7 @@ class Supervisor:
             backoff_s = min(2 * backoff_s, LONGEST_BACKOFF_S)
 
     def _stop(self, name: str, error: Exception) -> None:
-        """For good. The others go on, unless no needed one is left."""
+        """Stop a part permanently. Others continue, unless no needed one is left."""
         self._fail(name, PartFailed(f"stopped until an operator has decided: {error}"))
         logger.critical("%s stopped: %s", name, error)
         self._stopped[name] = error
