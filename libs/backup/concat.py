@@ -1,4 +1,4 @@
-"""An export's files as one, for whoever wants just that."""
+"""Concatenates an export's files into one."""
 
 import shutil
 from pathlib import Path
@@ -10,14 +10,14 @@ from libs.backup.manifest import Format, Manifest
 from libs.backup.parquet_file import pyarrow_modules, schema
 
 PARTS: Final = ".parts"
-"""What the directory of its parts is called until it is whole, behind the file's own name."""
+"""Suffix of the directory that holds the parts until the file is complete."""
 
 
 def join(directory: Path, manifest: Manifest, file: Path) -> None:
-    """All records in `file`, topic by topic, and the directory gone. Raises `ExportRefused`."""
-    coming = directory / "all.part"
+    """Write all records to `file`, by topic, and remove the directory. Raises `ExportRefused`."""
+    partial = directory / "all.part"
     try:
-        with open_own(coming) as out:
+        with open_own(partial) as out:
             out.truncate()
             if manifest.request.format is Format.NDJSON:
                 for part in manifest.parts:
@@ -31,7 +31,7 @@ def join(directory: Path, manifest: Manifest, file: Path) -> None:
                         for group in range(rows.num_row_groups):
                             writer.write_table(rows.read_row_group(group))
             flush(out)
-        coming.replace(file)
+        partial.replace(file)
         shutil.rmtree(directory)
     except OSError as error:
         raise ExportRefused(f"{error.filename or file}: {error.strerror}") from error

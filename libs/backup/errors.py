@@ -1,15 +1,15 @@
-"""Why an export is not made, or not taken in."""
+"""Errors of exports and imports."""
 
 from libs.tally.errors import TallyError
 
 
 class ExportRefused(TallyError):
-    """The directory holds something else, or cannot be written; no record was exported by this call."""
+    """The directory holds other files or cannot be written; this call exported no record."""
 
     code = "export_refused"
 
 
 class ImportRefused(TallyError):
-    """The export is none, not whole, or damaged, or the target holds something else."""
+    """The export is missing, incomplete or damaged, or the target holds other records."""
 
     code = "import_refused"

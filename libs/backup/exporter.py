@@ -1,4 +1,4 @@
-"""The logs into a directory, up to ends that are fixed when it begins."""
+"""Exports the logs to a directory, up to the end offsets at the start of the export."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -33,10 +33,10 @@ class _File(Protocol):
 
 
 async def export_logs(stack: Deployment, directory: Path, request: Request, progress: Progress) -> Manifest:
-    """Write what `request` asks for, or the rest of it where an earlier call was interrupted.
+    """Write the requested records, or the rest of them after an interrupted call.
 
-    Raises `ExportRefused` where the directory holds anything else, `LogChanged` where the log is no longer the one
-    that the export began with, `LogUnavailable` and `StorageUnavailable` where a server is away.
+    Raises `ExportRefused` if the directory holds other files or the log is no longer the one that the export began
+    with, `LogChanged` if the log is invalid, `LogUnavailable` and `StorageUnavailable` if a server is unavailable.
     """
     if request.format is Format.PARQUET:
         pyarrow_modules()
@@ -68,12 +68,12 @@ def _begun(directory: Path, stack: Deployment, request: Request) -> Manifest | N
         raise ExportRefused(str(error)) from None
     if found is None:
         if any(each.name != "manifest.json.part" for each in directory.iterdir()):
-            raise ExportRefused(f"{directory} is not empty, and holds no export that could be gone on with.")
+            raise ExportRefused(f"{directory} is not empty, and holds no export to resume.")
         return None
     if (found.namespace, found.partitions, found.request) != (stack.namespace, stack.partitions, request):
         raise ExportRefused(
-            f"{directory} holds an export of {found.namespace} with other arguments ({_told(found.request)}): "
-            "give the same ones to go on with it, or another directory."
+            f"{directory} holds an export of {found.namespace} with other arguments ({_arguments(found.request)}): "
+            "give the same ones to resume it, or another directory."
         )
     return found
 
@@ -101,7 +101,7 @@ async def _check_same_logs(manifest: Manifest, topics: dict[str, Topic], reader:
     for kind, topic in topics.items():
         ids = await reader.log_ids(topic.name, range(topic.partitions))
         if any(ids.get(part.partition) != part.log_id for part in manifest.parts if part.kind == kind):
-            raise ExportRefused(f"{topic.name} is not the log that this export began with: it was made anew.")
+            raise ExportRefused(f"{topic.name} is not the log that this export began with: it was created again.")
 
 
 async def _write(
@@ -124,7 +124,7 @@ async def _write(
         part.sha256, part.records = file.finish(), file.records
 
 
-def _told(request: Request) -> str:
+def _arguments(request: Request) -> str:
     given = {
         "format": request.format,
         "contest": request.contest,

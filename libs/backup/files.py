@@ -1,4 +1,4 @@
-"""Files and directories that only their owner can read."""
+"""Files and directories readable by their owner only."""
 
 import fcntl
 import os
@@ -13,9 +13,9 @@ from libs.backup.errors import ExportRefused
 
 @contextmanager
 def own_directory(directory: Path) -> Iterator[None]:
-    """Made if it is missing, closed to others, and held against a second export until the end, however it comes.
+    """Create the directory if missing, make it private, and lock it against a second export.
 
-    Raises `ExportRefused`, also for what the file system says meanwhile.
+    Raises `ExportRefused`, also for errors of the file system in the block.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -33,22 +33,22 @@ def own_directory(directory: Path) -> Iterator[None]:
 
 
 def open_own(path: Path) -> BinaryIO:
-    """For reading and writing, as it is; made if it is missing."""
+    """Open a file for reading and writing, without truncating it; creates it if missing."""
     return cast(BinaryIO, os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b"))
 
 
 def write_own(path: Path, content: bytes) -> None:
-    """The whole file or, after a crash, the former one."""
-    coming = path.with_name(path.name + ".part")
-    with open_own(coming) as file:
+    """Replace the file atomically."""
+    partial = path.with_name(path.name + ".part")
+    with open_own(partial) as file:
         file.truncate()
         file.write(content)
         flush(file)
-    coming.replace(path)
+    partial.replace(path)
 
 
 def flush(file: BinaryIO) -> None:
-    """To the disk itself."""
+    """Flush the file to the disk (fsync)."""
     file.flush()
     os.fsync(file.fileno())
 

@@ -1,4 +1,4 @@
-"""An export into a namespace of its own, where every record lies where it lay."""
+"""Imports an export into an empty namespace; every record keeps its offset."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -22,7 +22,7 @@ from libs.views.functions import load_functions, open_valkey
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`present` records, and `secrets_present`, were there before; the rest was put there, or would be."""
+    """Result of an import or check; `present` records and `secrets_present` secrets existed before."""
 
     manifest: Manifest
     present: int
@@ -30,10 +30,10 @@ class Imported:
 
 
 async def import_logs(stack: Deployment, directory: Path, execute: bool, progress: Progress) -> Imported:
-    """Check everything and, with `execute`, do what is left to be done; it may be interrupted and called again.
+    """Check everything and, with `execute`, import the missing records; another call resumes.
 
-    Raises `ImportRefused` before anything is changed, but where somebody else appends to the logs meanwhile;
-    `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable` where a server is away.
+    Raises `ImportRefused` before any change, except when another process appends to the logs meanwhile;
+    `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable` if a server is unavailable.
     """
     manifest = open_export(directory)
     topics = topics_by_kind(stack.namespace, stack.partitions)
@@ -43,7 +43,7 @@ async def import_logs(stack: Deployment, directory: Path, execute: bool, progres
     if missing and not exported:
         raise ImportRefused(
             f"The export has no secrets, and the object store lacks {len(missing)} of them ({missing[0]}, ...): "
-            "put them there first, or nobody could tell who has voted."
+            "copy them there first; without them votes cannot be attributed to voters."
         )
     progress.begin(manifest.records)
     present = await find_present(stack, topics, directory, manifest, progress)
@@ -72,7 +72,7 @@ async def _append(
     present: dict[str, int],
     progress: Progress,
 ) -> None:
-    """Until all is there the topics are set so that services refuse to serve on them."""
+    """Append the missing records; until all are present the topics' settings make services refuse to start."""
     settings, all_topics = stack.kafka_settings, list(topics.values())
     await create_unbegun(settings, all_topics)
     async with open_appender(settings) as appender:
@@ -83,7 +83,7 @@ async def _append(
         for part in manifest.parts:
             ends = await reader.end_offsets(topics[part.kind].name, [part.partition])
             if ends[part.partition] != part.end:
-                raise ImportRefused(f"Somebody else appends to {topics[part.kind].name}: run the import again.")
+                raise ImportRefused(f"Another process appends to {topics[part.kind].name}: run the import again.")
     found = await find_topics(settings, all_topics)
     await take_append_times(settings, [topic for topic in all_topics if found[topic.name].takes_given_times])
     await check_deployment_of(stack)

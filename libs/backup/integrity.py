@@ -1,4 +1,4 @@
-"""An export to import from: whole, and unchanged since it was written."""
+"""Checks an export's completeness and checksums."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,10 @@ from libs.contracts.log_records import LogRecord
 
 
 def open_export(directory: Path) -> Manifest:
-    """Raises `ImportRefused` unless it is complete, nothing was left out of it, and each file has its SHA-256."""
+    """Read the manifest.
+
+    Raises `ImportRefused` unless the export is complete, unfiltered, and all SHA-256 match.
+    """
     try:
         manifest = read_manifest(directory)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The logs of a namespace, and what they are called in an export."""
+"""Topics of a namespace, and their names and codecs in an export."""
 
 from typing import Any, Final
 
@@ -16,10 +16,10 @@ CODECS: Final[dict[str, Codec[Any]]] = {
 
 
 def topics_by_kind(namespace: str, partitions: int) -> dict[str, Topic]:
-    """In the order in which their ends are to be fixed: nothing exported may rest on what came too late for it.
+    """Return the topics in the order in which their end offsets are read, so that exported records are consistent.
 
-    A purchase that says its votes are cast needs them, and a vote the catalogue that it was judged by. (A vote
-    whose purchase is missing does no harm: recorded again, it finds its vote by the id.)
+    A purchase marked as cast needs its votes, and a vote needs the catalogue that it was checked against. (A vote
+    without its purchase does no harm: the purchase, recorded again, finds the vote by its id.)
     """
     return {
         "purchases": purchases_topic(namespace, partitions),

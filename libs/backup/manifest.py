@@ -1,4 +1,4 @@
-"""What an export is of, and whether it is complete: `manifest.json`, written before and after its records."""
+"""Manifest of an export, `manifest.json`: its contents and completeness; written before and after the records."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,7 @@ class _Model(BaseModel):
 
 
 class Request(_Model):
-    """What was asked for. Times are microseconds since 1970 UTC, of records' append times, half-open."""
+    """Options of an export. Times are append times in [since, until), in microseconds since 1970 UTC."""
 
     format: Format = Format.NDJSON
     contest: str | None = None
@@ -31,15 +31,15 @@ class Request(_Model):
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is asked for, in the form that can be imported."""
+        """Return whether all records are requested, in the format that can be imported."""
         filters = self.contest, self.since, self.until
         return self.format is Format.NDJSON and all(each is None for each in filters)
 
 
 class ExportedPartition(_Model):
-    """One partition: the records from `start` up to but not including `end`, or those of them asked for.
+    """One partition: the requested records in [start, end).
 
-    `records` and `sha256` of its file are known when the export is complete.
+    `records` and `sha256` of its file are None until the export is complete.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class ExportedPartition(_Model):
 
 
 class Manifest(_Model):
-    """`secrets` has the SHA-256 of each secret that belongs to the logs, by its name in the object store."""
+    """The manifest; `secrets` has the SHA-256 of each secret of the logs, by its name in the object store."""
 
     version: Literal[1] = 1
     namespace: str
@@ -81,7 +81,7 @@ class Manifest(_Model):
 
 
 def read_manifest(directory: Path) -> Manifest | None:
-    """None where there is none. Raises ValueError where it is not of this version."""
+    """Return the manifest, or None if there is none. Raises ValueError if it has another version."""
     try:
         return Manifest.model_validate_json((directory / MANIFEST).read_bytes())
     except (FileNotFoundError, NotADirectoryError):

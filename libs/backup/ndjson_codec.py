@@ -1,7 +1,7 @@
-"""A record as a line of NDJSON, and back, to the byte.
+"""Encodes records as lines of NDJSON and decodes them, byte for byte.
 
-The last member is the record's own JSON text, untouched, as `event`; or, where that is no JSON or has several
-lines, its bytes in base64, as `value_base64`.
+The last member is `event`, the record's own unchanged JSON text; or, for values that are not JSON or have several
+lines, `value_base64`.
 """
 
 from base64 import b64decode, b64encode
@@ -12,7 +12,7 @@ import orjson
 from libs.contracts.log_records import LogRecord
 
 _EVENT = b',"event":'
-"""No other member can hold this: quotes inside of a string are escaped."""
+"""Separator before the event; no other member can contain it, since quotes in strings are escaped."""
 
 
 def to_line(kind: str, partition: int, record: LogRecord) -> bytes:
@@ -34,7 +34,7 @@ def to_line(kind: str, partition: int, record: LogRecord) -> bytes:
 
 
 def from_line(line: bytes) -> LogRecord:
-    """Raises ValueError or KeyError where `line` is none that `to_line` made."""
+    """Decode a line written by `to_line`. Raises ValueError or KeyError for any other."""
     head, found, event = line.partition(_EVENT)
     members = orjson.loads(head + b"}" if found else head)
     return LogRecord(

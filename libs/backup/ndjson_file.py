@@ -1,4 +1,4 @@
-"""Records into a file of NDJSON, going on where an interrupted export ended."""
+"""Writes records to an NDJSON file, resuming an interrupted export."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -11,9 +11,9 @@ from libs.contracts.log_records import LogRecord
 
 
 class NdjsonFile:
-    """One partition's lines. `next` is the first offset that is not in the file, as far as the file tells.
+    """File of one partition; `next` is the offset after the file's last record.
 
-    Opening it takes off a last line that a crash tore.
+    Opening it removes an incomplete last line.
     """
 
     def __init__(self, directory: Path, part: ExportedPartition) -> None:
@@ -40,7 +40,7 @@ class NdjsonFile:
         self.records += len(records)
 
     def finish(self) -> str:
-        """The SHA-256 of the file, which now is on the disk."""
+        """Flush the file to the disk and return its SHA-256."""
         flush(self._file)
         return self._hash.hexdigest()
 

@@ -1,4 +1,4 @@
-"""Records into a Parquet file, with the columns that an analyst looks for first."""
+"""Writes records to a Parquet file, with columns for analysis."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,14 +14,14 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
 
 ROW_GROUP: Final = 50_000
-"""Rows written at once: some 50 MB of votes in memory."""
+"""Rows per group: about 50 MB of votes in memory."""
 
 
 class ParquetFile:
-    """One partition's rows. It has its name only when it is whole; what was interrupted is begun again.
+    """File of one partition, renamed to its final name once complete; after an interruption it is written again.
 
-    `event` is the record's JSON text, `value` its bytes where it is none. `participants` and `counts` belong
-    together, place by place: of an external source they are its own ids.
+    `event` is the record's JSON text, `value` its bytes if it is not JSON. `participants` and `counts` are
+    parallel lists; of an external source's report `participants` are the source's own ids.
     """
 
     def __init__(self, directory: Path, part: ExportedPartition) -> None:
@@ -34,8 +34,8 @@ class ParquetFile:
         if self._path.exists():
             self.next, self.records = part.end, self._parquet.read_metadata(self._path).num_rows
             return
-        self._coming = self._path.with_name(self._path.name + ".part")
-        self._file = open_own(self._coming)
+        self._partial = self._path.with_name(self._path.name + ".part")
+        self._file = open_own(self._partial)
         self._file.truncate()
         self._writer = self._parquet.ParquetWriter(self._file, schema(self._arrow), compression="zstd")
 
@@ -48,12 +48,12 @@ class ParquetFile:
             del self._rows[:ROW_GROUP]
 
     def finish(self) -> str:
-        """The SHA-256 of the file, which now is on the disk and has its name."""
+        """Flush the file to the disk, give it its final name, and return its SHA-256."""
         if self._writer is not None:
             self._write_group(self._rows)
             self._writer.close()
             flush(self._file)
-            self._coming.replace(self._path)
+            self._partial.replace(self._path)
         return sha256_of(self._path)
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ def schema(arrow: ModuleType) -> Any:
 
 
 def pyarrow_modules() -> tuple[ModuleType, ModuleType]:
-    """pyarrow and its Parquet. Raises `ExportRefused` where it is not installed."""
+    """Import pyarrow and its Parquet module. Raises `ExportRefused` if it is not installed."""
     try:
         import pyarrow  # noqa: PLC0415
         from pyarrow import parquet  # noqa: PLC0415

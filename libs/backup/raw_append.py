@@ -1,4 +1,4 @@
-"""Records into a log as they were in another one: the same offsets, keys and append times."""
+"""Appends exported records to a log with their original offsets, keys and append times."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -17,11 +17,11 @@ from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable
 
 SILENCE_S: Final = 30.0
-"""How long a batch may take to be acknowledged."""
+"""Timeout of a batch's acknowledgement."""
 
 
 class Appender:
-    """One batch at a time, so that each has to land where it is to lie."""
+    """Appends one batch at a time and checks its offset."""
 
     def __init__(self, producer: AIOKafkaProducer) -> None:
         self._producer = producer
@@ -29,7 +29,7 @@ class Appender:
     async def append(
         self, topic: Topic, partition: int, records: Iterable[LogRecord], advance: Callable[[int], None]
     ) -> None:
-        """Raises `ImportRefused` where somebody else appends too, `LogUnavailable` where Kafka is away."""
+        """Append the records. Raises `ImportRefused` if another process appends too, and `LogUnavailable`."""
         batch: list[LogRecord] = []
         builder = self._producer.create_batch()
         for record in records:
@@ -49,12 +49,12 @@ class Appender:
                 landed = await (await self._producer.send_batch(builder, topic.name, partition=partition))
         except (KafkaError, OSError, TimeoutError) as error:
             raise LogUnavailable(
-                f"{NO_ANSWER} Run the import again to go on.", retry_after_s=1, cause=error
+                f"{NO_ANSWER} Run the import again to resume.", retry_after_s=1, cause=error
             ) from error
         if landed.offset != offset:
             raise ImportRefused(
-                f"{topic.name}/{partition}: what belongs at offset {offset} landed at {landed.offset}. Is a "
-                "service or another import at work there? Import into another namespace (--namespace)."
+                f"{topic.name}/{partition}: records of offset {offset} were appended at {landed.offset}. Is a "
+                "service or another import running there? Import into another namespace (--namespace)."
             )
 
 
@@ -73,12 +73,12 @@ async def open_appender(settings: KafkaSettings) -> AsyncIterator[Appender]:
     except (KafkaError, OSError, TimeoutError) as error:
         raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
     finally:
-        # An idempotent producer would wait for ever to deliver what it has taken on.
+        # An idempotent producer would retry its pending batches for ever.
         with suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await producer.stop()
 
 
 def _add(builder: Any, record: LogRecord) -> bool:
-    """Whether there was room; there always is for the first."""
+    """Add the record and return whether it fitted; the first one always does."""
     return builder.append(timestamp=record.timestamp_ms, key=record.key, value=record.value) is not None

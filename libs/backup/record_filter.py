@@ -1,4 +1,4 @@
-"""Which records an extract takes."""
+"""Selects the records of an extract."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -46,7 +46,7 @@ from libs.tally.events import (
 
 
 class Choice:
-    """Of one partition, by append time and contest; `bought` are the keys of purchases for the contest."""
+    """Filters a partition by append time and contest; `bought` are the keys of purchases for the contest."""
 
     def __init__(self, request: Request, kind: str, bought: frozenset[str]) -> None:
         self._request = request
@@ -70,7 +70,7 @@ class Choice:
 
 
 def is_about(contest: str, bought: frozenset[str], event: Event | CatalogueEvent | PurchasesEvent) -> bool:
-    """Whether the event names the contest, or one of the purchases `bought` for it."""
+    """Return whether the event names the contest, or one of the purchases `bought` for it."""
     match event:
         case VoteCast() | VoteRemoved() | VoteVoided() | VoteRestored() | SourceReported():
             return event.contest == contest
@@ -96,7 +96,7 @@ def _names(contest: str, written: RecordWritten | Write) -> bool:
 
 
 async def bought_for(contest: str, reader: LogReader, topic: Topic, part: ExportedPartition) -> frozenset[str]:
-    """Keys of the purchases of votes for the contest: a refund, which may come first, does not name it."""
+    """Return the keys of purchases for the contest: a refund, which may come first, does not name the contest."""
     found: set[str] = set()
     ranges = {part.partition: Extent(part.start, part.end)}
     async with aclosing(reader.records(topic.name, ranges)) as batches:

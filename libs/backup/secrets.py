@@ -1,4 +1,4 @@
-"""The secrets that belong to the logs: without them nobody can tell which votes are whose."""
+"""Exports and imports the logs' secrets, which link votes to voters."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ def hash_of(secret: bytes) -> str:
 
 
 async def hashes_of_all(store: Store) -> dict[str, str]:
-    """By name. A secret is 32 random bytes, so its hash gives nothing away."""
+    """Return all hashes by name. A secret is 32 random bytes, so its hash reveals nothing."""
     names = await store.names(PREFIX)
     return {name: hash_of(secret) for name, secret in (await _read(store, names)).items()}
 
 
 async def write_secrets(store: Store, directory: Path, hashes: dict[str, str]) -> None:
-    """Raises `ExportRefused` where one is no longer what it was when the export began."""
+    """Write the secrets. Raises `ExportRefused` if one changed since the export began."""
     found = await _read(store, hashes)
     for name, wanted in hashes.items():
         if name not in found or hash_of(found[name]) != wanted:
@@ -36,7 +36,7 @@ async def write_secrets(store: Store, directory: Path, hashes: dict[str, str]) -
 
 
 def read_secrets(directory: Path, hashes: dict[str, str]) -> dict[str, bytes]:
-    """Raises `ImportRefused` unless the file has all of them, unchanged."""
+    """Read the secrets. Raises `ImportRefused` unless the file has all of them, unchanged."""
     try:
         found = {name: b64decode(text) for name, text in orjson.loads((directory / FILE).read_bytes()).items()}
     except (OSError, ValueError, AttributeError, TypeError) as error:
@@ -47,7 +47,7 @@ def read_secrets(directory: Path, hashes: dict[str, str]) -> dict[str, bytes]:
 
 
 async def missing_secrets(store: Store, hashes: dict[str, str]) -> list[str]:
-    """Names of those that the object store has not. Raises `ImportRefused` where it has another one."""
+    """Return the names missing in the object store. Raises `ImportRefused` if it has a different secret."""
     found = await _read(store, hashes)
     for name, secret in found.items():
         if hash_of(secret) != hashes[name]:
@@ -58,7 +58,7 @@ async def missing_secrets(store: Store, hashes: dict[str, str]) -> list[str]:
 
 
 async def put_secrets(store: Store, secrets: dict[str, bytes]) -> None:
-    """Those that are missing; raises `ImportRefused` as `missing_secrets` does."""
+    """Store the missing secrets. Raises `ImportRefused` as `missing_secrets`."""
     for name, secret in secrets.items():
         await store.put_if_absent(name, secret)
     await missing_secrets(store, {name: hash_of(secret) for name, secret in secrets.items()})

@@ -1,4 +1,4 @@
-"""What is to be imported into: nothing, or what an interrupted import of the same export left."""
+"""Checks that the target is empty, or holds an interrupted import of the same export."""
 
 from contextlib import aclosing
 from itertools import islice
@@ -24,9 +24,9 @@ ELSEWHERE: Final = "Import into another namespace (--namespace)."
 async def find_present(
     stack: Deployment, topics: dict[str, Topic], directory: Path, manifest: Manifest, progress: Progress
 ) -> dict[str, int]:
-    """How many records of each file are in their log already.
+    """Count the records of each file that their log already has.
 
-    Raises `ImportRefused` where a log has anything else, or was not made by an import and is not all there.
+    Raises `ImportRefused` if a log has other records, or is incomplete and not created by an import.
     """
     if manifest.partitions != stack.partitions:
         raise ImportRefused(
@@ -47,7 +47,7 @@ async def find_present(
             await _compare(reader, topic, directory, part, extents[part.partition], progress)
             present[part.file] = extents[part.partition].end
             if present[part.file] < part.end and not found[topic.name].takes_given_times:
-                raise ImportRefused(f"{topic.name} exists, and was not made by an import. {ELSEWHERE}")
+                raise ImportRefused(f"{topic.name} exists, and was not created by an import. {ELSEWHERE}")
     return present
 
 
@@ -56,7 +56,7 @@ async def _compare(
 ) -> None:
     name = f"{topic.name}/{part.partition}"
     if extent.beginning > 0 or extent.end > part.end:
-        raise ImportRefused(f"{name} has records that the export has not. {ELSEWHERE}")
+        raise ImportRefused(f"{name} has records that are not in the export. {ELSEWHERE}")
     exported = records_of(directory, part)
     async with aclosing(reader.records(topic.name, {part.partition: extent})) as batches:
         async for _, records in batches:
@@ -67,9 +67,9 @@ async def _compare(
 
 
 async def check_views(stack: Deployment, topics: dict[str, Topic], manifest: Manifest, valkey: Valkey) -> None:
-    """Raise `ImportRefused` where a view has folded what the export has not: it would take new records for those.
+    """Raise `ImportRefused` if a view has folded records that are not in the export: it would skip imported ones.
 
-    A view that is behind, as after the loss of Kafka alone, goes on from where it is.
+    A view that is behind, as after the loss of Kafka alone, continues from its position.
     """
     views: dict[str, Any] = {
         "votes": VoteViews(valkey, stack.namespace),

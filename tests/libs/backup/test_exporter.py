@@ -108,7 +108,7 @@ async def test_an_export_of_a_log_since_made_anew_is_not_gone_on_with(filled: Si
     manifest["parts"][0]["log_id"] = "of the former log"
     (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest))
     result = await filled.tally("export", "--to", tmp_path / "out")
-    assert (result.exit_code, "was made anew" in complaint(result)) == (2, True)
+    assert (result.exit_code, "was created again" in complaint(result)) == (2, True)
 
 
 async def test_two_exports_at_once_do_not_share_a_directory(filled: Site, tmp_path: Path) -> None:
