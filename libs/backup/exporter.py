@@ -72,7 +72,7 @@ def _begun(directory: Path, stack: Deployment, request: Request) -> Manifest | N
         return None
     if (found.namespace, found.partitions, found.request) != (stack.namespace, stack.partitions, request):
         raise ExportRefused(
-            f"{directory} holds an export of {found.namespace} with other arguments ({_arguments(found.request)}): "
+            f"{directory} holds an export of {found.namespace} with other options ({_arguments(found.request)}): "
             "give the same ones to resume it, or another directory."
         )
     return found
