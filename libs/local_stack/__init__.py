@@ -1,1 +1,1 @@
-"""The local stack: a real Kafka and a real Valkey on loopback, and the parts that run on them."""
+"""Local stack: Kafka, Valkey and the services as child processes on loopback."""

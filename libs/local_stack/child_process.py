@@ -1,4 +1,4 @@
-"""Child processes that cannot be left behind."""
+"""Child processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ LOG_LIMIT_BYTES = 20 * 1024 * 1024
 
 
 class Reaper:
-    """The parent's end of `reaper.py`: whatever is reported here dies with this process, however it dies.
+    """Client of `reaper.py`, which stops all watched children when this process ends, even by SIGKILL.
 
-    A process killed in the millisecond between starting a child and reporting it is the one gap.
+    The only gap: this process is killed in the millisecond between starting a child and `watch`.
     """
 
     def __init__(self, keep_open: Sequence[int] = (), announcements: Sequence[Path] = ()) -> None:
-        """`keep_open`: descriptors (locks) that the reaper holds until all it was told of is gone.
+        """Start the reaper.
 
-        `announcements`: files that say that it all runs, and so go first.
+        `keep_open`: descriptors (locks) that it holds until all watched processes have ended. `announcements`:
+        files that announce the stack, deleted first.
         """
         self._child = subprocess.Popen(  # noqa: S603
             [sys.executable, reaper.__file__, str(os.getpid()), *map(str, announcements)],
@@ -44,19 +45,19 @@ class Reaper:
     def watch(self, pid: int) -> None:
         started = reaper.start_time(pid)
         if started is not None:
-            self._tell(f"+{pid} {started!r}\n")
+            self._send(f"+{pid} {started!r}\n")
 
     def forget(self, pid: int) -> None:
-        self._tell(f"-{pid}\n")
+        self._send(f"-{pid}\n")
 
     def close(self) -> None:
-        """Stops what is still watched, and waits for that."""
+        """Stop all watched processes and wait for their end."""
         assert self._child.stdin is not None
         with suppress(BrokenPipeError):
             self._child.stdin.close()
         self._child.wait()
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         assert self._child.stdin is not None
         with suppress(BrokenPipeError):
             self._child.stdin.write(line.encode())
@@ -64,7 +65,7 @@ class Reaper:
 
 
 class Process:
-    """A child whose output goes to a log file, in a session of its own: a Ctrl-C reaches only the parent."""
+    """Child process that logs to a file, in its own session, so that Ctrl-C reaches only the parent."""
 
     def __init__(
         self, name: str, command: Sequence[str], *, reaper: Reaper, log: Path, cwd: Path | None = None
@@ -79,16 +80,16 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """None before the start and after the end."""
+        """Process id; None before the start and after the end."""
         return self._child.pid if self._child is not None and self._child.poll() is None else None
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs, or before it has; minus the signal's number where one ended it."""
+        """Exit code; None before the end; the negative number of the signal that ended it."""
         return None if self._child is None else self._child.poll()
 
     def start(self, environment: Mapping[str, str] | None = None) -> int:
-        """Returns the pid. `environment` is added to this process's own."""
+        """Start the process and return its pid. `environment` is added to this process's own."""
         assert self.pid is None, f"{self.name} runs already"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -109,7 +110,7 @@ class Process:
         return self._child.pid
 
     async def stop(self, grace_s: float = 10.0) -> bool:
-        """SIGTERM, then SIGKILL to the whole group after `grace_s`. True where the first was enough."""
+        """Send SIGTERM, and SIGKILL to the whole group after `grace_s`. Returns whether SIGTERM sufficed."""
         if self.pid is None:
             return True
         self._signal(signal.SIGTERM)
@@ -118,19 +119,19 @@ class Process:
         return in_time
 
     async def kill(self) -> None:
-        """SIGKILL to the whole group; returns when it is gone."""
+        """Send SIGKILL to the whole group and wait for its end."""
         if self.pid is not None:
             await self._end()
 
     def log_since_start(self) -> str:
-        """The last 64 KiB that this run wrote."""
+        """Return the last 64 KiB of this run's output."""
         with suppress(FileNotFoundError), self.log.open("rb") as log:
             log.seek(max(self._log_start, self.log.stat().st_size - 64 * 1024))
             return log.read().decode(errors="replace")
         return ""
 
     async def _end(self) -> None:
-        """For a child that runs, or has just ended: later its pid may belong to another process."""
+        """Kill a child that runs or has just ended: later its pid may belong to another process."""
         assert self._child is not None
         self._signal(signal.SIGKILL)
         await self._gone_within(10.0)

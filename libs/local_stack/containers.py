@@ -1,9 +1,8 @@
-"""The servers in containers, where Docker answers and no native one runs.
+"""Servers in Docker containers, used if no native server can run.
 
-Written after the documentation of testcontainers and of the two images, and not yet tried on a machine with
-Docker. testcontainers' own reaper (Ryuk) removes the containers when this process is killed. The data lives in
-Docker volumes named after the data directory's id: `--fresh` begins new ones; `docker volume prune -a` removes
-the old.
+Written from the documentation of testcontainers and the two images; not yet tested on a machine with Docker.
+testcontainers' own reaper (Ryuk) removes the containers when this process is killed. The data is in Docker volumes
+named after the data directory's id: `--fresh` creates new ones; `docker volume prune -a` removes the old.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def docker_answers() -> bool:
 
 
 class ContainerServer:
-    """A container with fixed port and volume, so that address and data outlive it."""
+    """Container with a fixed port and volume, so that address and data persist."""
 
     pid = None
 
@@ -57,7 +56,7 @@ class ContainerServer:
         self._container: DockerContainer | None = None
 
     async def start(self) -> None:
-        """Returns when it answers; the first start on a machine pulls the image."""
+        """Start the container and wait until the server responds; the first start on a machine pulls the image."""
         self._container = self._make()
         try:
             await asyncio.to_thread(self._container.start)

@@ -1,4 +1,4 @@
-"""The data directory: one stack at a time, and nothing in it touched that tally did not make."""
+"""Data directory of a stack: locked by one stack at a time; only files created by tally are deleted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLEANUP_S = 20.0
 
 
 class DataDir:
-    """Holds the directory's lock from `open` to `close`."""
+    """Data directory, locked from `open` to `close`."""
 
     def __init__(self, path: Path, min_free_mb: int = 0) -> None:
         self.path = path.expanduser().resolve()
@@ -39,12 +39,12 @@ class DataDir:
         return self._lock is not None
 
     def open(self, *, fresh: bool = False) -> int:
-        """Makes and locks the directory, and empties it if `fresh`; returns the lock's descriptor.
+        """Create and lock the directory, private to its owner, and empty it if `fresh`; returns the lock's
+        descriptor.
 
-        It is readable by its owner alone.
-        The lock holds while any process has that descriptor open. Where its owner is dead and only its clean-up
-        still runs, this waits for it, at most `CLEANUP_S`. `StackError` where the directory is in use, holds
-        other things than a stack's, cannot be written, or has too little space.
+        The lock is held while any process has that descriptor open. If its owner is dead and only the clean-up
+        still runs, this waits for at most `CLEANUP_S`. Raises `StackError` if the directory is in use, holds other
+        files, cannot be written, or has too little space.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ class DataDir:
                 raise errors.data_dir_not_ours(self.path)
             self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._acquire(self._lock)
-            self.path.chmod(0o700)  # keys and contests' secrets lie in it
+            self.path.chmod(0o700)  # It holds keys and contests' secrets.
             free_mb = shutil.disk_usage(self.path).free // (1024 * 1024)
             if free_mb < self._min_free_mb:
                 raise errors.disk_full(self.path, free_mb)

@@ -1,4 +1,4 @@
-"""`stack.json`: how everybody else finds the running stack (API.md, "The command line")."""
+"""`stack.json`: describes the running stack to other processes (API.md, "The command line")."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNSPECIFIED = ("0.0.0.0", "::", "")  # noqa: S104
 
 
 def base_url(host: str, port: int) -> str:
-    """Where this machine reaches a server that listens there."""
+    """Return the URL under which this machine reaches a server that listens on `host`."""
     reachable = "127.0.0.1" if host in UNSPECIFIED else host
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
@@ -51,7 +51,7 @@ def describe(
 
 
 def write(data_dir: Path, stack: Mapping[str, Any]) -> None:
-    """Replaces the file; it holds keys, so only its owner can read it."""
+    """Replace the file; it holds keys, so only its owner can read it."""
     write_private(data_dir / FILE, json.dumps(stack, indent=2) + "\n")
 
 
@@ -60,7 +60,7 @@ def remove(data_dir: Path) -> None:
 
 
 def read(data_dir: Path) -> dict[str, Any] | None:
-    """None where no stack runs on this data directory."""
+    """Return the description; None if no stack runs on this data directory."""
     try:
         stack: dict[str, Any] = json.loads((data_dir / FILE).read_text())
     except (FileNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""What can keep the local stack from starting, each with the way out."""
+"""Errors of the local stack, each with a remedy in its message."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Exit(IntEnum):
 
 
 class StackError(Exception):
-    """The stack cannot start or go on.
+    """The stack cannot start or continue.
 
-    `code` is stable, `message` is one line for a person that names the setting or option to change, and
-    `exit_code` is what the command answers with.
+    `code` is stable, `message` is one line that names the setting or option to change, and `exit_code` is the
+    command's.
     """
 
     def __init__(self, code: str, message: str, exit_code: Exit) -> None:
@@ -90,7 +90,7 @@ def server_away(server: str, address: str, setting: str) -> StackError:
 
 
 def start_failed(server: str, log: object, reason: str) -> StackError:
-    """A full disk, of which the log may be unable to tell, is named as the cause."""
+    """Return the error; a full disk, which may prevent logging, is reported as the cause."""
     if isinstance(log, Path):
         with suppress(OSError):
             if shutil.disk_usage(log.parent).free < NEARLY_FULL_BYTES:
@@ -99,14 +99,14 @@ def start_failed(server: str, log: object, reason: str) -> StackError:
 
 
 def is_about_files(error: BaseException) -> bool:
-    """Whether it is an `OSError` of the disk, not of the network."""
+    """Return whether the error is an `OSError` of the disk, not of the network."""
     return isinstance(error, OSError) and (
         error.filename is not None or error.errno in (errno.ENOSPC, errno.EDQUOT)
     )
 
 
 def from_os_error(error: OSError, where: object) -> StackError:
-    """The same condition as one line; an `OSError` never reaches the terminal as a traceback."""
+    """Convert an `OSError` to a one-line error, so that no traceback is printed."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return disk_full(where)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

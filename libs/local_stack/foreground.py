@@ -1,4 +1,4 @@
-"""A stack in the foreground of a terminal: what it shows, and how it is asked to stop."""
+"""Runs a stack in the foreground, prints its addresses, and stops it on a signal."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ async def run(
     as_json: bool = False,
     ready: Callable[[dict[str, Any]], Awaitable[object]] | None = None,
 ) -> int:
-    """Runs a stack until SIGINT or SIGTERM, also while it starts; returns the exit code. `ready` is told of it.
+    """Run a stack until SIGINT, SIGTERM or SIGHUP, also while it starts; returns the exit code.
 
-    What it says goes to standard error, but the addresses go to standard output.
+    `ready` is called with the description. Messages go to standard error, the addresses to standard output.
     """
-    asked_to_stop = asyncio.Event()
+    stop_requested = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, asked_to_stop.set)
+        loop.add_signal_handler(number, stop_requested.set)
     starting = asyncio.create_task(supervisor.start())
-    asked = asyncio.create_task(asked_to_stop.wait())
+    stop_waiter = asyncio.create_task(stop_requested.wait())
     try:
-        await asyncio.wait((starting, asked), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((starting, stop_waiter), return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
             report.line("Stopping ...")
             starting.cancel()
@@ -54,7 +54,7 @@ async def run(
         show(starting.result(), supervisor.data_dir, as_json=as_json)
         if ready is not None:
             await ready(starting.result())
-        await asked_to_stop.wait()
+        await stop_requested.wait()
         report.line("Stopping ...")
         await supervisor.stop()
         report.line("Stopped.")
@@ -63,12 +63,12 @@ async def run(
         report.line(f"Error: {error.message}")
         return int(error.exit_code)
     finally:
-        asked.cancel()
+        stop_waiter.cancel()
         await supervisor.stop()
 
 
 def show(stack: dict[str, Any], data_dir: Path, *, as_json: bool) -> None:
-    """A table on a terminal, plain `name: value` lines elsewhere, and the key as a line to paste."""
+    """Print a table on a terminal, otherwise `name: value` lines, and the API key as a line to paste."""
     console = Console(highlight=False, soft_wrap=True)
     if as_json:
         console.out(json.dumps(stack))

@@ -1,4 +1,4 @@
-"""The jars that a Kafka is made of: their coordinates, sizes and checksums."""
+"""Pinned jars of Kafka: coordinates, sizes and checksums."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PINS = Path(__file__).with_name("kafka-4.3.0.sha256")
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One jar: `coordinate` is Maven's group:artifact:version, `size` in bytes."""
+    """Pinned jar: `coordinate` is Maven's group:artifact:version, `size` is in bytes."""
 
     sha256: str
     size: int

@@ -1,4 +1,4 @@
-"""Kafka's jars: pinned, fetched once into the user's cache directory, checked against their SHA-256."""
+"""Kafka's jars: pinned, downloaded once to the user's cache directory, verified by SHA-256."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ ATTEMPTS = 3
 
 
 def class_path(report: Report, cancelled: Event | None = None, cache: Path | None = None) -> list[Path]:
-    """The jars in class path order, fetched if need be; one starter at a time, others wait.
+    """Return the jars in class path order, downloading missing ones under a file lock.
 
-    A jar is hashed when fetched and whenever its size or modification time is not what it was then.
-    `StackError` where one cannot be fetched or is not the pinned one, or once `cancelled` is set.
+    A jar is hashed when downloaded and whenever its size or modification time has changed. Raises `StackError` if
+    one cannot be downloaded or is not the pinned one, or once `cancelled` is set.
     """
     home = cache or user_cache_path("tallykeeper") / "kafka-4.3.0"
     repositories = {**GlobalSettings.load().repositories, "central": MAVEN_CENTRAL_URL}
@@ -40,10 +40,10 @@ def class_path(report: Report, cancelled: Event | None = None, cache: Path | Non
 
 
 class JarStore:
-    """A Maven repository of our own, so that nobody else's half-written file is in it, and what was checked."""
+    """Private Maven repository, without other programs' partial files, and a record of the verified jars."""
 
     def __init__(self, home: Path, repositories: dict[str, str]) -> None:
-        """`repositories`: name -> base URL, asked in this order."""
+        """`repositories` maps names to base URLs, tried in this order."""
         self._repositories = repositories
         self._repository = home / "repository"
         self._checked_file = home / "checked.json"
@@ -53,7 +53,7 @@ class JarStore:
             self._checked = {}
 
     def complete(self, wanted: list[Pin], report: Report, cancelled: Event) -> list[Path]:
-        """The paths of what is wanted, in its order, all there and checked."""
+        """Download and verify missing jars; returns the paths in the order of `wanted`."""
         missing = [pin for pin in wanted if not self._holds(pin)]
         if missing:
             total = sum(pin.size for pin in missing)

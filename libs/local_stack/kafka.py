@@ -1,4 +1,4 @@
-"""The native Kafka: one KRaft broker on a Java runtime and jars from their package registries."""
+"""Native Kafka: one KRaft broker, run from a Java runtime and jars of package registries."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ JVM_OPTIONS = (
 
 
 async def answers(bootstrap_servers: str, timeout_s: float = 5.0) -> bool:
-    """Whether a cluster with a broker that takes requests is there.
+    """Return whether a cluster responds with at least one broker.
 
-    Bounded by `timeout_s` whatever aiokafka does: its clients can swallow a cancellation and go on waiting.
+    Returns within `timeout_s` even if aiokafka swallows the cancellation and keeps waiting.
     """
     if not await asyncio.to_thread(_any_listens, bootstrap_servers):
         return False
@@ -55,7 +55,7 @@ async def _has_broker(bootstrap_servers: str, timeout_s: float) -> bool:
         kafka_bootstrap_servers=bootstrap_servers, kafka_request_timeout_ms=int(timeout_s * 1000)
     )
     client = AIOKafkaAdminClient(**connection(settings))
-    with _unheard("aiokafka", "aiokafka.conn"):
+    with _silenced("aiokafka", "aiokafka.conn"):
         try:
             await client.start()
             return bool((await client.describe_cluster())["brokers"])
@@ -66,8 +66,8 @@ async def _has_broker(bootstrap_servers: str, timeout_s: float) -> bool:
 
 
 @contextmanager
-def _unheard(*names: str) -> Iterator[None]:
-    """Drops what these loggers say: a broker that does not answer yet is no error here."""
+def _silenced(*names: str) -> Iterator[None]:
+    """Drop these loggers' records: a broker that does not respond yet is no error here."""
 
     def drop(_: logging.LogRecord) -> bool:
         return False
@@ -87,7 +87,7 @@ def _any_listens(bootstrap_servers: str) -> bool:
 
 
 class NativeKafka:
-    """Kafka 4.3.0, broker and controller in one process; its storage is formatted once a data directory."""
+    """Kafka 4.3.0, broker and controller in one process; the storage is formatted once per data directory."""
 
     name = "kafka"
 
@@ -119,7 +119,7 @@ class NativeKafka:
         return self._process.pid if self._process else None
 
     async def start(self) -> None:
-        """Returns when metadata requests are answered. The first start on a machine fetches the jars."""
+        """Start the broker and wait for metadata responses. The first start on a machine downloads the jars."""
         cancelled = Event()
         try:
             command = await asyncio.to_thread(self._prepare, cancelled)
@@ -139,7 +139,7 @@ class NativeKafka:
             await self._process.kill()
 
     def _prepare(self, cancelled: Event) -> list[str]:
-        """Everything before the broker itself; returns its command line."""
+        """Download the jars, write the configuration and format the storage; returns the broker's command line."""
         from libs.local_stack import jars  # noqa: PLC0415 (needs the extra `local`)
 
         class_path = jars.class_path(self._report, cancelled)
@@ -180,11 +180,11 @@ class NativeKafka:
             raise errors.start_failed("kafka", self._log, "its storage could not be formatted")
 
     def _format_options(self) -> Sequence[str]:
-        """Further arguments of the storage tool, for a broker with users."""
+        """Return further arguments of the storage tool, for a broker with users."""
         return ()
 
     def _properties(self) -> dict[str, object]:
-        """The broker's `server.properties`."""
+        """Return the broker's `server.properties`."""
         return {
             "process.roles": "broker,controller",
             "node.id": 1,

@@ -1,4 +1,4 @@
-"""Loopback ports: which are free, and which a data directory used last."""
+"""Finds free loopback ports, and remembers those of a data directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVER_PORTS = range(20000, 32000)
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Whether a server could listen here now, as servers do: an address in TIME_WAIT is no obstacle."""
+    """Return whether a server could listen here now (with SO_REUSEADDR, so despite TIME_WAIT)."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -26,7 +26,7 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 
 
 def accepts(port: int, host: str = LOOPBACK) -> bool:
-    """Whether something listens here."""
+    """Return whether a server listens here."""
     try:
         socket.create_connection((host, port), timeout=0.5).close()
     except OSError:
@@ -35,17 +35,17 @@ def accepts(port: int, host: str = LOOPBACK) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct free ports below those that systems lend to outgoing connections (32768 and up).
+    """Return distinct free ports below the ephemeral range (32768 and up).
 
-    One of the lent ones, as port 0 gives, could be gone before its server listens, or while it is down.
+    An ephemeral port, as from port 0, could be taken before its server listens, or while it is down.
     """
     return list(islice(filter(is_free, random.sample(SERVER_PORTS, len(SERVER_PORTS))), count))
 
 
 def remembered(file: Path, names: Iterable[str]) -> dict[str, int]:
-    """A port for each name: the one `file` remembers while it is free, else a new one, remembered there.
+    """Return a port for each name: the one stored in `file` if free, otherwise a new one, stored there.
 
-    So addresses stay the same from run to run of one data directory. A damaged file counts as none.
+    Addresses thus stay the same between runs on one data directory. A damaged file is ignored.
     """
     try:
         known = {str(name): int(port) for name, port in json.loads(file.read_text()).items()}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replaces the file in one step; only its owner can read it."""
+    """Replace the file atomically; only its owner can read it."""
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -16,7 +16,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def remembered_secret(path: Path) -> str:
-    """The random secret in this file; made the first time. 256 bits as hexadecimal digits."""
+    """Return the file's random secret, 256 bits in hexadecimal digits; created by the first call."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_private(path, secrets.token_hex(32))

@@ -1,11 +1,11 @@
-"""The child that outlives its parent by a moment, to stop what the parent left behind.
+"""Script that stops a parent's remaining child processes after the parent has ended.
 
-A parent writes a line per process that it starts (`+<pid> <start time>`) or has stopped (`-<pid>`) to this
-process's standard input. When that ends, or the parent is gone, even by SIGKILL, what is still running is
-stopped here, the latest first: SIGTERM to its process group, then SIGKILL after `GRACE_S`. Before that it deletes
-the files named on its command line, which say that all this is running.
+The parent writes a line per process that it starts (`+<pid> <start time>`) or has stopped (`-<pid>`) to this
+script's standard input. When the input ends or the parent is gone, even by SIGKILL, the script deletes the files
+named on its command line, which announce the stack, and stops the processes still running, the latest first:
+SIGTERM to the process group, then SIGKILL after `GRACE_S`.
 
-Run as a script, so that starting it imports as little as possible.
+It is run as a script to import as little as possible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ START_TIME_TOLERANCE_S = 0.5
 
 
 def start_time(pid: int) -> float | None:
-    """When a process began, which tells it from a later one with the same pid; None where none runs."""
+    """Return a process's start time, which distinguishes it from a later one with the same pid; None if not
+    running.
+    """
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
@@ -38,7 +40,7 @@ def is_same(pid: int, started: float) -> bool:
 
 
 def stop_group(pid: int, started: float, grace_s: float = GRACE_S) -> None:
-    """Ends a process and its group, gently first. Does nothing to a pid that now belongs to another process."""
+    """Stop a process and its group by SIGTERM, then SIGKILL, unless the pid now belongs to another process."""
     for signal_number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, grace_s)):
         if not is_same(pid, started):
             return
@@ -65,8 +67,8 @@ def main() -> None:
         *lines, pending = (pending + chunk).split(b"\n")
         for line in lines:
             if line.startswith(b"+"):
-                told_pid, told_start = line[1:].split()
-                running[int(told_pid)] = float(told_start)
+                pid_text, started_text = line[1:].split()
+                running[int(pid_text)] = float(started_text)
             else:
                 running.pop(int(line[1:]), None)
     for announcement in sys.argv[2:]:

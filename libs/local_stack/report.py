@@ -1,4 +1,4 @@
-"""What the stack says while it works: rich on a terminal, plain lines elsewhere."""
+"""Prints the stack's messages and progress: bars on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Report:
 
     @contextmanager
     def progress(self, title: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-        """Yields a function, safe in any thread, that is told of each further number of bytes."""
+        """Yield a thread-safe function that adds a number of bytes to the progress."""
         if self.console.is_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
             with Progress(*columns, console=self.console) as bar:
@@ -35,15 +35,15 @@ class Report:
 
     @contextmanager
     def _quarters(self, title: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-        lock, done, said = threading.Lock(), 0, 0
+        lock, done, printed = threading.Lock(), 0, 0
 
         def advance(more: int) -> None:
-            nonlocal done, said
+            nonlocal done, printed
             with lock:
                 done += more
                 quarter = 4 * done // max(1, total_bytes)
-                if quarter > said:
-                    said = quarter
+                if quarter > printed:
+                    printed = quarter
                     self.line(f"{title}: {25 * quarter} %")
 
         self.line(f"{title}: {total_bytes / 1e6:.0f} MB")
@@ -51,7 +51,7 @@ class Report:
 
 
 class Silence(Report):
-    """Says nothing."""
+    """Report that prints nothing."""
 
     def __init__(self) -> None:
         super().__init__(Console(quiet=True))

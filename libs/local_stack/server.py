@@ -1,4 +1,4 @@
-"""What every kind of server of the stack can do."""
+"""Interface of the stack's servers, and external servers."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from libs.local_stack.errors import StackError
 
 
 class Server(Protocol):
-    """Kafka or Valkey, wherever it runs. Its data and its address outlive a stop, a kill and a start."""
+    """Kafka or Valkey, wherever it runs. Data and address persist across stop, kill and start."""
 
     name: str
     address: str
 
     @property
     def pid(self) -> int | None:
-        """None where it is not running, or is not a process of this machine."""
+        """Process id; None if not running, or not a process of this machine."""
 
     async def start(self) -> None:
-        """Returns when it answers; `StackError` where it cannot."""
+        """Start the server and wait until it responds. Raises `StackError`."""
 
     async def stop(self) -> None:
-        """Asks it to end, and waits until it has."""
+        """Stop the server cleanly and wait for its end."""
 
     async def kill(self) -> None:
-        """Ends it as a crash would, and waits until it has."""
+        """Kill the server as a crash would and wait for its end."""
 
 
 class External:
-    """A server that others run, named by a setting: never started or stopped from here."""
+    """External server, given by a setting; never started or stopped by the stack."""
 
     pid = None
 
@@ -59,9 +59,9 @@ class External:
 async def start_and_wait(
     process: Process, port: int, answers: Callable[[], Awaitable[bool]], timeout_s: float
 ) -> None:
-    """Starts `process` and returns when it answers on `port`.
+    """Start `process` and wait until it responds on `port`.
 
-    Where it ends first, or takes longer than `timeout_s`, it is gone when the `StackError` comes.
+    Raises `StackError` if it ends or takes longer than `timeout_s`; it is not running then.
     """
     if not ports.is_free(port):
         raise errors.port_in_use(port)
@@ -72,17 +72,17 @@ async def start_and_wait(
     deadline = time.monotonic() + timeout_s
     while not await answers():
         if process.exit_code is not None:
-            raise _why_it_ended(process, port)
+            raise _startup_error(process, port)
         if time.monotonic() > deadline:
             await process.kill()
             raise errors.start_failed(process.name, process.log, f"no answer in {timeout_s:g} s")
         await asyncio.sleep(POLL_S)
 
 
-def _why_it_ended(process: Process, port: int) -> StackError:
-    said = process.log_since_start()
-    if "No space left on device" in said or "Disk quota exceeded" in said:
+def _startup_error(process: Process, port: int) -> StackError:
+    output = process.log_since_start()
+    if "No space left on device" in output or "Disk quota exceeded" in output:
         return errors.disk_full(process.log.parent)
-    if "Address already in use" in said:
+    if "Address already in use" in output:
         return errors.port_in_use(port)
     return errors.start_failed(process.name, process.log, f"ended with {process.exit_code}")

@@ -1,4 +1,4 @@
-"""Where each server comes from: an address in the settings, then native, then a container."""
+"""Chooses each server: external by the settings, otherwise native, otherwise in a container."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from libs.local_stack.valkey import NativeValkey
 from libs.telemetry.redaction import revealed
 
 OF_THE_EXTRA: Final = ("jgo", "testcontainers")
-"""Modules that the extra `local` brings on every platform; servers' images do without it."""
+"""Modules that the extra `local` installs on every platform; servers' images omit it."""
 
 
 def choose(settings: StackSettings, data_dir: Path, reaper: Reaper, report: Report) -> dict[str, Server]:
-    """`kafka` and `valkey`, not started yet; `StackError` where there is no way to run one."""
+    """Return `kafka` and `valkey`, not started yet. Raises `StackError` if one cannot be run."""
     chosen: dict[str, Server] = {}
     if settings.kafka_bootstrap_servers:
         setting = "TALLY_KAFKA_BOOTSTRAP_SERVERS"
@@ -64,7 +64,7 @@ def choose(settings: StackSettings, data_dir: Path, reaper: Reaper, report: Repo
 
 
 def _can_run_natively(external: dict[str, Server]) -> bool:
-    """False only where a container is the way out; else the error of what is missing here says more."""
+    """Return False only if containers are available instead; otherwise the native error is more helpful."""
     from libs.local_stack.containers import docker_answers  # noqa: PLC0415 (Docker's client takes 0.2 s)
 
     try:

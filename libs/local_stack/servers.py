@@ -1,4 +1,4 @@
-"""The pair of servers that everything else needs, from wherever the settings say."""
+"""Starts and stops Kafka and Valkey as configured."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from libs.local_stack.settings import StackSettings
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """`kafka`: host:port, or several with commas; `valkey`: a URL with its database number."""
+    """Addresses; `kafka`: comma-separated host:port; `valkey`: a URL with a database number."""
 
     kafka: str
     valkey: str
 
 
 class Servers:
-    """Kafka and Valkey as one thing to start and stop; each can be killed and started again by its name.
+    """Kafka and Valkey, started and stopped together; each can be killed and restarted by name.
 
-    An address in the settings wins; what is left is started natively, or in containers where it cannot be.
-    Whatever was started here dies with this process, even if that is killed with -9.
+    An address in the settings is used as it is; other servers are started natively, otherwise in containers.
+    Started servers end with this process, even if it is killed by SIGKILL.
     """
 
     def __init__(self, settings: StackSettings, *, fresh: bool = False, report: Report | None = None) -> None:
@@ -53,13 +53,13 @@ class Servers:
 
     @property
     def reaper(self) -> Reaper:
-        """For further children that must not outlive this process."""
+        """Reaper for further children that must not outlive this process."""
         assert self._reaper is not None, "not started"
         return self._reaper
 
     @property
     def is_open(self) -> bool:
-        """Whether the data directory is held."""
+        """True while the data directory is locked."""
         return self._data_dir.is_open
 
     @property
@@ -72,11 +72,11 @@ class Servers:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Those of the servers that run here as processes."""
+        """Process ids of the servers that run as child processes, by name."""
         return {name: server.pid for name, server in self._servers.items() if server.pid is not None}
 
     async def start(self) -> Addresses:
-        """Returns when both answer. `StackError` where one cannot; then nothing is left running."""
+        """Start both and wait until they respond. Raises `StackError`, with nothing left running."""
         lock = await asyncio.to_thread(self._data_dir.open, fresh=self._fresh)
         try:
             self._reaper = Reaper(keep_open=[lock], announcements=[self.data_dir / description.FILE])
@@ -93,7 +93,7 @@ class Servers:
         return self.addresses
 
     async def stop(self) -> None:
-        """Ends what was started here, Kafka first; nothing happens the second time."""
+        """Stop the started servers, Kafka first; idempotent."""
         try:
             for server in self._servers.values():
                 await server.stop()
@@ -104,10 +104,10 @@ class Servers:
             self._data_dir.close()
 
     async def kill(self, name: str) -> None:
-        """SIGKILL to `kafka` or `valkey`: it stays down until `restart`."""
+        """Kill `kafka` or `valkey` by SIGKILL; it stays down until `restart`."""
         await self._servers[name].kill()
 
     async def restart(self, name: str) -> None:
-        """Starts it again, at the same address and on the same data, having stopped it first if it runs."""
+        """Stop the server if it runs, and start it with the same address and data."""
         await self._servers[name].stop()
         await self._servers[name].start()

@@ -1,4 +1,4 @@
-"""The parts of the service as child processes of the supervisor."""
+"""Services as child processes of the supervisor."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from libs.local_stack.child_process import Process, Reaper
 
 @dataclass(frozen=True, slots=True)
 class ServiceProcess:
-    """`command` runs it in the foreground, its settings in the environment; SIGTERM makes it drain and end.
+    """Service to run; `command` runs it in the foreground, with settings in the environment.
 
-    `drain_s`: how long that may take.
+    SIGTERM makes it drain and exit within `drain_s`.
     """
 
     name: str
@@ -26,11 +26,11 @@ PARTS = (
     ServiceProcess("projector", (sys.executable, "-m", "services.projector")),
     ServiceProcess("gateway", (sys.executable, "-m", "services.gateway")),
 )
-"""In the order in which they start; they stop in the reverse one."""
+"""Services in the order of their start; they stop in the reverse order."""
 
 
 class RunningService:
-    """A part that can be started again and again, its output in `<logs>/<name>.log`."""
+    """Service that can be restarted, with its output in `<logs>/<name>.log`."""
 
     def __init__(self, part: ServiceProcess, environment: Mapping[str, str], logs: Path, reaper: Reaper) -> None:
         self.name = part.name
@@ -44,7 +44,7 @@ class RunningService:
         return self._process.pid
 
     async def start(self) -> None:
-        """Returns at once: when it is ready only it can say."""
+        """Start the service without waiting for its readiness."""
         self._process.start(self._environment)
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the stack's servers come from and how they run."""
+"""Settings of the local stack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from libs.views.settings import ValkeyUrl
 
 
 class StackSettings(BaseSettings):
-    """Read once, from the environment (prefix `TALLY_`), by whoever starts a stack."""
+    """Settings read from the environment (prefix `TALLY_`) when a stack starts."""
 
     model_config = SettingsConfigDict(
         env_prefix="TALLY_", env_ignore_empty=True, extra="ignore", hide_input_in_errors=True

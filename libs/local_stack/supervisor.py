@@ -1,4 +1,4 @@
-"""Everything on one machine: the servers, the parts of the service on them, and what keeps them running."""
+"""Supervises the servers and services on one machine, and restarts those that end."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ READY_S = 60.0
 
 
 class Preparation(Protocol):
-    """What the parts need before they start, and what a developer needs after (`services.cli.bootstrap`)."""
+    """Prepares the servers before the services start, and provides API keys (`services.cli.bootstrap`)."""
 
     async def prepare(self, kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> object:
-        """Makes topics and loads functions; safe to repeat."""
+        """Create topics and load functions; idempotent."""
 
     async def development_credentials(
         self, kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str
     ) -> dict[str, str]:
-        """The account and keys for development, the same from run to run."""
+        """Return the account and keys for development, the same in each run."""
 
 
 class Watched(Protocol):
-    """A server or a part."""
+    """Supervised server or service."""
 
     @property
     def pid(self) -> int | None: ...
@@ -48,9 +48,9 @@ class Watched(Protocol):
 
 
 class Supervisor:
-    """Starts it all in order, starts again what dies, keeps `stack.json` true, and stops it all in reverse.
+    """Starts all processes in order, restarts those that end, maintains `stack.json`, and stops all in reverse.
 
-    Used by `tally up` and `tally demo`, and in-process by tests. `parts` are what it runs on top of the servers.
+    Used by `tally up`, `tally demo` and tests. `parts` are the services to run.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class Supervisor:
 
     @property
     def pids(self) -> dict[str, int]:
-        """What runs here now, by name."""
+        """Process ids of the running processes, by name."""
         return {name: watched.pid for name, watched in self._watched.items() if watched.pid is not None}
 
     @property
     def stack(self) -> dict[str, Any]:
-        """The contents of `stack.json`; what is down at the moment keeps its last pid there."""
+        """Contents of `stack.json`; a process that is down keeps its last pid there."""
         self._last_pids |= self.pids
         return description.describe(
             self.base_url,
@@ -119,9 +119,9 @@ class Supervisor:
         )
 
     async def start(self) -> dict[str, Any]:
-        """Returns `stack` when `/readyz` answers 200 and the development credentials are there.
+        """Start all, wait for `/readyz` and the development credentials, and return `stack`.
 
-        `StackError` where something keeps it from that, or it is cancelled; then nothing is left running.
+        Raises `StackError`; after any error, also a cancellation, nothing is left running.
         """
         try:
             await self._start()
@@ -133,7 +133,7 @@ class Supervisor:
         return self.stack
 
     async def stop(self) -> None:
-        """The parts drain, then the servers end; `stack.json` goes. Nothing happens the second time."""
+        """Drain the services, remove `stack.json`, and stop the servers; idempotent."""
         for watch in self._watches:
             watch.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
@@ -146,13 +146,13 @@ class Supervisor:
         await self._servers.stop()
 
     async def kill(self, name: str, *, restart: bool = True) -> None:
-        """SIGKILL to a part or server. It is started again at once, or else stays down until `restart`."""
+        """Kill a service or server by SIGKILL; it is restarted at once, or stays down until `restart`."""
         if not restart:
             self._held.add(name)
         await self._watched[name].kill()
 
     async def restart(self, name: str) -> None:
-        """Stops a part or server, if it runs, and starts it."""
+        """Stop a service or server, if it runs, and start it."""
         self._held.add(name)
         async with self._locks[name]:
             await self._watched[name].stop()
@@ -242,7 +242,7 @@ class Supervisor:
                 await asyncio.sleep(WATCH_S)
 
     async def _watch(self, name: str) -> None:
-        """Starts it again whenever it ends by itself, sooner after a long life than after a short one."""
+        """Restart the process whenever it ends, with a delay that doubles until it runs for `STABLE_S`."""
         delay_s = FIRST_DELAY_S
         born = time.monotonic()
         while True:

