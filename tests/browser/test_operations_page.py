@@ -128,5 +128,5 @@ async def test_how_far_a_replay_is_has_a_bar_and_one_that_stands_says_how_to_go_
 async def test_it_is_sound_at_every_size(visit: Visit, trouble: None, size: str, theme: str) -> None:
     page = await visit(PATH, size=SIZES[size], color_scheme=theme, reduced_motion="reduce")
     await expect(page.locator("#problems li")).to_have_count(1)
-    await expect(page.locator("#generations li")).to_contain_text("does not move")
+    await expect(page.locator("#generations li")).to_contain_text("makes no progress")
     await is_sound(page, f"operations-{size}-{theme}")
