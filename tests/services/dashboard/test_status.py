@@ -145,7 +145,7 @@ async def test_while_valkey_is_away_it_says_so_beside_what_was_read_before(
             return found
 
         away = await eventually(is_away)
-        assert "cannot be reached" in away["problems"][0]["detail"]
+        assert "temporarily unavailable" in away["problems"][0]["detail"]
         assert away["folds"] == before["folds"]
         assert away["at"] == before["at"] < away["now"]
         valkey.open()
