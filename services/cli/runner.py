@@ -62,7 +62,7 @@ def run(work: Coroutine[Any, Any, ExitCode]) -> None:
     except asyncio.CancelledError:
         # Only a library cancels a command (Ctrl-C is a KeyboardInterrupt), when its connection ends.
         ending = _print_error(
-            "A connection to a server ended: run the command again. Run `tally doctor` for details.",
+            "A connection to a server ended: run it again. Run `tally doctor` for details.",
             ExitCode.SERVER_AWAY,
         )
     except KeyboardInterrupt:
