@@ -12,7 +12,7 @@ import pytest
 import typer
 import yaml
 
-from libs.metrics.table import ROWS, Row
+from libs.metrics.table import OF_ALL, ROWS, Row
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import State
 from libs.web.errors import METHODS, TABLE
@@ -101,7 +101,7 @@ def test_an_expression_asks_for_metrics_and_labels_that_there_are(name: str, exp
 
 @pytest.mark.parametrize(("name", "expression"), EXPRESSIONS)
 def test_what_every_process_says_alike_is_never_added_up_over_them(name: str, expression: str) -> None:
-    alike = {row.name for row in ROWS if "every process says the same" in row.whose}
+    alike = {row.name for row in ROWS if row.whose == OF_ALL}
     for node in nodes_of(expression):
         if isinstance(node, promql.AggregateExpr) and str(node.op) in ("sum", "avg", "count"):
             inner = node.expr

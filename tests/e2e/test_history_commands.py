@@ -139,9 +139,9 @@ async def test_voters_are_all_who_voted_and_it_is_said_wherever_they_are_counted
     assert "1 votes of 2 voters" in shown
     assert "Voters are counted even if they voted only for rejected participants." in shown
     page = (await api.client.get(f"/dashboard{contest.path}")).text
-    assert "All who voted, also those who voted only for participants that were rejected later" in page
+    assert "All voters, including those whose votes were only for participants rejected later" in page
     schemas = (await api.client.get("/openapi.json")).json()["components"]["schemas"]
-    assert "of all who voted" in schemas["VoteCount"]["properties"]["unique_voter_count"]["description"]
+    assert "rejected later" in schemas["VoteCount"]["properties"]["unique_voter_count"]["description"]
 
 
 async def test_the_log_of_one_voter_is_that_partition_alone(api: Api, stack: Supervisor) -> None:

@@ -66,7 +66,7 @@ async def test_pictures_are_taken_in_and_made_smaller_by_processes_that_last(dec
         assert opened(await decoders.shrink(picture("png", 400, 200), "png", 100)).size == (100, 50)
     assert len(decoders.pids) == 2
     assert os.getpid() not in decoders.pids
-    with pytest.raises(NotAPicture, match="no picture of a format"):
+    with pytest.raises(NotAPicture, match="no picture of an accepted format"):
         await decoders.take_in("a", picture("jpg"), ["png"])
 
 

@@ -172,7 +172,7 @@ async def test_a_generation_that_was_dropped_ends_it(log: FoldedLog) -> None:
             await generations_of(log).drop(0, 2)
 
     async with a_replay(log, drop) as (replay, _):
-        with pytest.raises(GenerationGone, match="Start the replay anew"):
+        with pytest.raises(GenerationGone, match="Start the replay again"):
             await replay.follow([0], lambda *_: None)
 
 

@@ -360,7 +360,7 @@ async def test_a_generation_that_cannot_be_folded_breaks_alone(valkey: Coalescer
     assert found.others[2].state is State.BROKEN
     assert found.live.position == Position("log", 31)
     assert await votes.generations.swap(0, 2) == Swap(False, "broken")
-    with pytest.raises(GenerationGone, match="Start the replay anew"):
+    with pytest.raises(GenerationGone, match="Start the replay again"):
         await votes.follow()
     again = Votes(valkey, votes.log, 3)
     again.namespace, again.generations = votes.namespace, votes.generations

@@ -113,7 +113,7 @@ async def test_items_of_a_batch_are_told_apart() -> None:
 
 def test_the_screen_fits_a_small_terminal() -> None:
     class Still:
-        lag, shut = 12, 0
+        lag, closed_gates = 12, 0
         counts: ClassVar[Any] = {
             "count": 1_234_567,
             "unique_voter_count": 345_678,

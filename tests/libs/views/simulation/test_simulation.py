@@ -41,13 +41,13 @@ def test_schedules_are_no_idle_talk() -> None:
     assert sum(len(world.successes) for world in worlds) > 200
     assert sum(len(world.removed) for world in worlds) > 40
     for trouble in (
-        "Shut()",
+        "GateClosed()",
         "Stale",
         "joined=True",
-        "Known",
-        "Reused",
+        "Duplicate",
+        "IdConflict",
         "OverLimit",
-        "Declined",
+        "RefusedByCaller",
         "NotRunning",
         "NotCounted",
         "NotFolded",
