@@ -12,9 +12,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from libs.local_stack.errors import StackError
+from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.report import Report
 from libs.local_stack.supervisor import Supervisor
+from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 
 SHOWN = (
@@ -62,6 +63,9 @@ async def run(
     except StackError as error:
         report.line(f"Error: {error.message}")
         return int(error.exit_code)
+    except TallyError as error:
+        report.line(f"Error: {redacted(str(error))}")
+        return int(Exit.SERVER_AWAY)
     finally:
         stop_waiter.cancel()
         await supervisor.stop()

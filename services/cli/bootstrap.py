@@ -12,7 +12,7 @@ from libs.contracts.topics import test_world
 from libs.deployment.identity import create_deployment
 from libs.kafka.settings import KafkaSettings
 from libs.storage.store import Store, open_store
-from libs.tally.errors import ViewsUnavailable
+from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from services.cli.commands.keys import issue_key
@@ -21,12 +21,27 @@ ACCOUNT: Final = "dev"
 UNLIMITED = 0
 """Rate limit of the development key."""
 STORED: Final = "development/{namespace}.json"
+PREPARED_S: Final = 30.0
 READABLE_S: Final = 30.0
 POLL_S: Final = 0.05
 
 
 async def prepare(kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> None:
-    """Create the topics, write their first records and load the Valkey functions; idempotent."""
+    """Create the topics, write their first records and load the Valkey functions; idempotent.
+
+    Repeats for up to `PREPARED_S` while servers that have just started do not respond.
+    """
+    deadline = asyncio.get_running_loop().time() + PREPARED_S
+    while True:
+        try:
+            return await _prepare(kafka, valkey, namespace, partitions, storage_url)
+        except TallyError as error:
+            if error.retry_after_s is None or asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(error.retry_after_s)
+
+
+async def _prepare(kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> None:
     settings, store = KafkaSettings(kafka_bootstrap_servers=kafka), open_store(storage_url)
     await create_deployment(settings, namespace, partitions, store)
     connection = open_valkey(valkey)

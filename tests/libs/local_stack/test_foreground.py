@@ -1,0 +1,44 @@
+"""`tally up` in the foreground: errors are one line and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.local_stack import foreground
+from libs.local_stack.errors import Exit
+from libs.local_stack.report import Report
+from libs.tally.errors import LogUnavailable
+from services.cli import bootstrap
+
+
+class Unstartable:
+    """A supervisor whose servers do not respond."""
+
+    data_dir = Path()
+
+    async def start(self) -> dict[str, Any]:
+        raise LogUnavailable("Kafka did not respond.", retry_after_s=1)
+
+    async def stop(self) -> None:
+        pass
+
+
+async def test_a_server_that_does_not_respond_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await foreground.run(Unstartable(), Report()) == Exit.SERVER_AWAY  # type: ignore[arg-type]
+    assert capsys.readouterr().err.strip() == "Error: Kafka did not respond."
+
+
+async def test_a_preparation_is_repeated_until_its_servers_respond(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    async def second_time(*where: object) -> None:
+        calls.append(where)
+        if len(calls) == 1:
+            raise LogUnavailable("Kafka did not respond.", retry_after_s=0)
+
+    monkeypatch.setattr(bootstrap, "_prepare", second_time)
+    await bootstrap.prepare("kafka", "valkey", "namespace", 1, "storage")
+    assert len(calls) == 2
