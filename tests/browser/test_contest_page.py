@@ -135,7 +135,7 @@ async def test_when_the_session_ends_it_asks_to_log_in_and_goes_on(
     await expect(dialog).to_be_visible(timeout=SOON_MS)
     await dialog.get_by_label("API key").fill(old.api_key)
     await dialog.get_by_role("button", name="Log in").click()
-    await expect(page.locator("#log-in-error")).to_contain_text("not known")
+    await expect(page.locator("#log-in-error")).to_contain_text("unknown")
     await dialog.get_by_label("API key").fill(new.api_key)
     await page.keyboard.press("Enter")
     await expect(dialog).to_be_hidden()

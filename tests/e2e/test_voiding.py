@@ -170,7 +170,7 @@ async def test_an_interrupted_operation_goes_on_under_its_name(
         kafka.setattr(operation, "append", half)
         result = await run(stack, "void", *key, "--all", "--reason", "why", "--execute")
     assert result.exit_code == 3
-    (name,) = re.findall("go on with `tally void ... --void ([0-9a-f-]+) --execute`", result.stderr)
+    (name,) = re.findall("resume with `tally void ... --void ([0-9a-f-]+) --execute`", result.stderr)
     rest = await void(stack, *key, "--all", "--void", name, "--execute")
     assert (rest["void"], rest["votes"], rest["contest"]["count"]["after"]) == (name, 2, 0)
     (listed,) = (await void(stack, "list", *key))["voids"]
@@ -178,7 +178,7 @@ async def test_an_interrupted_operation_goes_on_under_its_name(
     with monkeypatch.context() as kafka:
         kafka.setattr(operation, "append", half)
         result = await run(stack, "void", "undo", name, "--execute")
-    assert f"go on with `tally void undo {name} --execute`" in result.stderr
+    assert f"resume with `tally void undo {name} --execute`" in result.stderr
     assert [(await void(stack, "undo", name, "--execute"))["votes"] for _ in range(2)] == [2, 0]
     assert (await contest.counts())["count"] == 4
     assert (await void(stack, *key, "--all", "--void", name))["votes"] == 0

@@ -58,7 +58,7 @@ class _Images:
             url, request = body.get("url") or None, Request.once()
             problems = _source_problems(body)
             if (url is None) == (file is None):
-                problems.append(Problem("/src", "is required if url is not given; both are not allowed"))
+                problems.append(Problem("/src", "is required if url is not given, and not allowed with it"))
             document = IMAGE.written(body, None, problems)
             if url is not None:
                 made = await self._images.fetch(call.account, url, document, request, FORMATS)

@@ -13,7 +13,7 @@ MOST_SHOWN = 30
 def show_plan(plan: Plan) -> None:
     """Print a table on a terminal, otherwise one line per projection; then duration and memory."""
     console = Console(highlight=False, soft_wrap=True, markup=False)
-    names = "projection", "events", "memory", "stored layout", "code layout", "resumes", "live", "others"
+    names = "projection", "events", "memory", "stored_layout", "code_layout", "resumes", "live", "others"
     rows = [
         (
             part.target.title,

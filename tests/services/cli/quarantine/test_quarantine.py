@@ -228,7 +228,7 @@ async def test_what_todays_code_can_fold_is_folded_by_a_retry(ward: Ward) -> Non
     await ward.set_aside(Fold.PURCHASES)
     assert "can fold votes 0 1" in (await ward.run("drop", "votes", "0", "1", "--execute", code=1)).stderr
     preview = (await ward.run("retry")).stdout
-    assert "To be folded anew: votes 0, purchases 0. Run again with --execute" in preview
+    assert "To be rebuilt: votes 0, purchases 0. Run again with --execute" in preview
     assert [row["foldable"] for row in (await ward.printed("retry", "--topic", "votes"))["records"]] == [
         True,
         False,

@@ -56,7 +56,7 @@ async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_chan
     assert not any(one.others for one in await context.generations().read_all())
     plain = await context.run("replay", "plan", "--projection", "votes")
     assert plain.exit_code == 0
-    assert plain.stdout.startswith("what=votes events=")
+    assert plain.stdout.startswith("projection=votes events=")
     assert "`tally replay run --execute` runs it" in plain.stdout
     assert (
         await context.run("replay", "run", "--outdated", "--execute")
