@@ -1,7 +1,7 @@
 """Settings of Kafka clients."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -11,7 +11,9 @@ class KafkaSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
 
     kafka_bootstrap_servers: str = Field(
-        "127.0.0.1:9092", description="Addresses of Kafka, host:port, comma-separated."
+        "127.0.0.1:9092",
+        description="Addresses of Kafka, host:port, comma-separated; user:password@ before them logs in with "
+        "SASL PLAIN.",
     )
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", description="Encryption and authentication of connections to Kafka."
@@ -65,6 +67,17 @@ class KafkaSettings(BaseSettings):
     @property
     def uses_sasl(self) -> bool:
         return self.kafka_security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_credentials(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Move credentials from the addresses, as a local stack names them, to their own settings."""
+        credentials, at, addresses = str(values.get("kafka_bootstrap_servers", "")).rpartition("@")
+        if not at:
+            return values
+        username, _, password = credentials.partition(":")
+        found = {"kafka_bootstrap_servers": addresses, "kafka_username": username, "kafka_password": password}
+        return {"kafka_security_protocol": "SASL_PLAINTEXT", "kafka_sasl_mechanism": "PLAIN"} | values | found
 
     @model_validator(mode="after")
     def _security_is_complete(self) -> Self:

@@ -22,6 +22,8 @@ from libs.local_stack.ports import LOOPBACK
 KAFKA_IMAGE = "apache/kafka:4.3.0"
 VALKEY_IMAGE = "valkey/valkey:9"
 POLL_S = 0.2
+USER = "tally"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 def docker_answers() -> bool:
@@ -89,16 +91,34 @@ def _on_loopback(container: DockerContainer, port: int, host_port: int) -> Docke
     return container
 
 
-def container_kafka(port: int, volume: str, timeout_s: float) -> ContainerServer:
-    address = f"{LOOPBACK}:{port}"
-    environment = {
+def container_kafka(port: int, volume: str, timeout_s: float, password: str) -> ContainerServer:
+    """Return a broker that accepts one user, by password: its port is open to every process of the machine."""
+    environment = kafka_environment(port, password)
+
+    def make() -> DockerContainer:
+        container = _on_loopback(DockerContainer(KAFKA_IMAGE), port, port)
+        for name, value in environment.items():
+            container = container.with_env(name, value)
+        return container.with_volume_mapping(f"{volume}-kafka", "/var/lib/kafka/data", "rw")
+
+    return ContainerServer("kafka", f"{USER}:{password}@{LOOPBACK}:{port}", make, kafka.answers, timeout_s)
+
+
+def kafka_environment(port: int, password: str) -> dict[str, str]:
+    """Return the image's variables; it reads `KAFKA_X_Y` as the property `x.y`."""
+    login = f'{PLAIN} required username="{USER}" password="{password}" user_{USER}="{password}";'
+    return {
         "KAFKA_NODE_ID": "1",
         "KAFKA_PROCESS_ROLES": "broker,controller",
         "KAFKA_CONTROLLER_QUORUM_VOTERS": f"1@{LOOPBACK}:9093",
-        "KAFKA_LISTENERS": f"PLAINTEXT://:{port},CONTROLLER://{LOOPBACK}:9093",
-        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{address}",
+        "KAFKA_LISTENERS": f"CLIENT://:{port},CONTROLLER://{LOOPBACK}:9093",
+        "KAFKA_ADVERTISED_LISTENERS": f"CLIENT://{LOOPBACK}:{port}",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "CLIENT",
+        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
+        "KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL": "PLAIN",
+        "KAFKA_LISTENER_NAME_CLIENT_PLAIN_SASL_JAAS_CONFIG": login,
         "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CLIENT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
         "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
         "KAFKA_LOG_MESSAGE_TIMESTAMP_TYPE": "LogAppendTime",
@@ -107,14 +127,6 @@ def container_kafka(port: int, volume: str, timeout_s: float) -> ContainerServer
         "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
         "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
     }
-
-    def make() -> DockerContainer:
-        container = _on_loopback(DockerContainer(KAFKA_IMAGE), port, port)
-        for name, value in environment.items():
-            container = container.with_env(name, value)
-        return container.with_volume_mapping(f"{volume}-kafka", "/var/lib/kafka/data", "rw")
-
-    return ContainerServer("kafka", address, make, kafka.answers, timeout_s)
 
 
 def container_valkey(port: int, volume: str, timeout_s: float, fsync: str, password: str) -> ContainerServer:

@@ -40,7 +40,8 @@ async def answers(bootstrap_servers: str, timeout_s: float = 5.0) -> bool:
 
     Returns within `timeout_s` even if aiokafka swallows the cancellation and keeps waiting.
     """
-    if not await asyncio.to_thread(_any_listens, bootstrap_servers):
+    addresses = KafkaSettings(kafka_bootstrap_servers=bootstrap_servers).kafka_bootstrap_servers
+    if not await asyncio.to_thread(_any_listens, addresses):
         return False
     asking = asyncio.create_task(_has_broker(bootstrap_servers, timeout_s))
     try:

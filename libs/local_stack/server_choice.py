@@ -87,7 +87,9 @@ def _in_containers(settings: StackSettings, data_dir: Path, port: dict[str, int]
         identity.write_text(f"tally-{uuid.uuid4().hex[:12]}")
     volume, timeout_s = identity.read_text(), settings.stack_start_timeout_s
     return {
-        "kafka": containers.container_kafka(port["kafka"], volume, timeout_s),
+        "kafka": containers.container_kafka(
+            port["kafka"], volume, timeout_s, remembered_secret(data_dir / "kafka" / "password")
+        ),
         "valkey": containers.container_valkey(
             port["valkey"],
             volume,

@@ -11,6 +11,8 @@ _RULES: Final = (
     (re.compile(r"\b(bearer|basic) +[^\s\"',\\]+", re.IGNORECASE), r"\1 ***"),
     # a URL's password, up to the last @ of its authority; a user name alone may be a token
     (re.compile(r"(://(?:[^:/@\s\"]*:)?)[^/\s\"]*@"), r"\1***@"),
+    # Kafka's addresses with credentials: user:password@host:port
+    (re.compile(r"(?<![\w/:.@-])([\w.-]+:)[^\s@/,\"']+(@[\w.\[\]-]+:\d)"), r"\1***\2"),
     # query strings: signatures of upload addresses and of the object store's, voters' ids
     (re.compile(r"\?[\w.~%\[\]-]+=[^\s\"'<>\\)]*"), "?***"),
     # pydantic quotes its input: 50 characters, or a few more after JSON escaping

@@ -100,5 +100,6 @@ def _remedy(error: TallyError, stack: Deployment) -> str:
     if setting == REPLICATION_FACTOR:
         fewer = f"set TALLY_KAFKA_REPLICATION_FACTOR={error.data['found']}"
         return f"add replicas with kafka-reassign-partitions.sh, or {fewer}"
-    where = f"--bootstrap-server {stack.kafka} --entity-type topics --entity-name {topic}"
+    addresses = stack.kafka_settings.kafka_bootstrap_servers
+    where = f"--bootstrap-server {addresses} --entity-type topics --entity-name {topic}"
     return f"kafka-configs.sh --alter {where} --add-config {setting}={error.data['wanted']}"

@@ -12,6 +12,7 @@ from libs.local_stack import kafka, valkey
 from libs.monitoring.problems import problems_of
 from libs.monitoring.status import Status
 from libs.tally.errors import TallyError
+from libs.telemetry.redaction import redacted
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
 from services.cli.commands.doctor.finding import Finding, fine, problem
@@ -32,7 +33,7 @@ async def check_servers(stack: Deployment) -> AsyncIterator[Finding]:
         )
     log_answers = await kafka.answers(stack.kafka)
     view_answers = await valkey.answers(stack.valkey)
-    yield _answers("Kafka", stack.kafka, log_answers, "TALLY_KAFKA_BOOTSTRAP_SERVERS")
+    yield _answers("Kafka", redacted(stack.kafka), log_answers, "TALLY_KAFKA_BOOTSTRAP_SERVERS")
     yield _answers("Valkey", stack.valkey, view_answers, "TALLY_VALKEY_URL")
     if base_url := stack.description.get("base_url"):
         yield await _front(base_url)
