@@ -24,6 +24,7 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
+from tests.support.eventually import eventually
 from tests.support.freshness import make_fresh
 
 PARTITIONS = 2
@@ -54,12 +55,23 @@ class FoldedLog:
         await self._producer.flush()
 
     async def back_in_time(self) -> None:
-        """Make the broker use the producers' timestamps as append times."""
+        """Make the broker use the producers' timestamps as append times; returns when it does."""
         admin = AIOKafkaAdminClient(**connection(self.stack.kafka_settings))
         await admin.start()
-        configs = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
-        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.topic.name, configs)])
-        await admin.close()
+        wanted = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
+
+        async def is_applied() -> bool:
+            """The controller answers first; the broker applies what it then learns from it."""
+            (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, self.topic.name)])
+            found = {entry[0]: entry[1] for entry in answer.resources[0][4]}
+            return wanted.items() <= found.items()
+
+        try:
+            await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.topic.name, wanted)])
+            await eventually(is_applied)
+            await is_applied()  # one more round trip: the log takes its configuration a moment after the broker
+        finally:
+            await admin.close()
 
     async def fold(self, partition: int = 0) -> None:
         ids = await self._reader.log_ids(self.topic.name, [partition])
