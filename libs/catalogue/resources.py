@@ -12,7 +12,7 @@ Only the references in this table are enforced. All others are neither checked n
 
 from typing import Final
 
-from libs.catalogue import nested_items as inner
+from libs.catalogue import nested_items
 from libs.catalogue.contests import closing
 from libs.catalogue.errors import StatusTransition
 from libs.catalogue.examples import EXAMPLES
@@ -77,7 +77,7 @@ def _shop(name: str, singular: str) -> Resource:
         schema=Shop,
         example=EXAMPLES["shops"],
         references=(Reference("/article", "articles"), IMAGE),
-        arrange=inner.keyed("packages", Package),
+        arrange=nested_items.keyed("packages", Package),
     )
 
 
@@ -172,7 +172,7 @@ APPS: Final = Resource(
     schema=App,
     example=EXAMPLES["apps"],
     references=(Reference("/master_shop_key", "master_shops"), IMAGE, Reference("/toolbar/image/key", "images")),
-    arrange=inner.stamped("config", "cloud_settings", schema=CloudSettings),
+    arrange=nested_items.stamped("config", "cloud_settings", schema=CloudSettings),
 )
 
 SURVEYS: Final = Resource(
@@ -207,7 +207,7 @@ FILES: Final = Resource(
     singular="file",
     schema=File,
     example=EXAMPLES["files"],
-    arrange=inner.stamped("access", schema=Access, default={"access": "private"}),
+    arrange=nested_items.stamped("access", schema=Access, default={"access": "private"}),
     computed=_computed_of_file,
     computed_members={
         "is_scanned": {
@@ -230,7 +230,7 @@ IMAGES: Final = Resource(
     schema=Image,
     example=EXAMPLES["images"],
     shared=lambda document: bool(document.get("public_use")),
-    arrange=inner.stamped("access", schema=PublicAccess, default={"access": "public"}),
+    arrange=nested_items.stamped("access", schema=PublicAccess, default={"access": "public"}),
     computed=_computed_of_image,
     computed_members={
         "format": {

@@ -18,7 +18,7 @@ from libs.local_stack.report import Silence
 from libs.local_stack.servers import Addresses, Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from tests.support.voting import Api
 
 
@@ -27,7 +27,7 @@ async def whole_service() -> AsyncIterator[tuple[Supervisor, Api]]:
     """As `tally up` runs it, on data of its own that is deleted afterwards."""
     data_dir = Path(tempfile.mkdtemp(prefix="tally-bench-"))
     try:
-        async with Supervisor(StackSettings(data_dir=data_dir), prepare, port=0, any_port=True) as supervisor:
+        async with Supervisor(StackSettings(data_dir=data_dir), bootstrap, port=0, any_port=True) as supervisor:
             headers = {"Authorization": f"Bearer {supervisor.stack['api_key']}"}
             base_url = supervisor.stack["base_url"]
             async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=60) as client:

@@ -25,7 +25,7 @@ from libs.catalogue.api_keys import PERMISSIONS, IssuedKey, issue_key
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from tests.support.browsing import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visit
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.voting import Api
@@ -40,7 +40,7 @@ async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         namespace=f"browser{uuid.uuid4().hex[:8]}",
         data_dir=Path(tmp_path_factory.mktemp("browser")),
     )
-    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+    async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
         yield supervisor
 
 

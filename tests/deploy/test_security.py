@@ -25,7 +25,7 @@ from libs.views.client import Coalescer, NotPermitted, connect
 from libs.views.functions import load_functions, open_valkey
 from libs.views.settings import ValkeySettings
 from libs.views.votes import VoteViews
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from tests.support.secured import Secured, environment, secured_servers, terminator
 from tests.support.voting import Api
 
@@ -44,7 +44,7 @@ async def stack(servers: Secured, tmp_path_factory: pytest.TempPathFactory) -> A
     with environment(servers.environment("operator")):
         settings = StackSettings(namespace=NAMESPACE, data_dir=tmp_path_factory.mktemp("stack"))
         parts = servers.parts(PARTS)
-        async with Supervisor(settings, prepare, port=0, any_port=True, parts=parts) as running:
+        async with Supervisor(settings, bootstrap, port=0, any_port=True, parts=parts) as running:
             yield running
 
 

@@ -14,7 +14,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.service_process import PARTS
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from tests.support.voting import Api
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ async def stack(
         namespace=namespace,
         data_dir=Path(tmp_path_factory.mktemp("stack")),
     )
-    async with Supervisor(settings, prepare, port=0, any_port=True, parts=parts) as supervisor:
+    async with Supervisor(settings, bootstrap, port=0, any_port=True, parts=parts) as supervisor:
         yield supervisor
 
 

@@ -19,7 +19,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.service_process import PARTS
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from tests.support.collector import Collector, Span, open_collector
 from tests.support.eventually import eventually
 from tests.support.voting import Api
@@ -55,7 +55,7 @@ async def traced(
         environment.setenv("TALLY_TRACES_RATIO", "0")
         environment.setenv("TALLY_TRUSTED_PROXIES", "127.0.0.1")
         environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-        async with Supervisor(settings, prepare, port=0, any_port=True, parts=parts) as supervisor:
+        async with Supervisor(settings, bootstrap, port=0, any_port=True, parts=parts) as supervisor:
             yield supervisor
 
 

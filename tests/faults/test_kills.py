@@ -17,7 +17,7 @@ import pytest
 from libs.audit.comparison import compare
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from services.cli.discovery import find_deployment
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, new_id
@@ -107,7 +107,7 @@ async def own_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S
     with pytest.MonkeyPatch.context() as environment:
         for name in ("TALLY_PRODUCE_DEADLINE_MS", "TALLY_KAFKA_REQUEST_TIMEOUT_MS"):
             environment.setenv(name, f"{1000 * SEND_DEADLINE_S:.0f}")
-        async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+        async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
             yield supervisor
 
 

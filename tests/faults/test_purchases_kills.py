@@ -13,7 +13,7 @@ from libs.audit.purchase_orphans import reconcile_logs
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.telemetry.progress import Progress
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from services.cli.discovery import find_deployment
 from tests.support.eventually import eventually
 from tests.support.purchasing import PURCHASES, becomes, purchase, wait_for_paid_votes
@@ -30,7 +30,7 @@ async def own_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S
     settings = StackSettings(
         data_dir=Path(tmp_path_factory.mktemp("faults")), kafka_bootstrap_servers=None, valkey_url=None
     )
-    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+    async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
         yield supervisor
 
 

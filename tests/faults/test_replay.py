@@ -23,7 +23,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.views.functions import open_valkey
 from libs.views.generations import State
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
 from services.cli.discovery import find_deployment
 from tests.support.eventually import eventually
@@ -48,7 +48,7 @@ async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
         partitions=PARTITIONS,
         data_dir=tmp_path,
     )
-    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+    async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
         yield supervisor
 
 

@@ -12,7 +12,7 @@ import pytest
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
         namespace=f"t{uuid.uuid4().hex[:8]}",
         data_dir=tmp_path,
     )
-    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+    async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
         yield supervisor
 
 

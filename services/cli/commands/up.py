@@ -13,7 +13,7 @@ from libs.local_stack import foreground
 from libs.local_stack.report import Report
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from services.cli.commands.dashboard import open_dashboard
 
 
@@ -43,6 +43,6 @@ def up(
     report = Report()
     ready = open_dashboard if not no_browser and sys.stdout.isatty() else None
     supervisor = Supervisor(
-        StackSettings(data_dir=data_dir), prepare, port=port, any_port=any_port, fresh=fresh, report=report
+        StackSettings(data_dir=data_dir), bootstrap, port=port, any_port=any_port, fresh=fresh, report=report
     )
     raise typer.Exit(asyncio.run(foreground.run(supervisor, report, as_json=as_json, ready=ready)))

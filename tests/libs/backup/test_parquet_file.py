@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from libs.backup import parquet_file as parquet
+from libs.backup import parquet_file
 from tests.libs.backup.test_exporter import as_if_killed
 from tests.libs.backup.world import ODD, Site, complaint, files_of, modes_of
 from tests.support.builders import pseudonym
@@ -62,7 +62,7 @@ async def test_it_reads_back_as_the_log(filled: Site, tmp_path: Path) -> None:
 async def test_a_killed_export_goes_on_to_the_same_bytes(
     filled: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "ROW_GROUP", 3)
+    monkeypatch.setattr(parquet_file, "ROW_GROUP", 3)
     out = tmp_path / "out"
     await filled.export(out, "--format", "parquet", "--contest", "final")
     whole = files_of(out)

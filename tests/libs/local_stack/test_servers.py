@@ -16,8 +16,7 @@ from psutil import Process
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError
 
-from libs.local_stack import errors, java, valkey
-from libs.local_stack import server_choice as choice
+from libs.local_stack import errors, java, server_choice, valkey
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.kafka import answers as kafka_answers
 from libs.local_stack.report import Silence
@@ -187,4 +186,4 @@ def test_containers_without_docker_are_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     settings = StackSettings(data_dir=tmp_path, stack="containers", kafka_bootstrap_servers=None, valkey_url=None)
     with pytest.raises(StackError, match="TALLY_STACK=native"):
-        choice.choose(settings, tmp_path, reaper=None, report=Silence())  # type: ignore[arg-type]
+        server_choice.choose(settings, tmp_path, reaper=None, report=Silence())  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from libs.local_stack.service_process import PARTS
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.views.functions import open_valkey
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from services.cli.commands.dashboard import open_dashboard
 from services.cli.commands.demo.check import CheckResult, check_counts
 from services.cli.commands.demo.interrupts import Interrupts
@@ -57,7 +57,7 @@ async def play(options: Options) -> ExitCode:
     interrupts = Interrupts()
     supervisor = Supervisor(
         StackSettings(data_dir=options.data_dir),
-        prepare,
+        bootstrap,
         port=options.port,
         any_port=options.any_port,
         fresh=options.fresh,

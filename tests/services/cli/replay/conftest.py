@@ -10,7 +10,7 @@ import pytest
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap as prepare
+from services.cli import bootstrap
 from tests.services.cli.replay.context import ReplayContext
 from tests.support.voting import Api
 
@@ -27,7 +27,7 @@ async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         partitions=PARTITIONS,
         data_dir=Path(tmp_path_factory.mktemp("replay")),
     )
-    async with Supervisor(settings, prepare, port=0, any_port=True) as supervisor:
+    async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
         yield supervisor
 
 
