@@ -10,14 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.tally.events import Rating
 from libs.tally.time import timestamp
-from libs.views.generations import Generations
-from libs.views.replies import ContestCounts, FoldInput
+from libs.views.replies import ContestCounts
 from libs.views.timeline import MINUTE_MS, Timeline
-from libs.views.votes import VoteViews
 from libs.web.errors import RateLimited
 from services.query.historical_counts import PastCounts, rows_of
 from services.query.historical_read_limits import PastReads
@@ -164,14 +161,7 @@ async def test_a_swap_of_generations_is_seen_in_the_past_too(world: World) -> No
     await voted(world, 0, 1, 2)
     await world.counts(key, position=world.head())
     assert await count_at(world, key, 1) == 2
-    topic = votes_topic(world.settings.namespace, PARTITIONS)
-    generations = Generations(world.views._valkey, world.settings.namespace, "votes", topic)
-    partition = topic.partition_of(world.cast("a").voter)
-    assert await generations.open(partition, 2)
-    rebuilt = VoteViews(world.views._valkey, world.settings.namespace, generation=2)
-    casts = [FoldInput(world.cast("a", 5), at, START_MS + at * MINUTE_MS) for at in range(3)]
-    await rebuilt.apply(partition, Position("log", 0), casts, 3)
-    assert (await generations.swap(partition, 2)).done
+    await world.swap_in_other_votes()
     await world.vote("b", voter="ann")
     await world.counts(key, position=world.head())
     assert await count_at(world, key, 1) == 10

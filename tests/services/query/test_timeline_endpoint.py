@@ -23,8 +23,6 @@ from libs.tally.time import timestamp
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
-from libs.views.generations import Generations
-from libs.views.replies import FoldInput
 from libs.views.settings import ValkeySettings
 from libs.views.timeline import MINUTE_MS, ChangesPage, Timeline
 from libs.views.votes import VoteViews
@@ -463,14 +461,7 @@ async def test_a_swap_of_generations_is_seen(world: World) -> None:
     key = await song(world)
     await voted(world, 0, 1, 2)
     assert (await read(world, key, to=minute(3)))["count"] == [1, 1, 1]
-    topic = votes_topic(world.settings.namespace, PARTITIONS)
-    generations = Generations(world.views._valkey, world.settings.namespace, "votes", topic)
-    partition = topic.partition_of(world.cast("a").voter)
-    assert await generations.open(partition, 2)
-    rebuilt = VoteViews(world.views._valkey, world.settings.namespace, generation=2)
-    casts = [FoldInput(world.cast("a", 5), at, START_MS + at * MINUTE_MS) for at in range(3)]
-    await rebuilt.apply(partition, Position("log", 0), casts, 3)
-    assert (await generations.swap(partition, 2)).done
+    await world.swap_in_other_votes()
     await world.vote("b", voter="ann")
     assert (await read(world, key, to=minute(3)))["count"] == [5, 5, 6]
 

@@ -36,7 +36,9 @@ from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, 
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
+from libs.views.generations import Generations
 from libs.views.replies import FoldInput
+from libs.views.timeline import MINUTE_MS
 from libs.views.votes import VoteViews
 from libs.web.asgi import Front
 from libs.web.client_address import Proxies
@@ -234,6 +236,17 @@ class World:
         await self.views.apply(partition, Position("log", offset), [item], offset + 1)
         self._next[partition] = offset + 1
         return encode_positions({partition: offset + 1})
+
+    async def swap_in_other_votes(self) -> None:
+        """Swap in a generation of one voter's partition, in which three votes count 5 each, a minute apart."""
+        topic, valkey, namespace = self._topic, self.views._valkey, self.settings.namespace
+        generations = Generations(valkey, namespace, "votes", topic)
+        partition = topic.partition_of(self.cast("a").voter)
+        assert await generations.open(partition, 2)
+        rebuilt = VoteViews(valkey, namespace, generation=2)
+        casts = [FoldInput(self.cast("a", 5), at, START_MS + at * MINUTE_MS) for at in range(3)]
+        await rebuilt.apply(partition, Position("log", 0), casts, 3)
+        assert (await generations.swap(partition, 2)).done
 
     async def lose_everything(self) -> None:
         """What an emptied Valkey holds of it."""
