@@ -1,4 +1,4 @@
-"""Errors of appends without acknowledgement, and of logs that are not as required."""
+"""Errors of logs that are not as required."""
 
 from typing import Final
 
@@ -6,14 +6,6 @@ from libs.tally.errors import LogUnavailable, TallyError
 
 NO_ANSWER: Final = "The log cannot be reached at the moment."
 """Message for callers, whatever the failure; the cause is logged."""
-
-
-class NotAppended(LogUnavailable):
-    """Definite: the record is not in the log and never will be. It may be sent again unchanged."""
-
-
-class AppendUnknown(LogUnavailable):
-    """The record may be in the log, or be appended later. The fold resolves it, by the record's id or a fence."""
 
 
 class WrongTopic(TallyError):

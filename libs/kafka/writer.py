@@ -15,12 +15,12 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
 from libs.contracts.log_records import Appended
-from libs.kafka.errors import NO_ANSWER, AppendUnknown, NotAppended
+from libs.kafka.errors import NO_ANSWER
 from libs.kafka.guard import LogGuard
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
 from libs.kafka.settings import KafkaSettings
 from libs.metrics.table import APPEND_SECONDS, APPENDED_RECORDS
-from libs.tally.errors import LogUnavailable
+from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.telemetry.tracing import NO_HEADERS, Headers, Tracing
 
 SWEEP_S = 0.02

@@ -16,11 +16,10 @@ from libs.contracts.purchases import (
     purchases_codec,
 )
 from libs.contracts.topics import Topic
-from libs.kafka.errors import AppendUnknown
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.requests import PurchaseForm
 from libs.purchases.unreadable import PurchaseUnreadable, report
-from libs.tally.errors import IdempotencyKeyReused, NotFound, ViewsUnavailable
+from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.views.purchases import PurchaseViews, Unreadable
 
 FOLD_DEADLINE_S: Final = 5.0

@@ -40,6 +40,14 @@ class LogUnavailable(TallyError):
     code = "log_unavailable"
 
 
+class NotAppended(LogUnavailable):
+    """Definite: the record is not in the log and never will be. It may be sent again unchanged."""
+
+
+class AppendUnknown(LogUnavailable):
+    """The record may be in the log, or be appended later. The fold resolves it, by the record's id or a fence."""
+
+
 class ViewsUnavailable(TallyError):
     """The views did not answer, or did not reach the requested position, in time."""
 

@@ -5,9 +5,8 @@ from typing import Final, get_args
 
 from prometheus_client import Counter
 
-from libs.kafka.errors import AppendUnknown
 from libs.metrics.table import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
-from libs.tally.errors import TallyError
+from libs.tally.errors import AppendUnknown, TallyError
 from libs.tally.events import Source
 from libs.voting.vote_attempt import Outcome
 

@@ -10,9 +10,8 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.topics import Topic
-from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.tally.commands import CastVote, RemoveVote
-from libs.tally.errors import IdempotencyKeyReused, TallyError, ViewsUnavailable
+from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotAppended, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
 from libs.tally.reservations import Granted, cast_of
 from libs.telemetry.tracing import Tracing, appending, step

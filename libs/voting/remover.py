@@ -10,13 +10,14 @@ from libs.contracts.actors import CURRENT
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
-from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
+    AppendUnknown,
     ContestNotRunning,
     LedgerCatchingUp,
     LogUnavailable,
+    NotAppended,
     NotFound,
     TallyError,
     ViewsUnavailable,

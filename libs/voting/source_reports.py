@@ -17,8 +17,7 @@ from libs.contracts.log_records import Appended
 from libs.contracts.pseudonyms import content_hash
 from libs.contracts.topics import Topic, source_log_key
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.kafka.errors import AppendUnknown
-from libs.tally.errors import ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
+from libs.tally.errors import AppendUnknown, ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported
 from libs.views.replies import ReportState
 from libs.views.votes import VoteViews

@@ -13,7 +13,6 @@ from libs.catalogue.resources import FILES, PARTICIPANTS, RESOURCES
 from libs.catalogue.writer import CatalogueWriter
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.deployment.guard import ServiceGuard, open_guard
-from libs.kafka.errors import AppendUnknown
 from libs.kafka.writer import LogWriter
 from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
@@ -23,7 +22,7 @@ from libs.media.ssrf_guard import parse_allowed
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import check_secrets
 from libs.storage.store import StorageUnavailable, open_store
-from libs.tally.errors import ViewsUnavailable
+from libs.tally.errors import AppendUnknown, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey

@@ -9,9 +9,9 @@ import typer
 
 from libs.catalogue.writer import CatalogueWriter
 from libs.contracts.topics import catalogue_topic, test_world
-from libs.kafka.errors import AppendUnknown
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
+from libs.tally.errors import AppendUnknown
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.key_uses import KeyUses

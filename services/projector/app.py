@@ -10,7 +10,6 @@ from libs.catalogue.writer import CatalogueWriter
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
 from libs.deployment.guard import DeploymentGuard
 from libs.deployment.identity import check_deployment
-from libs.kafka.errors import AppendUnknown
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.projection_names import folds_of
@@ -25,7 +24,7 @@ from libs.projection.votes import VotesProjection
 from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.storage.store import StorageUnavailable, open_store
-from libs.tally.errors import LogUnavailable, ViewsUnavailable
+from libs.tally.errors import AppendUnknown, LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue import CatalogueViews

@@ -14,13 +14,13 @@ from libs.catalogue.resources import RESOURCES
 from libs.catalogue.writer import CatalogueWriter, Request
 from libs.contracts.catalogue import Stored
 from libs.contracts.topics import Topic, catalogue_topic
-from libs.kafka.errors import AppendUnknown
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from libs.projection.catalogue import CatalogueProjection
 from libs.projection.projector import Projector
 from libs.projection.settings import CATALOGUE, ProjectorSettings
+from libs.tally.errors import AppendUnknown
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey

@@ -15,7 +15,7 @@ from libs.contracts.catalogue import Stored
 from libs.contracts.topics import catalogue_topic
 from libs.contracts.validation import ValidationFailed
 from libs.deployment.deployment import Deployment, open_log
-from libs.kafka.errors import AppendUnknown
+from libs.tally.errors import AppendUnknown
 from libs.tally.time import timestamp
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import open_valkey

@@ -10,8 +10,15 @@ from libs.catalogue.writer import CatalogueWriter, Request
 from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated, Stored
 from libs.contracts.log_records import Appended
 from libs.contracts.validation import ValidationFailed
-from libs.kafka.errors import AppendUnknown, NotAppended
-from libs.tally.errors import IdempotencyKeyReused, LogUnavailable, NotFound, TallyError, ViewsUnavailable
+from libs.tally.errors import (
+    AppendUnknown,
+    IdempotencyKeyReused,
+    LogUnavailable,
+    NotAppended,
+    NotFound,
+    TallyError,
+    ViewsUnavailable,
+)
 from tests.libs.catalogue.conftest import CRATES, LABELS, TABLE, TAGS
 from tests.support.catalogue import Catalogue
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from libs.contracts.log_records import Position
-from libs.kafka.errors import AppendUnknown, LogChanged, NotAppended, WrongTopic
+from libs.kafka.errors import LogChanged, WrongTopic
 from libs.kafka.guard import LogGuard
 from libs.kafka.writer import LogWriter
 from libs.storage.store_id import NAME, find_store_id
-from libs.tally.errors import LogUnavailable
+from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.views.votes import VoteViews
 from tests.libs.deployment.conftest import Place
 from tests.support.eventually import eventually

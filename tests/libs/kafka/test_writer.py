@@ -14,11 +14,11 @@ from aiokafka.errors import KafkaError
 
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
-from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.local_stack.servers import Servers
+from libs.tally.errors import AppendUnknown, NotAppended
 from tests.support.eventually import eventually
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import votes_topic
-from libs.kafka.errors import AppendUnknown
 from libs.tally.commands import CastVote
-from libs.tally.errors import IdempotencyKeyReused
+from libs.tally.errors import AppendUnknown, IdempotencyKeyReused
 from libs.tally.reservations import Granted, cast_of
 from libs.views.address_counters import AddressCounters
 from libs.voting.batching import ConfirmationBatcher

@@ -16,9 +16,8 @@ from libs.contracts.catalogue import ContestConfig, Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import source_log_key, votes_topic
-from libs.kafka.errors import AppendUnknown, NotAppended
 from libs.tally.counts import VoteSums
-from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
+from libs.tally.errors import AppendUnknown, ContestFinal, NotAppended, NotFound, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.voting import source_reports as reporting
 from libs.voting.source_reports import SourceReport, SourceReporter

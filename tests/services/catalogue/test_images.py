@@ -14,13 +14,12 @@ import pytest
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import IMAGES, RESOURCES
 from libs.catalogue.writer import CatalogueWriter, Request
-from libs.kafka.errors import AppendUnknown
 from libs.local_stack.servers import Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.fetcher import Fetcher
 from libs.media.image_store import Kept
 from libs.storage.store import world_files
-from libs.tally.errors import ViewsUnavailable
+from libs.tally.errors import AppendUnknown, ViewsUnavailable
 from services.catalogue.images import Images
 from tests.services.catalogue.conftest import MAX_BYTES, Place
 from tests.support.catalogue import open_catalogue
