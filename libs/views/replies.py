@@ -7,8 +7,8 @@ from typing import NamedTuple
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Position
 from libs.tally.counts import RatingSums, VoteSums
-from libs.tally.events import Choices, Event, Source
-from libs.tally.reservations import Duplicate, Stale
+from libs.tally.events import Event, Source
+from libs.tally.reservations import Stale
 from libs.tally.voter_ledger import VoteStatus
 
 
@@ -42,57 +42,6 @@ class PartitionState:
     clock: int
     same_run: bool = True
     """True if the server was not restarted since the gate was opened, so it has lost no data."""
-
-
-class VoteName(NamedTuple):
-    """Identifies a vote: vote ids are unique per contest and voter."""
-
-    contest: str
-    voter: str
-    vote_id: str
-
-
-class Progress(NamedTuple):
-    """Position of a partition's fold, and its gate: open or closed, and its fence epoch (`incarnation`)."""
-
-    position: Position
-    open: bool
-    incarnation: int
-
-    def ended(self, incarnation: int) -> bool:
-        """Return whether a fence ended `incarnation`: its reservations not folded by now never count."""
-        return self.open and self.incarnation != incarnation
-
-
-@dataclass(frozen=True, slots=True)
-class VoteState:
-    """State of one vote id in the ledger: unknown (`pending` False, `status` None), pending, or folded.
-
-    Once folded, `content` and the first answer are those of the recorded attempt, which may differ from the
-    caller's: the same id, reserved again after a fence, may have other content.
-    """
-
-    progress: Progress
-    pending: bool = False
-    status: VoteStatus | None = None
-    accepted_at: int | None = None
-    offset: int | None = None
-    choices: Choices = ()
-    source: str | None = None
-    content: str | None = None
-    remaining_participant: int | None = None
-    remaining_contest: int | None = None
-    next_free_vote_at: int | None = None
-    removal_waits: bool = False
-    """A removal was recorded after the contest's close: it takes effect if the contest is reopened."""
-
-    @property
-    def known(self) -> Duplicate | None:
-        """The first answer, once the vote is folded."""
-        if self.status is None or self.accepted_at is None or self.offset is None:
-            return None
-        left = self.remaining_participant, self.remaining_contest
-        return Duplicate(self.accepted_at, *left, self.next_free_vote_at, self.offset, self.status, self.choices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
+from libs.contracts.vote_states import Progress, VoteName, VoteState
 from libs.tally.contest import Contest
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import ViewsUnavailable
@@ -20,7 +21,6 @@ from libs.views.replies import (
     ContestCounts,
     FoldInput,
     PartitionState,
-    Progress,
     Refund,
     ReportState,
     SourceCounts,
@@ -28,9 +28,7 @@ from libs.views.replies import (
     SourceRow,
     SourceSize,
     UsedVotes,
-    VoteName,
     VoterAllowance,
-    VoteState,
 )
 from libs.views.serialization import (
     SOURCES,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from libs.contracts.topics import Topic
+from libs.contracts.vote_states import Progress
 from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
@@ -33,7 +34,6 @@ from libs.tally.reservations import (
 from libs.tally.rules import Selection, judge
 from libs.telemetry.tracing import Tracing, step
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Taken
-from libs.views.replies import Progress
 from libs.views.votes import VoteViews
 from libs.voting.batching import ReservationBatcher
 from libs.voting.contest_cache import ContestCache, refresh

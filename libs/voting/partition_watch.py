@@ -7,8 +7,8 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
+from libs.contracts.vote_states import Progress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
-from libs.views.replies import Progress, VoteName, VoteState
 from libs.views.votes import VoteViews
 from libs.voting.timeouts import POLL_S
 

@@ -10,13 +10,13 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.topics import Topic
+from libs.contracts.vote_states import VoteName, VoteState
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotAppended, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
 from libs.tally.reservations import Granted, cast_of
 from libs.telemetry.tracing import Tracing, appending, step
 from libs.views.address_counters import AddressCounters
-from libs.views.replies import VoteName, VoteState
 from libs.views.votes import VoteViews
 from libs.voting.batching import ConfirmationBatcher
 from libs.voting.partition_watch import PartitionWatch, Undecided

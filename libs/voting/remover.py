@@ -10,6 +10,7 @@ from libs.contracts.actors import CURRENT
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
+from libs.contracts.vote_states import Progress, VoteName, VoteState
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
@@ -38,7 +39,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.address_counters import AddressCounters, give_back
-from libs.views.replies import Progress, Refund, VoteName, VoteState
+from libs.views.replies import Refund
 from libs.views.votes import VoteViews
 from libs.voting.batching import ConfirmationBatcher
 from libs.voting.contest_cache import ContestCache, refresh

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from libs.contracts.vote_states import Progress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.replies import Progress, VoteName, VoteState
 from libs.views.votes import VoteViews
 from libs.voting.partition_watch import LOOKUPS, PartitionWatch, Undecided
 from libs.voting.timeouts import POLL_S

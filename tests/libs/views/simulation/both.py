@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.log_records import Position
+from libs.contracts.vote_states import VoteState
 from libs.tally.events import Event, LogCreated
-from libs.views.replies import VoteState
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger
 from tests.libs.views.simulation.model import ModelLedger

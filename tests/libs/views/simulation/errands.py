@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from libs.contracts.vote_states import VoteState
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import VoteCast, VoteRemoved
@@ -18,7 +19,6 @@ from libs.tally.reservations import (
     cast_of,
 )
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.replies import VoteState
 from libs.voting.remover import is_removed
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.world import Removed, Success, Violation, World

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from libs.contracts.log_records import Position
+from libs.contracts.vote_states import VoteState
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import DAY_US, Contest
 from libs.tally.events import Event, Fence
 from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer
-from libs.views.replies import ClosingState, PartitionState, VoterAllowance, VoteState
+from libs.views.replies import ClosingState, PartitionState, VoterAllowance
 
 BEGIN_MS: Final = 47_500 * DAY_US // 1000 - 200
 """Where the simulated clock begins, by the simulation's clock a millisecond a turn: shortly before a midnight that

@@ -11,6 +11,7 @@ from redis import Redis
 
 from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
+from libs.contracts.vote_states import VoteState
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, Fence
@@ -18,7 +19,7 @@ from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.rules import Selection, judge
 from libs.views.functions import libraries
-from libs.views.replies import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance, VoteState
+from libs.views.replies import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
 from libs.views.votes import VoteViews
 from tests.libs.views.simulation.comparison import described, described_view, differing
 from tests.libs.views.simulation.gate import APPEND_MS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from libs.contracts.vote_states import Progress, VoteState
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import ContestNotRunning, LimitReached
@@ -29,7 +30,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.rules import Selection, decide, judge, not_running, remaining
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
-from libs.views.replies import ClosingState, PartitionState, Progress, VoterAllowance, VoteState
+from libs.views.replies import ClosingState, PartitionState, VoterAllowance
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.comparison import described, differing
 from tests.libs.views.simulation.gate import Key, ModelGate, Removal, key_of
