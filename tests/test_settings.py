@@ -44,5 +44,6 @@ def test_the_page_lists_every_setting_as_the_code_has_it() -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
-    for each in (*OF_SERVICES, StackSettings):
+    classes: list[type[BaseSettings]] = [*OF_SERVICES, StackSettings]
+    for each in classes:
         assert all(field.description for field in each.model_fields.values())

@@ -43,6 +43,7 @@ class Nothing:
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self.positions: dict[int, Position] = {}
+        self.fresh = None
 
     async def position(self, partition: int) -> Position | None:
         return self.positions.get(partition)
@@ -132,7 +133,7 @@ async def main(events: int) -> None:
         print(f"decoded only       {ceiling:8.0f} events/s   ratio {ours / ceiling:.2f}")
         async with Redis.from_url(servers.valkey) as redis:
             sizes = [
-                await redis.memory_usage(f"{NAMESPACE}:{{{p}}}:g1:voters:contest", samples=0)
+                await redis.memory_usage(f"{NAMESPACE}:{{{p}}}:g1:voters:contest", samples=0) or 0
                 for p in range(topic.partitions)
             ]
         print(f"ledger             {sum(sizes) / (events / 3):8.0f} bytes a voter with three votes")

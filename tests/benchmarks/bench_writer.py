@@ -7,7 +7,8 @@ coroutines, each waiting for its own record's answer; the bare loops have no cal
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import uvloop
 from aiokafka import AIOKafkaProducer
@@ -46,7 +47,7 @@ async def bare_batches(settings: KafkaSettings, topic: str) -> None:
         await asyncio.gather(*(fill(partition) for partition in range(PARTITIONS)))
 
 
-def through_writer(callers: int) -> Callable[[KafkaSettings, str], Awaitable[None]]:
+def through_writer(callers: int) -> Callable[[KafkaSettings, str], Coroutine[Any, Any, None]]:
     async def run(settings: KafkaSettings, topic: str) -> None:
         writer = LogWriter(settings)
         await writer.start()
@@ -80,6 +81,7 @@ async def main() -> None:
 async def measure(settings: KafkaSettings) -> None:
     topic = votes_topic(f"bench-{uuid.uuid4().hex[:8]}", PARTITIONS)
     await create_topics(settings, [topic])
+    runs: dict[str, Callable[[KafkaSettings, str], Coroutine[Any, Any, None]]]
     runs = {"bare send": bare_send, "bare send_batch": bare_batches}
     runs |= {f"LogWriter, {callers} callers": through_writer(callers) for callers in CALLERS}
     ceiling = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from libs.local_stack.servers import Servers
-from libs.local_stack.service_process import PARTS
+from libs.local_stack.service_process import PARTS, ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
@@ -26,7 +26,8 @@ async def stack(
     servers: Servers, secured: Secured | None, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Supervisor]:
     """Gateway and projector over the session's Kafka and Valkey, in a namespace of their own."""
-    namespace, parts = f"e2e{uuid.uuid4().hex[:8]}", PARTS
+    namespace = f"e2e{uuid.uuid4().hex[:8]}"
+    parts: Sequence[ServiceProcess] = PARTS
     if secured is not None:
         secured.allow(namespace)
         parts = secured.parts(PARTS)

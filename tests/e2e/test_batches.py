@@ -1,5 +1,6 @@
 """Batches: every item has its own answer, in order, and none spoils another's."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -9,7 +10,7 @@ import pytest
 from tests.support.voting import Api, Contest, code
 
 
-async def batch(contest: Contest, votes: list[dict[str, Any]], **options: Any) -> httpx.Response:
+async def batch(contest: Contest, votes: Sequence[object], **options: Any) -> httpx.Response:
     return await contest.client.post(f"{contest.path}/votes/batch", json={"votes": votes}, **options)
 
 

@@ -4,15 +4,14 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from libs.audit.comparison import compare
 from libs.local_stack.supervisor import Supervisor
@@ -93,7 +92,7 @@ async def killed_again_and_again(stack: Supervisor, is_over: asyncio.Event) -> N
 
 @pytest.mark.parametrize("fault", [left_alone, frozen, killed_again_and_again])
 async def test_exactly_what_was_received_before_the_end_counts(
-    api: Api, stack: Supervisor, fault: Callable[[Supervisor, asyncio.Event], Awaitable[None]]
+    api: Api, stack: Supervisor, fault: Callable[[Supervisor, asyncio.Event], Coroutine[Any, Any, None]]
 ) -> None:
     contest = await api.contest(end=in_seconds(2.5))
     end = moment((await api.client.get(contest.path)).json()["contest_config"]["end"])

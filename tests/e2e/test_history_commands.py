@@ -42,11 +42,12 @@ async def a_history(api: Api) -> Contest:
     contest = await api.contest(is_anonymous_voting_enabled=True)
     sms = Source(contest, "sms")
     await sms.map("A", is_in_total=True)
-    for participant, voter in (
+    votes: list[tuple[int, dict[str, Any]]] = [
         (0, {"voter_id": "ann", "vote_id": "first"}),
         (1, {"voter_id": "bob"}),
         (0, {"anonymous_id": "ann"}),
-    ):
+    ]
+    for participant, voter in votes:
         assert (await contest.vote(participant, **voter)).status_code == 201
     answer = await contest.client.delete(f"{contest.path}/votes/first", params={"voter_id": "ann"})
     assert answer.status_code == 204, answer.text
@@ -188,11 +189,12 @@ async def test_who_follows_sees_a_vote_that_is_cast_later_until_interrupted(api:
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
+    output = process.stdout
     told: list[dict[str, Any]] = []
 
     async def until(many: int) -> None:
         while len(told) < many:
-            told.append(json.loads(await process.stdout.readline()))
+            told.append(json.loads(await output.readline()))
 
     async with asyncio.timeout(30):
         await until(5)

@@ -52,7 +52,7 @@ class Second:
 
     async def find(self, record: dict[str, Any]) -> Purchase:
         found = await self.views.get(self.account, record["key"])
-        assert found is not None
+        assert isinstance(found, Purchase)
         return found
 
     async def as_bought(self, record: dict[str, Any]) -> Purchase:

@@ -1,6 +1,7 @@
 """The error table: who may not, what is malformed, and what every answer says."""
 
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -89,7 +90,7 @@ async def test_the_body_is_checked_before_the_contest_is_looked_for(api: Api) ->
         ({"participant_key": None}, "/participant_key"),
     ],
 )
-async def test_each_member_is_checked_and_pointed_at(api: Api, change: dict[str, object], pointer: str) -> None:
+async def test_each_member_is_checked_and_pointed_at(api: Api, change: dict[str, Any], pointer: str) -> None:
     contest = await api.contest()
     answer = await contest.vote(0, **change)
     assert code(answer) == (422, "validation_failed")

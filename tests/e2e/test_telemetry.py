@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from libs.contracts.topics import topics_of, votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack.servers import Servers
-from libs.local_stack.service_process import PARTS
+from libs.local_stack.service_process import PARTS, ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
@@ -39,7 +39,8 @@ async def traced(
     servers: Servers, secured: Secured | None, collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Supervisor]:
     """A stack that traces what its callers trace, and no more."""
-    namespace, parts = f"e2e{uuid.uuid4().hex[:8]}", PARTS
+    namespace = f"e2e{uuid.uuid4().hex[:8]}"
+    parts: Sequence[ServiceProcess] = PARTS
     if secured is not None:
         secured.allow(namespace)
         parts = secured.parts(PARTS)
@@ -159,6 +160,7 @@ async def test_a_request_that_fails_is_marked_so(
         await traced.restart("projector")
     name = "GET /contests/{contest_key}/vote_updates"
     found = await eventually(lambda: collector.of_trace(trace).get(name))
+    assert found is not None
     assert found.failed
     assert found.attributes["error.type"] == "503"
 
@@ -178,6 +180,7 @@ async def test_the_projector_says_what_it_needs_and_that_it_has_it(traced: Super
         answer = await eventually(ready, deadline_s=30)
         parts = [*(f"fold of {name}" for name in names), "fences", "closings", "purchases", "kept generations"]
         needed = ["deployment", "log", "views", *names, *parts]
+        assert answer is not None
         assert answer.json()["dependencies"] == dict.fromkeys(needed, "ready")
         assert (await client.get("/livez")).json() == {"status": "alive"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from re import _constants as op  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as op
+from re import _parser as parser
 from typing import Any
 
 Next = Callable[[int], bool]
@@ -47,7 +47,8 @@ class Matcher:
     def _sequence(self, nodes: Sequence[Any], index: int, at: int, then: Next) -> bool:
         if index == len(nodes):
             return then(at)
-        return self._node(*nodes[index], at, lambda end: self._sequence(nodes, index + 1, end, then))
+        code, argument = nodes[index]
+        return self._node(code, argument, at, lambda end: self._sequence(nodes, index + 1, end, then))
 
     def _node(self, code: Any, argument: Any, at: int, then: Next) -> bool:
         self._step()
@@ -64,7 +65,12 @@ class Matcher:
             return self._at(argument, at) and then(at)
         if code is op.ATOMIC_GROUP:
             ends: list[int] = []
-            return self._sequence(list(argument), 0, at, lambda end: not ends.append(end)) and then(ends[0])
+
+            def remember(end: int) -> bool:
+                ends.append(end)
+                return True
+
+            return self._sequence(list(argument), 0, at, remember) and then(ends[0])
         return at < len(self.text) and takes(code, argument, self.text[at], self.ignores_case) and then(at + 1)
 
     def _repeat(self, code: Any, argument: Any, at: int, then: Next) -> bool:
@@ -72,8 +78,10 @@ class Matcher:
         least, most, body = argument
         nodes = list(body)
         if len(nodes) == 1 and nodes[0][0] in SINGLE:
-            end = at
-            while end - at < most and end < len(self.text) and takes(*nodes[0], self.text[end], self.ignores_case):
+            (single, its), end = nodes[0], at
+            while (
+                end - at < most and end < len(self.text) and takes(single, its, self.text[end], self.ignores_case)
+            ):
                 self._step()
                 end += 1
             if end - at < least:
@@ -120,10 +128,10 @@ def takes(code: Any, argument: Any, character: str, ignores_case: bool = False) 
     if code is op.RANGE:
         return bool(argument[0] <= ord(character) <= argument[1])
     if code is op.CATEGORY:
-        return CATEGORIES[argument](character)
+        return bool(CATEGORIES[argument](character))
     if code is op.IN:
         negated = argument[0][0] is op.NEGATE
-        found = any(takes(*each, character) for each in argument[negated:])
+        found = any(takes(inner, its, character) for inner, its in argument[negated:])
         return found is not negated
     raise NotImplementedError(code)
 

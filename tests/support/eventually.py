@@ -6,12 +6,16 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from typing import TypeVar, overload
 
 T = TypeVar("T")
 
 
-async def eventually(check: Callable[[], T | Awaitable[T]], deadline_s: float = 10.0, every_s: float = 0.02) -> T:
+@overload
+async def eventually(check: Callable[[], Awaitable[T]], deadline_s: float = 10.0, every_s: float = 0.02) -> T: ...
+@overload
+async def eventually(check: Callable[[], T], deadline_s: float = 10.0, every_s: float = 0.02) -> T: ...
+async def eventually(check: Callable[[], object], deadline_s: float = 10.0, every_s: float = 0.02) -> object:
     """Call `check`, plain or async, until it returns a true value, and return that.
 
     An `AssertionError` in it counts as false. After `deadline_s` the last one is raised, or an `AssertionError`
@@ -26,7 +30,7 @@ async def eventually(check: Callable[[], T | Awaitable[T]], deadline_s: float = 
             if inspect.isawaitable(value):
                 value = await value
             if value:
-                return cast(T, value)
+                return value
         except AssertionError as error:
             failure = error
         if time.monotonic() > deadline:

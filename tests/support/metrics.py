@@ -61,5 +61,5 @@ async def scrape(urls: Mapping[str, str]) -> Scrape:
         for process, url in urls.items():
             answer = await client.get(url, headers=OPENMETRICS)
             assert answer.status_code == 200, answer.text
-            found[process] = list(text_string_to_metric_families(answer.text))  # type: ignore[no-untyped-call]
+            found[process] = list(text_string_to_metric_families(answer.text))
     return Scrape(found)

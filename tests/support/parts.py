@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from libs.local_stack.service_process import ServiceProcess
 
@@ -58,10 +59,10 @@ class RecordingPreparation:
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, object]]] = []
 
-    async def prepare(self, **place: object) -> None:
+    async def prepare(self, *args: Any, **place: Any) -> None:
         self.calls.append(("prepare", place))
 
-    async def development_credentials(self, **place: object) -> dict[str, str]:
+    async def development_credentials(self, *args: Any, **place: Any) -> dict[str, str]:
         self.calls.append(("development_credentials", place))
         names = ("account", "api_key", "service_brand", "service_key", "test_service_brand", "test_service_key")
         return {name: f"the {name}" for name in names}

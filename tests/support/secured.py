@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Thread
 
 import trustme
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # exported, but not in its types
     AclBinding,
     AclOperation,
     AclPermissionType,

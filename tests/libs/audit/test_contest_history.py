@@ -124,7 +124,7 @@ def test_each_outcome_has_its_word() -> None:
 
 
 def test_a_reopening_tells_of_the_participants_whose_voidings_waited() -> None:
-    events = [
+    events: list[Event] = [
         a_cast("a", 2, vote_id="1", contest=CONTEST),
         a_cast("b", vote_id="2", contest=CONTEST),
         ContestClosed(CONTEST, 1),

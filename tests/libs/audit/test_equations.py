@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from click.testing import Result
 from hypothesis import given
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from libs.audit.comparison import compare
 from libs.audit.equations import source_rows

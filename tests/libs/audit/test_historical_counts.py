@@ -10,14 +10,14 @@ from libs.audit.historical_counts import EVER, fold_until
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.kafka.reader import LogReader
-from libs.tally.events import ContestClosed, ContestReopened, Fence, LogCreated
+from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, LogCreated
 from libs.tally.fold import ContestTally
 from libs.telemetry.progress import Progress
 from tests.libs.views.random_logs import a_log, folded
 from tests.support.builders import a_cast, a_removal, a_report
 from tests.support.folded_log import FoldedLog, folded_log
 
-PALETTE = [
+PALETTE: list[Event | bytes] = [
     *(a_cast(voter=voter, contest="one") for voter in ("ann", "bob", "cid")),
     a_cast(contest="another"),
     a_removal(voter="ann", contest="one"),

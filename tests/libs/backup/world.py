@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from libs.backup.logs import topics_by_kind
 from libs.contracts.catalogue import CatalogueEvent, KeyIssued, RecordCreated, catalogue_codec

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from libs.local_stack import jars
 from libs.local_stack.errors import StackError
-from libs.local_stack.jars import JarStore, Pin
+from libs.local_stack.jar_pins import Pin, pins
+from libs.local_stack.jars import JarStore
 from libs.local_stack.report import Silence
 
 JAR = b"the bytes of a jar"
@@ -80,7 +80,7 @@ def test_a_cancelled_start_fetches_no_more(tmp_path: Path, repositories: dict[st
 
 
 def test_every_jar_of_kafka_is_pinned_once() -> None:
-    coordinates = [pin.coordinate for pin in jars.pins()]
+    coordinates = [pin.coordinate for pin in pins()]
     assert "org.apache.kafka:kafka_2.13:4.3.0" in coordinates
     assert len(coordinates) == len({coordinate.rpartition(":")[0] for coordinate in coordinates})
-    assert all(len(pin.sha256) == 64 and pin.size > 0 for pin in jars.pins())
+    assert all(len(pin.sha256) == 64 and pin.size > 0 for pin in pins())

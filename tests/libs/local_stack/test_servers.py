@@ -7,6 +7,7 @@ import errno
 import socket
 import stat
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.stack
 
 def native(data_dir: Path, **settings: object) -> Servers:
     """A pair of its own, whatever the environment says."""
-    given = {"kafka_bootstrap_servers": None, "valkey_url": None, "stack": "native", **settings}
+    given: dict[str, Any] = {"kafka_bootstrap_servers": None, "valkey_url": None, "stack": "native", **settings}
     return Servers(StackSettings(data_dir=data_dir, **given), report=Silence())
 
 
@@ -65,7 +66,7 @@ async def test_only_the_owner_of_the_data_directory_reaches_the_local_valkey(tmp
         secrets = [path for path in (tmp_path / "valkey").iterdir() if path.is_file()]
         assert {path.name for path in secrets} == {"password", "valkey.conf"}
         assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
-        assert not any(address.password in argument for argument in Process(servers.pids["valkey"]).cmdline())
+        assert not any(str(address.password) in argument for argument in Process(servers.pids["valkey"]).cmdline())
 
 
 async def test_data_and_addresses_outlive_kills_and_stops(tmp_path: Path) -> None:

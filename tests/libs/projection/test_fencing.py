@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended, Position
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.projection import fencing
@@ -67,7 +68,7 @@ class Steered:
 
     async def append(self, topic: str, partition: int, value: bytes) -> Appended:
         self.fences.append(value)
-        fence = fencing.vote_codec.decode(value)
+        fence = vote_codec.decode(value)
         assert isinstance(fence, Fence)
         await self.partition.fold(*([] if self.partition.end else [LogCreated("log")]), fence)
         return Appended(0, self.partition.end - 1, exact=True)

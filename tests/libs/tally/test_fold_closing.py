@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from libs.tally.counts import VoteSums
@@ -22,7 +24,7 @@ def test_a_vote_behind_the_mark_is_late_and_changes_no_figure() -> None:
 
 
 def test_a_late_rating_replaces_nothing() -> None:
-    rated = {"form": "rating", "rating": Rating(1), "max_participant": 1}
+    rated: dict[str, Any] = {"form": "rating", "rating": Rating(1), "max_participant": 1}
     tally = given(a_cast(vote_id="1", **rated), CLOSED, a_cast(vote_id="2", **rated))
     assert statuses(tally) == {"1": COUNTED, "2": LATE}
 

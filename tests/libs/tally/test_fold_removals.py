@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from libs.tally.counts import VoteSums
 from libs.tally.events import Fence
 from libs.tally.voter_ledger import VoteStatus
@@ -18,7 +20,7 @@ def test_a_removed_vote_gives_its_allowance_back_and_leaves_no_trace() -> None:
 
 
 def test_the_allowance_that_came_back_is_used_anew() -> None:
-    limits = {"max_participant": 1, "max_contest": 1}
+    limits: dict[str, Any] = {"max_participant": 1, "max_contest": 1}
     tally = given(a_cast(vote_id="1", **limits), a_removal("1"), a_cast("b", vote_id="2", **limits))
     assert statuses(tally) == {"1": REMOVED, "2": COUNTED}
 

@@ -72,7 +72,7 @@ def test_a_replacement_uses_no_allowance_of_the_contest() -> None:
 
 
 def test_a_replacement_belongs_to_the_period_of_what_it_replaces() -> None:
-    at = {"next_free_vote_at": 99}
+    at: dict[str, Any] = {"next_free_vote_at": 99}
     tally = given(
         a_rating("1", max_contest=1, **at),
         a_rating("2", max_contest=1, epoch=1, **at),

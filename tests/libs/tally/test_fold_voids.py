@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.support.builders import a_cast, a_rating, a_removal, a_restore, a_voi
 
 COUNTED, VOIDED, REMOVED, REPLACED = VoteStatus.COUNTED, VoteStatus.VOIDED, VoteStatus.REMOVED, VoteStatus.REPLACED
 RATING = a_rating("a", 4_000_000).rating
-LIMITED = {"max_participant": 1, "max_contest": 1}
+LIMITED: dict[str, Any] = {"max_participant": 1, "max_contest": 1}
 
 
 def a_rated(vote_id: str) -> Event:

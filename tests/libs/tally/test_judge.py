@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from libs.tally.errors import AnonymousVotingDisabled, MobileOnly, NotFound, ParticipantNotVotable
@@ -47,7 +49,7 @@ def test_mobile_only_refuses_other_free_votes_but_no_paid_ones(platform: str | N
 
 def test_the_participant_comes_before_the_kind_of_voter_and_that_before_the_platform() -> None:
     contest = a_contest(is_mobile_only=True, participants={"a": "approved", "b": "rejected"})
-    everything = {"anonymous": True, "platform": "web"}
+    everything: dict[str, Any] = {"anonymous": True, "platform": "web"}
     assert isinstance(judge(contest, a_vote("z", **everything)), NotFound)
     assert isinstance(judge(contest, a_vote("b", **everything)), ParticipantNotVotable)
     assert isinstance(judge(contest, a_vote("a", **everything)), AnonymousVotingDisabled)

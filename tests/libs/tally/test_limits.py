@@ -23,7 +23,9 @@ def refusal(limits: Limits, used_participant: int, used_contest: int, count: int
     def used(participant: str) -> int:
         return used_participant if participant else used_contest
 
-    return over_limit(selected(a_contest(free=limits), a_vote(count=count)), used)
+    error = over_limit(selected(a_contest(free=limits), a_vote(count=count)), used)
+    assert error is None or isinstance(error, LimitReached)
+    return error
 
 
 @pytest.mark.parametrize(

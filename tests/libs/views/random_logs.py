@@ -28,7 +28,7 @@ from tests.support.builders import NOW, a_cast, a_removal, a_report, a_restore, 
 
 LARGEST = 2**31 - 1
 POISON = [b"{}", b"not json", b'{"type":"Unheard"}', b'{"type":"VoteCast"}', b"1,2", b"null", b"[]"]
-UNFOLDABLE = [
+UNFOLDABLE: list[Event] = [
     replace(a_cast(), choices=(("a", 1), ("b", 2))),
     replace(a_cast(), choices=()),
     replace(a_cast(), choices=(), form="ballot"),
@@ -89,7 +89,7 @@ fences = st.builds(
     after=st.none() | st.sampled_from([0, 1, 2]),
     run=st.none() | st.just("a run"),
 )
-others = st.sampled_from([*POISON, *map(vote_codec.encode, [*UNFOLDABLE, LogCreated("again")])])
+others = st.sampled_from([*POISON, *(vote_codec.encode(event) for event in (*UNFOLDABLE, LogCreated("again")))])
 contests = st.sampled_from(["one", "one", "one", "two:é"])
 removals = st.builds(
     lambda voter, anonymous, **rest: a_removal(voter=f"{voter}{anonymous}", anonymous=anonymous, **rest),
@@ -115,8 +115,9 @@ marks = st.builds(
 ) | st.builds(ContestReopened, contests, st.sampled_from([1, 2, 2, 3]), st.sampled_from([None, 1, 1, 2, 5]))
 voids = st.sampled_from([a_void(), a_void(), a_restore(), a_void(voter="nobody")])
 closed = ContestClosed("one", 4)
-closing = [closed, closed, a_void(), a_restore(), a_removal(contest="one"), ContestReopened("one", 2)]
-reopening = [ContestReopened("one", 4, 1), a_void(), a_void(), a_restore()]
+voiding: list[Event | bytes] = [a_void(), a_restore()]
+closing = [closed, closed, *voiding, a_removal(contest="one"), ContestReopened("one", 2)]
+reopening = [ContestReopened("one", 4, 1), a_void(), *voiding]
 palettes = st.lists(
     st.one_of(*[casts] * 10, removals, removals, reports, reports, marks, fences, fences, voids, voids, others),
     min_size=1,
@@ -171,7 +172,8 @@ def a_log(palette: list[Event | bytes], size: int, seed: int, reopens: bool = Fa
     renews = rng.random() < 0.4
     late = range(size - 12, size) if reopens else range(0)
     for at in range(size):
-        event = rng.choice((closing if at < late.start + 8 else reopening) if at in late else palette)
+        possible = (closing if at < late.start + 8 else reopening) if at in late else palette
+        event = rng.choice(possible)
         if isinstance(event, ContestClosed) and at not in late and rng.random() < 0.7:
             continue
         if isinstance(event, ContestClosed) and event not in UNFOLDABLE:

@@ -19,7 +19,7 @@ from libs.views.generations import Generations, Swap
 from tests.support.freshness import make_fresh
 
 LOG = "log"
-ISSUED = {"account": "acme", "at": 1, "sha256": "00", "permissions": ()}
+ISSUED: dict[str, Any] = {"account": "acme", "at": 1, "sha256": "00", "permissions": ()}
 ENTRIES: list[Any] = [
     (LogRecord(0, 1, b""), LogCreated(LOG)),
     *((LogRecord(n, 1, b""), KeyIssued(**ISSUED, command_id=f"c{n}", key_id=f"k{n}")) for n in range(1, 6)),

@@ -13,6 +13,7 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.purchases import (
     Place,
+    Purchase,
     PurchaseCast,
     PurchaseRefunded,
     PurchaseRefused,
@@ -164,22 +165,25 @@ async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Coa
 
 async def test_of_a_cast_and_a_refusal_the_first_holds(valkey: Coalescer) -> None:
     """While its log is folded anew a cast purchase looks open again; what is decided then changes nothing."""
-    views, of = views_of(valkey), {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
+    views = views_of(valkey)
+    of: dict[str, Any] = {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
     cast = PurchaseCast(**of, accepted_at=NOW_US)
     await fold_all(views, a_purchase("x"), cast, PurchaseRefused(**of, code="not_found", reason="gone"))
     found = await views.get("a1", purchase_key("x"))
-    assert found is not None
+    assert isinstance(found, Purchase)
     assert found.status is PurchaseStatus.CAST
     assert await views.todo(0, -1, 10) == []
     assert await views.refused("a1", None, 10) == []
 
 
 async def test_a_refused_purchase_is_taken_back_whatever_a_slow_cast_says_of_it(valkey: Coalescer) -> None:
-    views, of = views_of(valkey), {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
+    views = views_of(valkey)
+    of: dict[str, Any] = {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
     cast = PurchaseCast(**of, accepted_at=NOW_US)
     refused = PurchaseRefused(**of, code="contest_limit_reached", reason="full")
     await fold_all(views, a_purchase("x"), refused, cast)
     [todo] = await views.todo(0, -1, 10)
+    assert isinstance(todo.purchase, Purchase)
     assert todo.purchase.status is PurchaseStatus.REFUSED
     await fold_all(views, PurchaseTakenBack(**of))
     assert await views.todo(0, -1, 10) == []
@@ -192,7 +196,7 @@ async def test_nothing_is_to_be_done_of_a_purchase_behind_its_refund(valkey: Coa
     views = views_of(valkey)
     await fold_all(views, PurchaseRefunded(account="a1", key=purchase_key("x"), at=NOW_US), a_purchase("x"))
     found = await views.get("a1", purchase_key("x"))
-    assert found is not None
+    assert isinstance(found, Purchase)
     assert (found.status, found.recorded) == (PurchaseStatus.REFUNDED, a_purchase("x"))
     assert await views.todo(0, -1, 10) == []
 

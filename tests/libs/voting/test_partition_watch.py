@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -77,6 +78,10 @@ async def test_what_the_fold_decides_is_answered_and_the_rest_waits_on(
         assert state.progress.ended(incarnation)
 
 
+def looked_up(valkey: Counted, before: int) -> bool:
+    return valkey.calls["votes"] > before
+
+
 async def test_a_vote_is_not_looked_up_before_the_fold_has_come_to_its_record(
     partition: Partition, watch: PartitionWatch, valkey: Counted
 ) -> None:
@@ -85,8 +90,8 @@ async def test_a_vote_is_not_looked_up_before_the_fold_has_come_to_its_record(
     other = watch.wait_for_vote(0, undecided("other", incarnation), soon())
     for number in range(3):
         await partition.fold(a_cast(voter=f"v{number}", incarnation=incarnation))
-        looked = valkey.calls["votes"]
-        await eventually(lambda looked=looked: valkey.calls["votes"] > looked)  # `other` was looked up for that
+        before = valkey.calls["votes"]
+        await eventually(partial(looked_up, valkey, before))  # `other` was looked up for that
     assert valkey.calls["votes"] <= 4
     await partition.fold(a_cast(voter="late", incarnation=incarnation))
     assert (await waiting) is not None
@@ -160,9 +165,8 @@ class Away(VoteViews):
 
 async def test_a_valkey_that_does_not_answer_holds_nobody_beyond_the_deadline() -> None:
     watch = PartitionWatch(Away())
-    waiting = [watch.wait_for_vote(0, undecided("v"), soon(0.3)), watch.wait_for_gate(0, None, soon(0.3))]
-    answers = await asyncio.wait_for(asyncio.gather(*waiting), 5)
-    assert answers == [None, None]
+    vote, gate = watch.wait_for_vote(0, undecided("v"), soon(0.3)), watch.wait_for_gate(0, None, soon(0.3))
+    assert await asyncio.wait_for(asyncio.gather(vote, gate), 5) == [None, None]
 
 
 async def test_a_view_that_went_back_is_progress(partition: Partition, watch: PartitionWatch) -> None:

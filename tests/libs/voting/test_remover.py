@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -76,8 +76,9 @@ def remover(partition: Partition, valkey: Counted, namespace: str, log: Log) -> 
         return b"secret"
 
     contests = ContestCache(load, load_version, load_secret)
-    parts: Any = votes_topic(namespace, 1), views, AddressCounters(valkey, namespace), contests, log
-    return Remover(*parts, ConfirmationBatcher(views), PartitionWatch(views), log.read)
+    topic, addresses, recorder = votes_topic(namespace, 1), AddressCounters(valkey, namespace), cast(Any, log)
+    confirmations = ConfirmationBatcher(views)
+    return Remover(topic, views, addresses, contests, recorder, confirmations, PartitionWatch(views), log.read)
 
 
 async def pending(partition: Partition) -> int:

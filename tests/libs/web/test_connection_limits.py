@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
+from typing import Any
 
 import httpx
 import pytest
@@ -193,8 +194,9 @@ async def test_time_that_the_service_takes_is_none_of_the_clients() -> None:
         client = await server.open()
         client.send("POST /hesitate HTTP/1.1\nHost: here\nContent-Length: 900000\n\n")
         client.send(b"a" * 900_000)
+        connection: Any
         (connection,) = server.server.server_state.connections
-        await eventually(lambda: connection.flow.read_paused)
+        await eventually(lambda: bool(connection.flow.read_paused))
         await asyncio.sleep(0.8)
         going_on.set()
         assert await client.answer() == (200, b"900000")

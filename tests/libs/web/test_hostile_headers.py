@@ -51,9 +51,13 @@ class Keys:
     async def find(self, token: str) -> None:
         return None
 
+    def mark_used(self, key_id: str) -> None:
+        return None
+
     async def find_id(self, key_id: str) -> Any:
         assert key_id == KEY_ID, "a session that nobody signed"
-        return type("Key", (), {"key_id": key_id, "account": "a", "permissions": frozenset[str](), "rate": None})
+        key = {"key_id": key_id, "account": "a", "permissions": frozenset[str](), "rate": None}
+        return type("Key", (), key | {"expires": None, "networks": ()})
 
 
 HEADERS: Final = {
@@ -86,7 +90,7 @@ some_headers = st.lists(
 async def everything(request: Request) -> Response:
     """Reads all that any handler reads."""
     for header in ("x-forwarded-for", "forwarded"):
-        proxies = Proxies("127.0.0.0/8, 10.0.0.0/8", header)  # type: ignore[arg-type]
+        proxies = Proxies("127.0.0.0/8, 10.0.0.0/8", header)
         proxies.end_user(request.scope)
         proxies.network(request.scope)
     _, body = await read_object(request)
@@ -105,7 +109,7 @@ async def everything(request: Request) -> Response:
     return Response(orjson.dumps(said))
 
 
-AUTH: Final = Authenticator(Keys(), Sessions(secret))
+AUTH: Final = Authenticator(Keys(), Proxies(), Sessions(secret))
 PROBE: Final = Starlette(routes=[Route(f"{base}/probe", everything, methods=["POST"]) for base in ("", "/legacy")])
 handle_errors(PROBE)
 FRONT: Final = Front(PROBE)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.catalogue.api_key_cache import ApiKeyCache
+from libs.catalogue.api_key_cache import ApiKey, ApiKeyCache
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
 from libs.storage.store import StorageUnavailable, Store, open_store, world_files
@@ -44,8 +44,7 @@ def files(catalogue: Catalogue, store: Store) -> Files:
     return Files(catalogue.namespace, catalogue.record_service, store)
 
 
-class Key:
-    key_id, account, permissions = "k", "a", frozenset({"content:write"})
+KEY = ApiKey("k", "a", frozenset({"content:write"}), b"digest")
 
 
 async def chunks(*texts: str) -> AsyncIterator[bytes]:
@@ -181,7 +180,7 @@ async def test_a_read_that_is_overtaken_begins_anew(catalogue: Catalogue, store:
     await files.put("a", key, chunks("old"))
     urls = UploadUrls(store, catalogue.views, "http://files")
     shown: dict[str, Any] = {"key": key}
-    await urls(Key(), "", [shown])
+    await urls(KEY, "", [shown])
     router = file_router(Authenticator(ApiKeyCache(catalogue.views), Proxies()), catalogue.views, files, urls, 10)
     front = Front(build_app("files", [HttpModule(routers=[router])]))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(front)) as client:

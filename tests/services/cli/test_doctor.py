@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from libs.local_stack import description
+from libs.local_stack.jar_pins import pins
 from libs.local_stack.settings import StackSettings
 from libs.views.functions import libraries, load_functions
 from services.cli.__main__ import app
@@ -67,7 +68,7 @@ def test_a_stack_that_was_announced_but_is_away_ends_with_3(tmp_path: Path) -> N
 
 
 def test_a_jar_that_is_not_the_pinned_one_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    group, artifact, version = machine.pins()[0].coordinate.split(":")
+    group, artifact, version = pins()[0].coordinate.split(":")
     jar = tmp_path.joinpath("tallykeeper", "kafka-4.3.0", "repository", *group.split("."), artifact, version)
     jar.mkdir(parents=True)
     (jar / f"{artifact}-{version}.jar").write_bytes(b"another")

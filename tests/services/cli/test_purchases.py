@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from libs.catalogue.api_keys import issue_key
 from libs.contracts.codec import vote_codec
 from libs.contracts.purchases import (
+    Purchase,
     PurchaseCast,
     PurchaseEvent,
     PurchaseRecorded,
@@ -137,7 +138,7 @@ async def test_a_file_may_be_imported_again_and_again(world: World, tmp_path: Pa
     for token in tokens:
         recorded, _ = await world.bought(token)
         purchase = await world.purchases.views.get(ACCOUNT, recorded.key)
-        assert purchase is not None
+        assert isinstance(purchase, Purchase)
         assert purchase.recorded is not None
         assert purchase.recorded.content == recorded.content
 

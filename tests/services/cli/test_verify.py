@@ -6,11 +6,11 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgpack
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from libs.audit.comparison import compare
 from libs.audit.report import Report
@@ -47,11 +47,11 @@ def an_hour_of_votes(start: int = 0, voters: int = 40) -> list[Event | bytes]:
 def all_that_happens(start: int = 0, voters: int = 12) -> list[Event | bytes]:
     """Ratings and ballots, replaced and removed; refunds that come first; reports; a close and what follows it."""
     events: list[Event | bytes] = []
-    rating = {"form": "rating", "max_participant": 1, "contest": "rated"}
-    ballot = {"form": "ballot", "contest": "ordered", "max_contest": 1}
+    rating: dict[str, Any] = {"form": "rating", "max_participant": 1, "contest": "rated"}
+    ballot: dict[str, Any] = {"form": "ballot", "contest": "ordered", "max_contest": 1}
     for i in range(start, start + voters):
-        who = {"voter": f"voter {i}", "anonymous": i % 3 == 0}
-        renews = {"next_free_vote_at": NOW + 50, "epoch": i % 2}
+        who: dict[str, Any] = {"voter": f"voter {i}", "anonymous": i % 3 == 0}
+        renews: dict[str, Any] = {"next_free_vote_at": NOW + 50, "epoch": i % 2}
         for n in range(3):
             values = Rating(500_000 * n, (("song", 1_000_000 * n),))
             events.append(a_cast("ab"[i % 2], vote_id=f"r{n}", rating=values, **rating, **renews, **who))

@@ -17,6 +17,7 @@ from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, topics_of
 from libs.kafka.topics import create_topics
 from libs.tally.errors import ViewsUnavailable
+from libs.telemetry.redaction import revealed
 from libs.views import client as views_client
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
@@ -146,7 +147,9 @@ async def deployment(kafka: str, valkey_address: str, namespace: str, tmp_path: 
 
 async def _issued(settings: Settings) -> str:
     with suppress(ViewsUnavailable):  # the projector begins
-        return (await issue_key(settings, settings.valkey_url, settings.namespace, ACCOUNT, PERMISSIONS)).api_key
+        return (
+            await issue_key(settings, revealed(settings.valkey_url), settings.namespace, ACCOUNT, PERMISSIONS)
+        ).api_key
     return ""
 
 
@@ -179,7 +182,7 @@ class Made:
         }
 
 
-SOURCE = {"mapping": {}}
+SOURCE: dict[str, Any] = {"mapping": {}}
 
 
 async def made(api: Api) -> Made:

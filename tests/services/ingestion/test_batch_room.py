@@ -23,8 +23,9 @@ class Keys:
 
 
 def a_worker(max_in_flight: int = 1, max_batch_bytes: int = MAX_BATCH_BYTES) -> Voting:
-    parts: Any = Keys(), object()
-    return Voting(*parts, max_in_flight, max_batch_bytes, Proxies())
+    auth: Any = Keys()
+    caster: Any = object()
+    return Voting(auth, caster, max_in_flight, max_batch_bytes, Proxies())
 
 
 class Upload:

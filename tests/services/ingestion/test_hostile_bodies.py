@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from libs.catalogue.api_key_cache import ApiKey
 from libs.contracts.validation import MAX_PROBLEMS
 from libs.tally.errors import TallyError
 from libs.web.errors import PayloadTooLarge
@@ -19,8 +20,7 @@ GOOD: dict[str, Any] = {"voter_id": "v", "participant_key": "p"}
 JSON = "application/json"
 
 
-class Key:
-    key_id, account, permissions = "k", "a", frozenset({"votes:write"})
+KEY = ApiKey("k", "a", frozenset({"votes:write"}), b"digest")
 
 
 def refusal(ballot: Ballot) -> TallyError:
@@ -121,7 +121,7 @@ async def test_others_have_their_turn_while_a_batch_is_read() -> None:
 
     beside = asyncio.create_task(other())
     items = parse_batch(NDJSON, b"\n".join([orjson.dumps(GOOD | many(900))] * 200))
-    ballots = await voting.read_ballots(Key(), items)
+    ballots = await voting.read_ballots(KEY, items)
     assert len(ballots) == 200
     beside.cancel()
     assert turns >= 200 / voting.TURN

@@ -140,7 +140,7 @@ async def test_of_one_purchase_only_one_step_is_under_way(purchases: FoldedPurch
 
         async def taken_back() -> bool:
             found = [await purchases.views.get(event.account, event.key) for event in events]
-            return all(purchase is not None and purchase.taken_back for purchase in found)
+            return all(isinstance(purchase, Purchase) and purchase.taken_back for purchase in found)
 
         await eventually(taken_back, 20)
     assert most_at_once == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.tally.events import Rating
 from libs.tally.time import timestamp
-from libs.views.replies import ContestCounts
+from libs.views.replies import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, Timeline
 from libs.web.errors import RateLimited
 from services.query.historical_counts import PastCounts, rows_of
@@ -187,7 +187,12 @@ class Counting(Timeline):
     asked = 0
 
     async def counts_at(
-        self, partition: int, contest: str, minute: int, participants: Iterable[str], sources: Iterable[str]
+        self,
+        partition: int,
+        contest: str,
+        minute: int,
+        participants: Iterable[str],
+        sources: Mapping[str, SourceCounts],
     ) -> ContestCounts:
         self.asked += 1
         return await super().counts_at(partition, contest, minute, participants, sources)

@@ -170,7 +170,7 @@ async def test_only_get_is_taken(world: World) -> None:
 
 async def test_an_unchanged_answer_is_304_and_a_vote_a_name_and_a_phase_change_its_tag(world: World) -> None:
     await song(world)
-    tags = []
+    tags: list[str] = []
 
     async def changed() -> bool:
         """Whether the answer is a new one; the tag that it has stands for it from then on."""

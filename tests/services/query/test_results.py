@@ -121,7 +121,7 @@ def test_external_voters_are_added_where_the_source_is_in_the_total(
 def test_what_is_shown_while_hidden_does_not_depend_on_the_counts(
     one: Counts, other: Counts, sources: dict[str, SourceConfig], order: str
 ) -> None:
-    rules = {"vote_visibility": "hidden", "participant_order": order, "limit_result_amount": 1}
+    rules: dict[str, Any] = {"vote_visibility": "hidden", "participant_order": order, "limit_result_amount": 1}
     assert _hidden(a_snapshot(one, sources, **rules)) == _hidden(a_snapshot(other, sources, **rules))
 
 

@@ -278,7 +278,7 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
     valkey = open_valkey(valkey_address)
     await load_functions(valkey)
     with TemporaryDirectory() as storage:
-        wanted = {"partitions": PARTITIONS, "storage_url": storage} | settings
+        wanted: dict[str, Any] = {"partitions": PARTITIONS, "storage_url": storage} | settings
         given = Settings(valkey_url=valkey_address, namespace=namespace, **wanted)
         async with open_surface(given, Unguarded()) as http_module:
             app = build_app("query", [http_module, _catalogue(valkey, namespace, http_module)])

@@ -71,8 +71,7 @@ def described(tally: PartitionTally) -> Table:
                     field = raw(voter) + digest(vote.cast.vote_id)
                     table["voids", name, field] = [its.void.encode() for its in vote.voids]
             for (participant, source, epoch), used in standing.used.items():
-                cell = "used", name, raw(voter), participant, source, epoch
-                table[cell] = used.votes, used.limit, used.active
+                table["used", name, raw(voter), participant, source, epoch] = used.votes, used.limit, used.active
     return {cell: value for cell, value in table.items() if value != VoteSums()}
 
 
@@ -149,7 +148,8 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
 
 def _row(record: bytes, names: dict[int, str], details: bytes | None) -> tuple[Any, ...]:
     its = read_record(record)
-    epoch, chosen, rated = unpack(details) if details else (0, False, False)
+    unpacked: tuple[Any, ...] = unpack(details) if details else (0, False, False)
+    epoch, chosen, rated = unpacked
     chosen = chosen or ([its.participant, its.count] if its.participant else [])
     choices = tuple((names[index], votes) for index, votes in zip(chosen[::2], chosen[1::2], strict=True))
     rating = None

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from libs.tally.commands import CastVote, RemoveVote
-from libs.tally.contest import Contest, Limits, RatingScale, Renewal
+from libs.tally.contest import Contest, Limits, ParticipantStatus, RatingScale, Renewal
 from tests.libs.views.simulation.errands import Casting, Errand, Removing
 from tests.support.builders import a_ballot, a_contest, a_rating, a_vote, content_hash
 
@@ -38,7 +38,7 @@ def changed(rng: Random, contest: Contest) -> Contest:
     def limits() -> Limits:
         return Limits(rng.choice([-1, 0, 1, 2, 3, 5]), rng.choice([-1, 1, 1, 2, 4]))
 
-    status = dict.fromkeys("ab", "approved")
+    status: dict[str, ParticipantStatus] = dict.fromkeys("ab", "approved")
     if rng.random() < 0.15:
         status["b"] = "rejected"
     cooldown_us = rng.choice([0, 0, 20, 40]) * 1000

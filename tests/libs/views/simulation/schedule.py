@@ -105,9 +105,13 @@ def _keep(world: World, service: Callable[[World], Steps]) -> None:
 
 def _drain(world: World) -> None:
     codes = {service.__code__ for service in SERVICES}
+
+    def serves(steps: Any) -> bool:
+        return steps.gi_code in codes
+
     for _ in range(SETTLED_WITHIN):
         world.turn()
-        if all(process.steps.gi_code in codes for process in world.processes) and _is_settled(world):
+        if all(serves(process.steps) for process in world.processes) and _is_settled(world):
             return
     raise Violation(f"not settled: {world.ledger.state()}, {len(world.log)} records")
 

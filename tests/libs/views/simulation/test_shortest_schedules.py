@@ -205,11 +205,12 @@ def test_a_vote_is_not_removed_from_under_the_one_that_replaces_it(ledger: Ledge
 
 
 def test_a_vote_waits_for_the_removal_of_the_one_that_it_would_replace(ledger: Ledger) -> None:
-    log, removing = Log(ledger), Removing(a_removal("first"))
+    log, command = Log(ledger), a_removal("first")
+    removing = Removing(command)
     log.fence()
     log.cast(RATED, a_rating("a", vote_id="first"))
     ledger.tick(turns=5)
-    removal = ledger.remove(RATED, removing.command)
+    removal = ledger.remove(RATED, command)
     assert isinstance(removal, RemovalGranted)
     replacing = a_rating("a", vote_id="replacing")
     assert log.ask(RATED, replacing) == GateClosed()

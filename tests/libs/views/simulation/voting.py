@@ -124,7 +124,7 @@ class Voting:
 
     def remove(self) -> None:
         """Most often a vote of which the log knows."""
-        cast = [event for event in self.both.logs[0] if isinstance(event, VoteCast)]
+        cast: list[CastVote | VoteCast] = [event for event in self.both.logs[0] if isinstance(event, VoteCast)]
         vote = self.rng.choice([self.some_vote(), *cast])
         command = RemoveVote("contest", vote.voter, vote.vote_id)
         self._request(Removing(command), lambda ledger: ledger.remove(self.contest, command))
@@ -219,7 +219,7 @@ class Voting:
 
     def void(self) -> None:
         """An operation voids a vote, or restores it: again, and out of order, too."""
-        cast = [event for event in self.both.logs[0] if isinstance(event, VoteCast)]
+        cast: list[CastVote | VoteCast] = [event for event in self.both.logs[0] if isinstance(event, VoteCast)]
         vote = self.rng.choice([self.some_vote(), *cast, *cast])
         what = "contest", vote.voter, vote.vote_id, self.rng.choice("vw"), 0
         self.both.tell(self.rng.choice([VoteVoided, VoteVoided, VoteRestored])(*what))

@@ -59,7 +59,7 @@ class ReplayContext:
         done = await self.run_json("replay", "run", "--projection", "votes", "--execute", *arguments, code=code)
         [found] = done["rebuilt"]
         assert found["projection"] == "votes"
-        return found  # type: ignore[no-any-return]
+        return found
 
     def generations(self, name: ProjectionName = ProjectionName.VOTES) -> Generations:
         return PROJECTIONS[name].generations(self.valkey, self.stack)
