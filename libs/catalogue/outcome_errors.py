@@ -11,14 +11,10 @@ Refs = dict[str, Ref]
 
 
 def refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) -> TallyError:
-    """Return the API error for the outcome of a rejected write."""
+    """Return the API error for the outcome of a rejected write; lost races are repeated instead."""
     match outcome.kind:
         case OutcomeKind.IN_USE:
             return InUse(outcome.refs)
-        case OutcomeKind.CONFLICT:
-            return has_changed(row, key)
-        case OutcomeKind.EXISTS:
-            return VersionConflict(f"The {row.singular} {key} already exists.")
         case OutcomeKind.MISSING if (row.name, key) in outcome.refs:
             return no_such(row, key)
         case OutcomeKind.MISSING if row.parent is not None and (row.parent, parent) in outcome.refs:
@@ -35,6 +31,10 @@ def refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) 
 
 def no_such(row: Resource, key: str) -> NotFound:
     return NotFound(f"There is no {row.singular} {key}.")
+
+
+def exists(row: Resource, key: str) -> VersionConflict:
+    return VersionConflict(f"The {row.singular} {key} already exists.")
 
 
 def has_changed(row: Resource, key: str) -> VersionConflict:

@@ -1,45 +1,108 @@
-"""Validates a record and builds its event payload."""
+"""Turns request bodies into events, in one direction and without I/O: body → document → draft → event."""
 
 import re
-import secrets
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from libs.catalogue.outcome_errors import Refs
+from libs.catalogue.outcome_errors import Refs, has_changed, no_such
 from libs.catalogue.resource import Document, Resource, Table
 from libs.catalogue.schemas.base import checked
-from libs.contracts.catalogue import REF_KEY_PATTERN, Stored
+from libs.contracts.catalogue import (
+    REF_KEY_PATTERN,
+    RecordChanged,
+    RecordCreated,
+    RecordsWritten,
+    Stored,
+    Write,
+)
 from libs.contracts.validation import Problem, ValidationFailed
-
-Change = Callable[[Document | None], Any]
-"""Returns the new document for the old one (None: new record); raises to reject the write."""
 
 KEY_BYTES: Final = 12
 REF_KEY: Final = re.compile(REF_KEY_PATTERN)
 
+Fits = Callable[[Stored], bool]
+"""The caller's precondition on the current version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A record to write, as read at time `at` (us): `before` is None if it does not exist.
+
+    `above` is the parent of a new record, None if the resource has no parent or the parent does not exist.
+    """
+
+    row: Resource
+    key: str
+    parent: str
+    before: Stored | None
+    above: Stored | None
+    at: int
+
+    def existing(self, fits: Fits | None = None) -> Stored:
+        """Return the record. Raises `NotFound`, and `VersionConflict` unless it `fits`."""
+        if self.before is None:
+            raise no_such(self.row, self.key)
+        if fits is not None and not fits(self.before):
+            raise has_changed(self.row, self.key)
+        return self.before
+
 
 class Draft(NamedTuple):
-    """A validated write: `payload` holds the event's members, `refs` the record's references by pointer."""
+    """A valid write: `payload` holds the event's members, `refs` the record's references by pointer."""
 
+    target: Target
+    document: Document
     refs: Refs
     payload: dict[str, Any]
 
     def holding(self, refs: Refs) -> "Draft":
         """Replace the references."""
-        return Draft(refs, self.payload | {"refs": tuple(dict.fromkeys(refs.values()))})
+        payload = self.payload | {"refs": tuple(dict.fromkeys(refs.values()))}
+        return self._replace(refs=refs, payload=payload)
+
+    @property
+    def version(self) -> int | None:
+        """Version of the record that the write is based on; None for a new record."""
+        return None if self.target.before is None else self.target.before.version
 
 
 class RecordBuilder:
-    """Builds writes for the resources of `table`, at time `at` (us). All methods raise `ValidationFailed`."""
+    """Builds writes for the resources of `table`. All methods raise `ValidationFailed`."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def of(self, row: Resource, key: str, parent: str, document: Document) -> Draft:
+    def document(
+        self, target: Target, body: Any, *, owned: Document | None = None, others: Iterable[Problem] = ()
+    ) -> Document:
+        """Validate `body` as the target's new document, with the problems in `others`.
+
+        `owned` replaces the server's members, which otherwise stay. Also raises `NotFound` for a missing parent,
+        and the errors of the row's `judge`.
+        """
+        row, above = target.row, target.above
+        old = None if target.before is None else target.before.document
+        document = validated(row, body, others)
+        document |= {name: old[name] for name in row.schema.owned if name in old} if old is not None else {}
+        document |= owned or {}
+        if old is None and row.parent is not None:
+            if above is None:
+                raise no_such(self._table[row.parent], target.parent)
+            if row.complete is not None:
+                row.complete(document, above.document)
+        if row.arrange is not None:
+            row.arrange(old, document, target.at)
+        if old is not None and row.judge is not None and document != old:
+            row.judge(old, document)
+        return document
+
+    def draft(self, target: Target, document: Document) -> Draft:
         """Build the write of a valid document. Rejects references with impossible keys."""
-        refs = self._table.references(row, document, parent)
+        row, key = target.row, target.key
+        refs = self._table.references(row, document, target.parent)
         nameless = [(where, ref) for where, ref in refs.items() if not REF_KEY.fullmatch(ref[1])]
         if nameless:
             raise ValidationFailed(Problem(where, f"there is no {name} {key}") for where, (name, key) in nameless)
@@ -47,68 +110,13 @@ class RecordBuilder:
             "resource": row.name,
             "key": key,
             "record": orjson.dumps(document).decode(),
-            "parent": (row.parent, parent) if row.parent is not None else None,
-            "contest": contest_of(row, key, parent),
+            "parent": (row.parent, target.parent) if row.parent is not None else None,
+            "contest": contest_of(row, key, target.parent),
             "refs": tuple(dict.fromkeys(refs.values())),
             "offers": self._table.offers(row, document, key),
             "due": row.due(document),
         }
-        return Draft(refs, payload)
-
-    def new(self, row: Resource, document: Document, above: Stored | None, at: int, key: str = "") -> Draft:
-        """Build the creation of a record below its parent `above`, if any; `key` is random by default."""
-        if above is not None and row.complete is not None:
-            row.complete(document, above.document)
-        if row.arrange is not None:
-            row.arrange(None, document, at)
-        return self.of(row, key or secrets.token_hex(KEY_BYTES), "" if above is None else above.key, document)
-
-    def changed(
-        self, row: Resource, before: Document, body: Any, at: int, owned: Document | None = None
-    ) -> Document:
-        """Validate `body` as the new document; `owned` replaces the server's members, which otherwise stay.
-
-        Also raises the errors of the row's `judge`.
-        """
-        kept = {name: before[name] for name in row.schema.owned if name in before}
-        document = validated(row, body) | kept | (owned or {})
-        if row.arrange is not None:
-            row.arrange(before, document, at)
-        if row.judge is not None and document != before:
-            row.judge(before, document)
-        return document
-
-    def together(
-        self, row: Resource, above: Stored, changes: Sequence[tuple[Stored | None, Change]], at: int
-    ) -> list[Draft]:
-        """Build writes of several records of one parent; error pointers start with the index in `changes`.
-
-        Also rejects records of another parent and duplicates.
-        """
-        drafts: list[Draft] = []
-        problems: list[Problem] = []
-        seen: set[str] = set()
-        for index, (stored, change) in enumerate(changes):
-            try:
-                if stored is None:
-                    drafts.append(self.new(row, validated(row, change(None)), above, at))
-                    continue
-                if stored.parent != above.key:
-                    raise ValidationFailed(
-                        [Problem("", f"the {row.singular} {stored.key} belongs to another parent")]
-                    )
-                if stored.key in seen:
-                    raise ValidationFailed([Problem("", f"the {row.singular} {stored.key} occurs twice")])
-                seen.add(stored.key)
-                document = self.changed(row, stored.document, change(stored.document), at)
-                drafts.append(self.of(row, stored.key, above.key, document))
-            except ValidationFailed as error:
-                problems += (
-                    Problem(f"/{index}{each['pointer']}", each["message"]) for each in error.data["errors"]
-                )
-        if problems:
-            raise ValidationFailed(problems)
-        return drafts
+        return Draft(target, document, refs, payload)
 
 
 def validated(row: Resource, body: Any, others: Iterable[Problem] = ()) -> Document:
@@ -126,6 +134,14 @@ def contest_of(row: Resource, key: str, parent: str) -> str | None:
     return None
 
 
-def refs_of(drafts: Sequence[Draft]) -> Refs:
-    """Return the references of several records; their pointers start with the record's index."""
-    return {f"/{n}{where}": ref for n, draft in enumerate(drafts) for where, ref in draft.refs.items()}
+def event_of(head: dict[str, Any], draft: Draft) -> RecordCreated | RecordChanged:
+    """Return the event that writes one record; `head` holds the members of a `Command`."""
+    if draft.version is None:
+        return RecordCreated(**head, **draft.payload)
+    return RecordChanged(**head, **draft.payload, expected_version=draft.version)
+
+
+def event_together(head: dict[str, Any], drafts: Sequence[Draft]) -> RecordsWritten:
+    """Return the event that writes several records atomically."""
+    writes = tuple(Write(**draft.payload, expected_version=draft.version) for draft in drafts)
+    return RecordsWritten(**head, writes=writes)

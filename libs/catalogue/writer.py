@@ -1,28 +1,33 @@
-"""Appends commands to the catalogue log and waits until the fold has decided them."""
+"""Appends commands to the catalogue log and waits until the fold has decided them.
+
+All writes that depend on records are optimistic (`CatalogueWriter.write`): read, derive a command that carries the
+versions read, append it; if another write came in between, the fold rejects the command, and the attempt repeats.
+Only fresh views are read (`libs/views/freshness.py`), and none before the position of an outcome read earlier: a
+repeated attempt is computed from the write that it lost against, or from a later one.
+"""
 
 import asyncio
 import hashlib
-import logging
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
+from libs.catalogue.outcome_poll import OutcomePoll, OutcomeReader
 from libs.contracts.actors import CURRENT
-from libs.contracts.catalogue import CatalogueCommand, Outcome, catalogue_codec
+from libs.contracts.catalogue import CatalogueCommand, Outcome, OutcomeKind, catalogue_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Topic
-from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
+from libs.tally.errors import IdempotencyKeyReused, LogUnavailable, TallyError, ViewsUnavailable
 
 FOLD_DEADLINE_S: Final = 5.0
-POLL_S: Final = 0.005
-RETRY_S: Final = 0.1
-MAX_COMMANDS: Final = 1_000
-"""Maximum number of commands per poll; the rest wait for the next."""
+WRITE_DEADLINE_S: Final = 2 * FOLD_DEADLINE_S
 MAX_RECORD_BYTES: Final = 900_000
-
-logger = logging.getLogger(__name__)
+RACES: Final = (OutcomeKind.CONFLICT, OutcomeKind.EXISTS)
+"""Outcomes of commands whose records have changed since they were read."""
 
 
 class RecordTooLarge(TallyError):
@@ -44,12 +49,6 @@ class Log(Protocol):
         deadline_s: float | None = None,
     ) -> Appended:
         """Append a record. Raises `LogUnavailable`; its subclass `unknown` if the record may be in the log."""
-
-
-class OutcomeReader(Protocol):
-    """Reads outcomes from the catalogue's views."""
-
-    async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,58 +76,14 @@ class Request:
         return Request(hashlib.sha256(self.command_id.encode()).hexdigest()[:40], self.content)
 
 
-class Folded:
-    """Waits for outcomes of the fold, with one poll per process for all waiting writers."""
+class Prepared(Protocol):
+    """A write derived from records as read. Without a `command`, nothing has to be written."""
 
-    def __init__(self, views: OutcomeReader) -> None:
-        self._views = views
-        self._waiting: dict[int, dict[str, list[asyncio.Future[Outcome]]]] = {}
-        self._poll: asyncio.Task[None] | None = None
+    @property
+    def command(self) -> CatalogueCommand | None: ...
 
-    async def outcome(self, partition: int, command_id: str, deadline_s: float) -> Outcome:
-        """Wait for the outcome of a command. Raises `TimeoutError` after `deadline_s`."""
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting.setdefault(partition, {}).setdefault(command_id, [])
-        waiting.append(future)
-        if self._poll is None or self._poll.done():
-            self._poll = asyncio.create_task(self._run())
-        try:
-            async with asyncio.timeout(deadline_s):
-                return await future
-        finally:
-            waiting.remove(future)
-            if not waiting:
-                self._forget(partition, command_id)
 
-    async def _run(self) -> None:
-        while self._waiting:
-            try:
-                await asyncio.gather(
-                    *(self._read(p, list(ids)[:MAX_COMMANDS]) for p, ids in self._waiting.items())
-                )
-                await asyncio.sleep(POLL_S)
-            except ViewsUnavailable:
-                await asyncio.sleep(RETRY_S)
-            except Exception:
-                logger.exception("reading the outcomes of commands failed")
-                await asyncio.sleep(RETRY_S)
-
-    async def _read(self, partition: int, command_ids: list[str]) -> None:
-        outcomes = await self._views.outcomes(partition, command_ids)
-        for command_id, outcome in zip(command_ids, outcomes, strict=True):
-            if outcome is None:
-                continue
-            for future in self._waiting.get(partition, {}).get(command_id, ()):
-                if not future.done():
-                    future.set_result(outcome)
-
-    def _forget(self, partition: int, command_id: str) -> None:
-        """Remove the command unless another caller is waiting for it."""
-        ids = self._waiting.get(partition, {})
-        if not ids.get(command_id):
-            ids.pop(command_id, None)
-        if not ids:
-            self._waiting.pop(partition, None)
+P = TypeVar("P", bound=Prepared)
 
 
 class CatalogueWriter:
@@ -147,15 +102,47 @@ class CatalogueWriter:
         self._unknown = unknown
         self._log = log
         self._views = views
-        self._folded = Folded(views)
+        self._poll = OutcomePoll(views)
+        self._locks: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
 
     def now(self) -> int:
         """Return the timestamp for a command (us); the fold limits it to the broker's clock."""
         return time.time_ns() // 1000
 
-    async def outcome(self, account: str, command_id: str) -> Outcome | None:
-        """Return the outcome of an earlier command, or None if it is not folded."""
-        return (await self._views.outcomes(self._topic.partition_of(account), [command_id]))[0]
+    async def earlier(self, account: str, request: Request) -> Outcome | None:
+        """Return the outcome of an earlier command with this idempotency key. Raises `IdempotencyKeyReused`."""
+        if not request.content:
+            return None
+        partition = self._topic.partition_of(account)
+        [outcome] = await self._views.outcomes(partition, [request.command_id])
+        return outcome if outcome is None else _same_content(outcome, request)
+
+    async def write(
+        self,
+        account: str,
+        name: tuple[str, ...],
+        prepare: Callable[[dict[str, Any]], Awaitable[P]],
+        request: Request | None = None,
+    ) -> tuple[P | None, Outcome | None]:
+        """Append the command that `prepare` derives from the records it reads; repeat it after a lost race.
+
+        Return the decided attempt, None if it was an earlier one with the same idempotency key, and its outcome,
+        None if nothing had to be written. `prepare` gets the members of a `Command`. `name` identifies the
+        records: their writes are serialized in this process, to avoid repeated conflicts. Raises what `prepare`
+        and `record` raise, and `IdempotencyKeyReused`.
+        """
+        request = request or Request.once()
+        async with self._serialized(account, *name):
+            while True:
+                prepared, outcome = None, await self.earlier(account, request)
+                if outcome is None:
+                    prepared = await prepare(self._head(account, request))
+                    if prepared.command is None:
+                        return prepared, None
+                    outcome = _same_content(await self.record(prepared.command), request)
+                if outcome.kind not in RACES:
+                    return prepared, outcome
+                request = request.again()
 
     async def record(self, command: CatalogueCommand) -> Outcome:
         """Append the command with the current actor, and wait until the fold has decided it.
@@ -175,9 +162,29 @@ class CatalogueWriter:
         except self._unknown:
             doubt = "may have been recorded"
         try:
-            return await self._folded.outcome(partition, command.command_id, self._deadline_s)
+            return await self._poll.outcome(partition, command.command_id, self._deadline_s)
         except TimeoutError:
             raise ViewsUnavailable(
                 f"The write {doubt}, but cannot be read yet. Send it again with the same Idempotency-Key.",
                 retry_after_s=1,
             ) from None
+
+    def _head(self, account: str, request: Request) -> dict[str, Any]:
+        at = self.now()
+        return {"account": account, "command_id": request.command_id, "at": at, "content": request.content}
+
+    @asynccontextmanager
+    async def _serialized(self, *name: str) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        try:
+            async with asyncio.timeout(WRITE_DEADLINE_S), lock:
+                yield
+        except TimeoutError:
+            raise ViewsUnavailable("Too many concurrent writes to this record.", retry_after_s=1) from None
+
+
+def _same_content(outcome: Outcome, request: Request) -> Outcome:
+    """Return the outcome unless it is of a request with other content. Raises `IdempotencyKeyReused`."""
+    if outcome.content != request.content:
+        raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
+    return outcome

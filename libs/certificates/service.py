@@ -68,13 +68,14 @@ class SealingService:
 
     async def seal(self, contest: str, seal: Seal) -> Stored:
         """Seal the contest's record; repeatable. Raises `NotClosed` if the contest was reopened meanwhile."""
-        return await self._record_service.amend(
+        written = await self._record_service.amend(
             CONTESTS, self._account, contest, lambda document: sealed(document, seal)
         )
+        return written.stored
 
     async def unseal(self, contest: str) -> Stored:
         """Unseal the contest's record. Raises `NotSealed`."""
-        return await self._record_service.amend(CONTESTS, self._account, contest, unsealed)
+        return (await self._record_service.amend(CONTESTS, self._account, contest, unsealed)).stored
 
     async def _states(self, contest: str) -> Sequence[ClosingState]:
         return await asyncio.gather(

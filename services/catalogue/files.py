@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
-from libs.catalogue.record_service import Fits, RecordService, Written
+from libs.catalogue.record_builder import Fits
+from libs.catalogue.record_service import RecordService, Written
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
@@ -76,7 +77,7 @@ class Files:
             return document | {"bytes": kept.stored()}
 
         try:
-            stored = await self._record_service.amend(FILES, account, key, change)
+            stored, _ = await self._record_service.amend(FILES, account, key, change)
         except NotFound:
             await self._store.delete(self._object(account, key, name))
             raise
@@ -107,7 +108,7 @@ class Files:
     async def renew(self, account: str, key: str, request: Request) -> Written:
         """Give the file a new upload address, once per idempotent `request`. Raises as `RecordService.amend`."""
         new = {"upload_id": secrets.token_hex(NAME_BYTES)}
-        return await self._record_service.amend_once(FILES, account, key, lambda document: document | new, request)
+        return await self._record_service.amend(FILES, account, key, lambda document: document | new, request)
 
     async def drop(self, account: str, key: str, signed: str | None = None) -> None:
         """Remove the file's bytes, if any; the record stays. Raises as `put`."""

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import IO, Final, NamedTuple
 
-from libs.catalogue.record_builder import KEY_BYTES, validated
-from libs.catalogue.record_service import Fits, RecordService, Written
+from libs.catalogue.record_builder import KEY_BYTES, Fits, validated
+from libs.catalogue.record_service import RecordService, Written
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.writer import Request

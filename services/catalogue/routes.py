@@ -11,7 +11,8 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from libs.catalogue.pagination import ListRequest
-from libs.catalogue.record_service import Fits, RecordService, Written
+from libs.catalogue.record_builder import Fits
+from libs.catalogue.record_service import RecordService, Written
 from libs.catalogue.resource import Document, Resource
 from libs.catalogue.writer import Request as WriteRequest
 from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored

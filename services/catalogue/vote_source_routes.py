@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from libs.catalogue.contests.vote_sources import source_name, source_of
-from libs.catalogue.record_service import Fits
+from libs.catalogue.record_builder import Fits
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
 from libs.contracts.catalogue import Stored

@@ -21,14 +21,14 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
 from libs.catalogue.contests.closing import Closing, closed, closing_of
 from libs.catalogue.contests.mapper import contest_of, sources_of
-from libs.catalogue.writer import CatalogueWriter, RecordTooLarge, Request
-from libs.contracts.catalogue import ContestClosing, ContestConfig
+from libs.catalogue.writer import CatalogueWriter, RecordTooLarge
+from libs.contracts.catalogue import ContestClosing
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Topic, source_log_key
@@ -63,6 +63,12 @@ class _Sent(NamedTuple):
 
     at: float
     offset: int
+
+
+class _Decision(NamedTuple):
+    """A closing to record, if any."""
+
+    command: ContestClosing | None
 
 
 class Log(Protocol):
@@ -130,23 +136,29 @@ class ClosingManager:
         elif finishes is None or min(_now(), *(state.now for state in states)) < finishes:
             await self._settle(contest, finishes)
         else:
-            await self._close(contest, config, finishes)
+            await self._close(contest, finishes)
 
-    async def _close(self, contest: Contest, config: ContestConfig, end: int) -> None:
-        """Record the closing by the records as read; postpone it if they have changed since."""
-        assert config.contest is not None
-        document = closed(config.contest.document, contest, sources_of(config), end)
-        command = ContestClosing(
-            account=contest.account,
-            command_id=Request.once().command_id,
-            at=self._writer.now(),
-            contest=contest.key,
-            record=orjson.dumps(document).decode(),
-            expected_config=contest.version,
-            actor=Actor("process", "projector", socket.gethostname()),
-        )
+    async def _close(self, contest: Contest, end: int) -> None:
+        """Record the closing by the current records, unless the contest has another end by now."""
+
+        async def prepare(head: dict[str, Any]) -> _Decision:
+            config = await self._catalogue.contest_config(contest.account, contest.key)
+            current = contest_of(contest.account, config)
+            if config.contest is None or current is None or current.closed or current.finishes != end:
+                return _Decision(None)
+            document = closed(config.contest.document, current, sources_of(config), end)
+            return _Decision(
+                ContestClosing(
+                    **head,
+                    contest=contest.key,
+                    record=orjson.dumps(document).decode(),
+                    expected_config=current.version,
+                    actor=Actor("process", "projector", socket.gethostname()),
+                )
+            )
+
         try:
-            await self._writer.record(command)
+            await self._writer.write(contest.account, ("contests", contest.key), prepare)
         except RecordTooLarge as error:
             logger.error("contest %s of %s cannot be closed: %s", contest.key, contest.account, error)
             await self._settle(contest, _now() + TOO_LARGE_US)  # lets all others go first

@@ -53,7 +53,7 @@ class Reopener:
         Idempotent for the same end. Raises as `check`, and `ViewsUnavailable` after `DEADLINE_S`; retry then.
         """
         await self.check(account, contest, end)
-        stored = await self._record_service.amend(
+        stored, _ = await self._record_service.amend(
             CONTESTS, account, contest, lambda document: reopened(document, end)
         )
         seq = reopened_of(stored.document)

@@ -154,7 +154,7 @@ class _Feeds:
             pages = Pages.of(document, before.created).without(gone, at)
             return document | {"pages": change(pages, at).member()}
 
-        stored = await self._environment.record_service.amend(FEEDS, call.account, feed, amended)
+        stored, _ = await self._environment.record_service.amend(FEEDS, call.account, feed, amended)
         return Laid(stored, Pages.of(stored.document, stored.created))
 
     async def _laid(self, account: str, stored: Stored) -> Laid:

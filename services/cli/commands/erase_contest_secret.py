@@ -50,7 +50,8 @@ def erase_secret(
             after = change(before)
             if execute:
                 # The record first: it prevents reopening, and a repeated call completes an interrupted one.
-                after = (await context.record_service.amend(CONTESTS, context.account, contest, change)).document
+                written = await context.record_service.amend(CONTESTS, context.account, contest, change)
+                after = written.stored.document
                 await erase_contest_secret(open_store(stack.storage_url), contest)
         _show(contest, before, after, execute, as_json)
         return ExitCode.FINE
