@@ -58,8 +58,6 @@ class Resource:
     """Error codes of the resource's own rules, by method, for the documentation."""
     references: tuple[Reference, ...] = ()
     offers: tuple[Offer, ...] = ()
-    legacy: str | None = None
-    """The legacy API's name of a record, if different from `singular`."""
     shared: Callable[[Document], bool] | None = None
     """True if records of other accounts can reference the record. This does not prevent its deletion."""
     complete: Callable[[Document, Document], None] | None = None

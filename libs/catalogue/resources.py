@@ -184,9 +184,7 @@ SURVEYS: Final = Resource(
     operations=OPERATIONS - {"create"} | {"place"},
 )
 
-FEEDS: Final = Resource(
-    name="feeds", singular="feed", legacy="articlefeed", schema=Feed, example=EXAMPLES["feeds"]
-)
+FEEDS: Final = Resource(name="feeds", singular="feed", schema=Feed, example=EXAMPLES["feeds"])
 
 ARTICLES: Final = Resource(
     name="articles",

@@ -14,6 +14,8 @@ from libs.catalogue.writer import CatalogueWriter
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.writer import LogWriter
+from libs.legacy.routes.router import legacy_router
+from libs.legacy.routes.routing import LegacyEnvironment
 from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
 from libs.media.fetcher import open_fetcher
@@ -40,8 +42,6 @@ from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
 from services.catalogue.image_routes import image_router
 from services.catalogue.images import Images
-from services.catalogue.legacy.routes import legacy_router
-from services.catalogue.legacy.routing import LegacyEnvironment
 from services.catalogue.media_routes import MediaEnvironment, media_router
 from services.catalogue.reopening import reopening_router
 from services.catalogue.routes import build_router

@@ -1,8 +1,8 @@
-"""Forms that upload an image: limits, parsing and validation."""
+"""Forms that upload an image: parsing and validation."""
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -10,17 +10,16 @@ from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import orjson
-from starlette.datastructures import FormData, UploadFile
-from starlette.exceptions import HTTPException
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.media import Image
-from libs.contracts.validation import Problem, ValidationFailed
-from libs.web.auth import headers_of
-from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
-from libs.web.requests import MAX_DEPTH, MAX_JSON_BYTES, declared_length, parse_json, require_utf8
+from libs.contracts.validation import Problem
+from libs.web.errors import MalformedJson
+from libs.web.form_parsing import open_form
+from libs.web.requests import MAX_DEPTH, parse_json
 
 FORM: Final = "multipart/form-data"
 MEMBERS: Final = frozenset(Image.model_fields)
@@ -48,32 +47,6 @@ class Form:
         digest = hashlib.sha256(self.file.read())
         self.file.seek(0)
         return orjson.dumps([digest.hexdigest(), self.body], option=orjson.OPT_SORT_KEYS)
-
-
-@asynccontextmanager
-async def open_form(request: Request, max_bytes: int, kinds: Sequence[str], most: int) -> AsyncIterator[FormData]:
-    """Parse a form of one of the media types `kinds`, with one file and at most `most` fields.
-
-    Large files are spooled to a temporary file. Raises `PayloadTooLarge` as soon as the limit is exceeded,
-    `UnsupportedMediaType`, and `ValidationFailed`.
-    """
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given not in kinds:
-        raise UnsupportedMediaType(f"Send {' or '.join(kinds)}, not {given or 'nothing'}.")
-    require_utf8(headers_of(request.scope))
-    try:
-        form = await _limited(request, max_bytes + MAX_JSON_BYTES).form(
-            max_files=1, max_fields=most, max_part_size=MAX_JSON_BYTES
-        )
-    except HTTPException as error:
-        raise ValidationFailed([Problem("", str(error.detail))]) from None
-    try:
-        for part in form.values():
-            if isinstance(part, UploadFile) and (part.size or 0) > max_bytes:
-                raise _too_large(max_bytes)
-        yield form
-    finally:
-        await form.close()
 
 
 @asynccontextmanager
@@ -123,24 +96,3 @@ def _parse_members(members: Mapping[str, Any]) -> tuple[Document, list[Problem]]
             message = f"must be JSON text, nested at most {MAX_DEPTH} levels deep"
             problems.append(Problem(f"/{name}", message))
     return body, problems
-
-
-def _limited(request: Request, max_bytes: int) -> Request:
-    """Return the request with a body that raises `PayloadTooLarge` after `max_bytes`."""
-    if (declared_length(headers_of(request.scope)) or 0) > max_bytes:
-        raise _too_large(max_bytes)
-    size = 0
-
-    async def receive() -> Any:
-        nonlocal size
-        message = await request.receive()
-        size += len(message.get("body", b""))
-        if size > max_bytes:
-            raise _too_large(max_bytes)
-        return message
-
-    return Request(request.scope, receive)
-
-
-def _too_large(max_bytes: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"The picture may have {max_bytes:,} bytes at most.", max_bytes=max_bytes)

@@ -16,9 +16,9 @@ from libs.contracts.validation import Problem
 from libs.web.auth import Authenticator, require
 from libs.web.errors import MethodNotAllowed, allow
 from libs.web.etags import etag
+from libs.web.form_schemas import as_fields
 from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, IF_MATCH, Schema, answers, named, needs
 from libs.web.requests import idempotency_key, read_object
-from services.catalogue.form_schemas import as_fields
 from services.catalogue.image_forms import FORM, TEXTS, name_at, read_form, titled
 from services.catalogue.images import Images
 from services.catalogue.openapi import BEARER, created

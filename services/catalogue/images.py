@@ -9,7 +9,7 @@ import secrets
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from typing import IO, Final, NamedTuple
+from typing import IO, Final
 
 from libs.catalogue.record_builder import KEY_BYTES, Fits, validated
 from libs.catalogue.record_service import RecordService, Written
@@ -32,15 +32,6 @@ ALL: Final = tuple(FORMATS)
 ICONS: Final = ("png",)
 
 
-class ImageUpload(NamedTuple):
-    """JSON pointer of the picture in the request, and the accepted formats."""
-
-    where: str
-    formats: Collection[str]
-
-
-CURRENT: Final = ImageUpload("/file", ALL)
-
 logger = logging.getLogger(__name__)
 
 
@@ -61,13 +52,22 @@ class Images:
         self._scanner = scanner
 
     async def upload(
-        self, account: str, file: IO[bytes], body: Document, request: Request, part: ImageUpload = CURRENT
+        self,
+        account: str,
+        file: IO[bytes],
+        body: Document,
+        request: Request,
+        where: str = "/file",
+        formats: Collection[str] = ALL,
     ) -> Written:
-        """Create an image from a picture. Raises as `RecordService.create`, and `StorageUnavailable`."""
+        """Create an image from a picture, at the JSON pointer `where` in the request.
+
+        Raises as `RecordService.create`, and `StorageUnavailable`.
+        """
         if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
             return earlier
         validated(IMAGES, body)
-        return await self._add(account, file, body, request, part)
+        return await self._add(account, file, body, request, where, formats)
 
     async def fetch(
         self, account: str, url: str, body: Document, request: Request, formats: Collection[str] = ALL
@@ -77,7 +77,7 @@ class Images:
             return earlier
         validated(IMAGES, body)
         async with self._fetched(url) as file:
-            return await self._add(account, file, body, request, ImageUpload("/url", formats))
+            return await self._add(account, file, body, request, "/url", formats)
 
     async def replace(
         self, account: str, key: str, url: str, change: Callable[[Document], Document], formats: Collection[str]
@@ -89,7 +89,7 @@ class Images:
         before = (await self._record_service.get(IMAGES, account, key)).document
         validated(IMAGES, change(before))
         async with self._fetched(url) as file:
-            kept = await self._kept(account, key, file, before, ImageUpload("/url", formats))
+            kept = await self._kept(account, key, file, before, "/url", formats)
 
         def changing(document: Document) -> Document:
             nonlocal before
@@ -122,22 +122,30 @@ class Images:
             file.seek(0)
             yield file
 
-    async def _kept(self, account: str, key: str, file: IO[bytes], body: Document, part: ImageUpload) -> Kept:
+    async def _kept(
+        self, account: str, key: str, file: IO[bytes], body: Document, where: str, formats: Collection[str]
+    ) -> Kept:
         """Scan, decode and store the picture of an image with the members `body`."""
         if self._scanner is not None:
-            await self._scanner.scan(_chunks(file), part.where)
+            await self._scanner.scan(_chunks(file), where)
             file.seek(0)
-        formats = ICONS if body.get("is_icon") is True else part.formats
+        accepted = ICONS if body.get("is_icon") is True else formats
         try:
-            return await self._image_store.add(account, key, file, formats)
+            return await self._image_store.add(account, key, file, accepted)
         except NotAPicture as error:
-            raise ValidationFailed([Problem(part.where, str(error))]) from None
+            raise ValidationFailed([Problem(where, str(error))]) from None
 
     async def _add(
-        self, account: str, file: IO[bytes], body: Document, request: Request, part: ImageUpload
+        self,
+        account: str,
+        file: IO[bytes],
+        body: Document,
+        request: Request,
+        where: str,
+        formats: Collection[str],
     ) -> Written:
         key = secrets.token_hex(KEY_BYTES)
-        kept = await self._kept(account, key, file, body, part)
+        kept = await self._kept(account, key, file, body, where, formats)
         owned = {"picture": kept.members()}
         try:
             written = await self._record_service.create(IMAGES, account, body, request, key=key, owned=owned)

@@ -2,10 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.contracts.topics import catalogue_topic, test_world
 from libs.deployment.guard import ServiceGuard, open_guard
+from libs.legacy.reads import LegacyReads
+from libs.legacy.routes.contest_reads import contest_reads_router
 from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
 from libs.views.catalogue import CatalogueViews
@@ -19,12 +22,11 @@ from libs.web.service import HttpModule
 from libs.web.sessions import Sessions
 from services.query.historical_counts import PastCounts
 from services.query.historical_read_limits import PastReads
-from services.query.legacy_reads import LegacyReads
 from services.query.participants import ParticipantCounts
 from services.query.position_wait import PositionWatch
 from services.query.public_results import PublicResults
 from services.query.receipts import Receipts
-from services.query.routes import count_route, legacy_router, public_route, timeline_route
+from services.query.routes import count_route, public_route, timeline_route
 from services.query.settings import Settings
 from services.query.snapshot_cache import SnapshotCache
 from services.query.streams.change_detector import ChangeDetector
@@ -38,6 +40,14 @@ from services.query.vote_updates import VoteUpdates
 
 NO_VOTES = 0
 """Partitions of the test environment's votes topic, which does not exist."""
+
+
+class Environment(NamedTuple):
+    """Components of one environment: production, or the legacy test environment with a namespace of its own."""
+
+    auth: Authenticator
+    catalogue: CatalogueViews
+    snapshots: SnapshotCache
 
 
 @asynccontextmanager
@@ -60,16 +70,17 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     proxies = settings.proxies()
     store = open_store(settings.storage_url)
 
-    def world(namespace: str, partitions: int, sessions: Sessions | None = None) -> LegacyReads:
+    def environment(namespace: str, partitions: int, sessions: Sessions | None = None) -> Environment:
         catalogue = CatalogueViews(valkey, namespace)
         rings.append(ApiKeyCache(catalogue, KeyUses(valkey, namespace)))
         snapshots = SnapshotCache(
             views, watch, catalogue, catalogue_topic(namespace), partitions=partitions, interval_s=interval_s
         )
-        return LegacyReads(Authenticator(rings[-1], proxies, sessions), catalogue, snapshots)
+        return Environment(Authenticator(rings[-1], proxies, sessions), catalogue, snapshots)
 
-    production = world(settings.namespace, settings.partitions, Sessions(SecretRing(store, "sessions")))
-    test = world(test_world(settings.namespace), NO_VOTES)
+    production = environment(settings.namespace, settings.partitions, Sessions(SecretRing(store, "sessions")))
+    test = environment(test_world(settings.namespace), NO_VOTES)
+    legacy = {"/legacy": LegacyReads(*production), "/legacy-test": LegacyReads(*test)}
     minutes = Timeline(valkey, settings.namespace)
     reads = PastReads(settings.past_rows_per_s)
     past = PastCounts(minutes, reads)
@@ -97,14 +108,12 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
                     count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
                     public_stream_route(PublicStream(public, streams, quota), streams.end),
                 ],
-                routers=[legacy_router("/legacy", production), legacy_router("/legacy-test", test)],
+                routers=[contest_reads_router(base, reads) for base, reads in legacy.items()],
                 checks={"deployment": guard.check, "views": check_views, "keys": rings[0].check},
                 enrichers={
                     "participants": ParticipantCounts(production.snapshots),
-                    "/legacy/contests": production.complete,
-                    "/legacy/participants": production.complete_participants,
-                    "/legacy-test/contests": test.complete,
-                    "/legacy-test/participants": test.complete_participants,
+                    **{f"{base}/contests": reads.complete for base, reads in legacy.items()},
+                    **{f"{base}/participants": reads.complete_participants for base, reads in legacy.items()},
                 },
                 refusal=guard.refusal,
             )

@@ -12,8 +12,8 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from libs.catalogue.legacy.contests import FIELDS
 from libs.catalogue.schemas.contest import ContestConfig
+from libs.legacy.translators.contests import FIELDS
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, running
 
 Behaviour = Callable[[Api], Awaitable[None]]

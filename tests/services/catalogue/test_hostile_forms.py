@@ -12,15 +12,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.catalogue.legacy.contests import CONTEST
-from libs.catalogue.legacy.images import IMAGE
 from libs.catalogue.record_builder import validated
 from libs.catalogue.resources import IMAGES
+from libs.legacy.routes.forms import FORMS, from_form, read_parameters
+from libs.legacy.routes.images import MOST_FIELDS
+from libs.legacy.translators.contests import CONTEST
+from libs.legacy.translators.images import IMAGE
 from libs.web.asgi import Front
 from libs.web.errors import handle_errors
-from services.catalogue.image_forms import open_form, read_form
-from services.catalogue.legacy.forms import FORMS, from_form, read_parameters
-from services.catalogue.legacy.images import MOST_FIELDS
+from libs.web.form_parsing import open_form
+from services.catalogue.image_forms import read_form
 from tests.support.hostile import Answer, ask, mutated
 
 MAX_BYTES: Final = 10_000

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.catalogue.contests.vote_sources import SourceConfig
-from libs.catalogue.legacy.contests import ContestPage, contest_read
-from libs.catalogue.legacy.participants import participant_read
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue import ContestConfig, Stored
+from libs.legacy.translators.contests import ContestPage, contest_read
+from libs.legacy.translators.participants import participant_read
 from libs.results.counts import Counts
 from libs.results.results import results_of
 from libs.tally.contest import Contest

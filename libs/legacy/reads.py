@@ -1,0 +1,141 @@
+"""Contests and participants with their counts, for the legacy API."""
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from libs.catalogue.pagination import ListReader, ListRequest, read_page
+from libs.catalogue.resources import CONTESTS, PARTICIPANTS
+from libs.contracts.catalogue import Stored
+from libs.legacy.errors import NoPermission, Owners, missing_record
+from libs.legacy.records import PAGE
+from libs.legacy.translators.contests import ContestPage, contest_read
+from libs.legacy.translators.participants import Images, Totals, images_of, participant_read
+from libs.tally.contest import Phase
+from libs.tally.errors import NotFound
+from libs.web.auth import ApiKey, Authenticator
+
+
+class CatalogueReads(ListReader, Owners, Protocol):
+    """Interface of the catalogue's views."""
+
+    async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
+
+
+class Snapshot(Protocol):
+    """A contest with its counts at one moment."""
+
+    @property
+    def account(self) -> str: ...
+    @property
+    def phase(self) -> Phase: ...
+    @property
+    def stored(self) -> Stored: ...
+    @property
+    def approved(self) -> Sequence[Stored]: ...
+    def totals(self, permissions: Collection[str], now: int) -> Totals: ...
+
+
+class Snapshots(Protocol):
+    """Reads snapshots. Raises `NotFound`."""
+
+    async def get(self, account: str, contest: str) -> Snapshot: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyReads:
+    """The reads of one environment, whose callers `auth` authenticates.
+
+    A brand's own key is its admin, so every key that may read a contest at all may read it in setup. Counts are
+    null for keys without results:read, and while hidden for keys without results:read_hidden.
+    """
+
+    auth: Authenticator
+    catalogue: CatalogueReads
+    snapshots: Snapshots
+
+    async def contest(self, key: ApiKey, contest_id: str) -> dict[str, Any]:
+        return await self._shape(key, await self._snapshot(key, contest_id))
+
+    async def complete(self, key: ApiKey, _: str, contests: list[dict[str, Any]]) -> None:
+        """Add counts to another service's contests; leaves those deleted meanwhile unchanged."""
+        for shape in contests:
+            with suppress(NotFound):
+                snapshot = await self.snapshots.get(key.account, shape["contest_id"])
+                shape.update(await self._shape(key, snapshot))
+
+    async def complete_participants(self, key: ApiKey, _: str, participants: list[dict[str, Any]]) -> None:
+        """Add counts to another service's participants; leaves those deleted meanwhile unchanged."""
+        for shape in participants:
+            with suppress(NotFound):
+                shape.update(await self.participant(key, shape["participant_key"]))
+
+    async def contests(self, key: ApiKey, brand_id: str, token: str | None) -> dict[str, Any]:
+        """Return a page of the brand's contests, newest first, without those deleted meanwhile."""
+        if brand_id != key.account:
+            raise NoPermission("brand not found or no permission")
+        page = await read_page(self.catalogue, key.account, "contests", "", _asked(token))
+        found = await asyncio.gather(
+            *(self.snapshots.get(key.account, stored.key) for stored in page.records), return_exceptions=True
+        )
+        contests = []
+        for snapshot in found:
+            if not isinstance(snapshot, BaseException):
+                contests.append(await self._shape(key, snapshot))
+            elif not isinstance(snapshot, NotFound):
+                raise snapshot
+        return {"contests": contests} | _next(page.next)
+
+    async def participants(self, key: ApiKey, contest_id: str, token: str | None) -> dict[str, Any]:
+        """Return a page of the contest's participants of every status, newest first."""
+        snapshot = await self._snapshot(key, contest_id)
+        page = await read_page(self.catalogue, key.account, "participants", contest_id, _asked(token))
+        totals = snapshot.totals(key.permissions, _now())
+        images = await self._images(key, *page.records)
+        shown = [participant_read(key.account, stored, totals, images) for stored in page.records]
+        return {"participants": shown} | _next(page.next)
+
+    async def participant(self, key: ApiKey, participant_key: str) -> dict[str, Any]:
+        stored = await self.catalogue.get(key.account, "participants", participant_key)
+        if stored is None:
+            raise await missing_record(self.catalogue, PARTICIPANTS, participant_key)
+        snapshot = await self._snapshot(key, stored.parent)
+        totals = snapshot.totals(key.permissions, _now())
+        return participant_read(key.account, stored, totals, await self._images(key, stored))
+
+    async def _snapshot(self, key: ApiKey, contest_id: str) -> Snapshot:
+        try:
+            return await self.snapshots.get(key.account, contest_id)
+        except NotFound as error:
+            raise await missing_record(self.catalogue, CONTESTS, contest_id) from error
+
+    async def _images(self, key: ApiKey, *records: Stored) -> Images:
+        return await images_of(self.catalogue, key.account, *records)
+
+    async def _shape(self, key: ApiKey, snapshot: Snapshot) -> dict[str, Any]:
+        return contest_read(
+            ContestPage(
+                account=snapshot.account,
+                phase=snapshot.phase,
+                contest=snapshot.stored,
+                participants=snapshot.approved,
+                totals=snapshot.totals(key.permissions, _now()),
+                images=await self._images(key, snapshot.stored, *snapshot.approved),
+            )
+        )
+
+
+def _asked(token: str | None) -> ListRequest:
+    """Return the request for the page of `token`; the first page if it is None or empty."""
+    return ListRequest(PAGE, token or None)
+
+
+def _next(token: str | None) -> dict[str, str]:
+    return {} if token is None else {"next": token}
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

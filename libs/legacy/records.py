@@ -1,0 +1,97 @@
+"""Reads and writes records of one resource for the legacy API, with its error messages."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+from libs.catalogue.errors import UnknownReferences
+from libs.catalogue.pagination import ListRequest, Page
+from libs.catalogue.record_service import RecordService
+from libs.catalogue.resource import Document, Resource
+from libs.catalogue.writer import Request
+from libs.contracts.catalogue import Stored
+from libs.contracts.validation import ValidationFailed
+from libs.legacy.errors import Owners, missing_record
+from libs.legacy.translators.fields import Translator
+from libs.tally.errors import NotFound
+
+PAGE: Final = 20
+"""Records per page of all legacy lists."""
+Filter = Callable[[Stored], bool]
+Change = Callable[[Document | None], Document]
+"""Returns the new, not yet validated, document for the old one (None: new record); raises to reject the write."""
+
+
+class LegacyRecords:
+    """The records of `row` in one environment, translated by `translator`.
+
+    Errors for missing records and references are "... not found", for another brand's records "no permission to
+    ..."; invalid values are named by their legacy parameters.
+    """
+
+    def __init__(
+        self, record_service: RecordService, owners: Owners, row: Resource, translator: Translator
+    ) -> None:
+        self._record_service = record_service
+        self._owners = owners
+        self._row = row
+        self._translator = translator
+
+    async def get(self, account: str, key: str) -> Stored:
+        async with self._legacy_errors(self._row, key):
+            return await self._record_service.get(self._row, account, key)
+
+    async def page(self, account: str, token: str | None, parent: str = "", fits: Filter | None = None) -> Page:
+        """Return a page, newest first, after the previous page's `token`; `fits` filters the records."""
+        async with self._legacy_errors(self._above(), parent):
+            return await self._record_service.page(self._row, account, ListRequest(PAGE, token, fits=fits), parent)
+
+    async def create(self, account: str, change: Change, parent: str = "") -> Stored:
+        async with self._legacy_errors(self._above(), parent):
+            document = change(None)
+            return (
+                await self._record_service.create(self._row, account, document, Request.once(), parent=parent)
+            ).stored
+
+    async def change(self, account: str, key: str, change: Change) -> Stored:
+        """Change a record; `change` is called again after a lost race."""
+        async with self._legacy_errors(self._row, key):
+            return await self._record_service.change(self._row, account, key, change)
+
+    async def write_together(
+        self, account: str, parent: str, changes: Sequence[tuple[str, Change]]
+    ) -> list[Stored]:
+        """Write several records, as `RecordService`; pointers of problems start with the index in `changes`."""
+        await asyncio.gather(*(self.get(account, key) for key, _ in changes if key))
+        async with self._legacy_errors(self._above(), parent):
+            return await self._record_service.write_together(self._row, account, parent, changes)
+
+    async def delete(self, account: str, key: str) -> None:
+        async with self._legacy_errors(self._row, key):
+            await self._record_service.delete(self._row, account, key)
+
+    def legacy_errors(self, key: str = "") -> AbstractAsyncContextManager[None]:
+        """Translate the errors of other operations on one record."""
+        return self._legacy_errors(self._row, key)
+
+    def _above(self) -> Resource:
+        """Return the parent resource, or the resource itself without a parent."""
+        return self._row if self._row.parent is None else self._record_service.table[self._row.parent]
+
+    @asynccontextmanager
+    async def _legacy_errors(self, row: Resource, key: str) -> AsyncIterator[None]:
+        """Translate errors; `row` and `key` name the record that `NotFound` refers to."""
+        try:
+            yield
+        except NotFound as error:
+            raise await missing_record(self._owners, row, key) from error
+        except UnknownReferences as error:
+            for resource, missing in error.missing:
+                if resource in self._record_service.table:
+                    raise await missing_record(
+                        self._owners, self._record_service.table[resource], missing
+                    ) from error
+            raise self._translator.renamed(error) from error
+        except ValidationFailed as error:
+            raise self._translator.renamed(error) from error

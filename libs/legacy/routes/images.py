@@ -1,0 +1,109 @@
+"""Routes of images in the legacy API; `media_routes` serves their pictures."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import IO, Any, Final
+
+from starlette.datastructures import UploadFile
+
+from libs.catalogue.cross_account_refs import find_usable
+from libs.catalogue.resource import Document
+from libs.catalogue.resources import IMAGES
+from libs.catalogue.writer import Request
+from libs.contracts.catalogue import Stored
+from libs.contracts.validation import Problem
+from libs.legacy.errors import missing_record
+from libs.legacy.routes.forms import FORMS, from_form
+from libs.legacy.routes.routing import Call, LegacyEnvironment, LegacyRoutes
+from libs.legacy.translators.images import IMAGE, image_record_read
+from libs.legacy.translators.models import LegacyImageRecord
+from libs.web.form_parsing import open_form
+
+FORMATS: Final = ("jpg", "png")
+NOT_ON_UPDATE: Final = ("src", "is_icon")
+UPDATE: Final = {name: schema for name, schema in IMAGE.parameters.items() if name not in NOT_ON_UPDATE}
+MOST_FIELDS: Final = 100
+"""Form fields at most: more than there are parameters, as unknown fields are ignored."""
+
+
+def add_images(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
+    handlers = _Images(environment)
+    one = "/images/{image_id}"
+    form: dict[str, Any] = {"parameters": IMAGE.parameters, "kinds": FORMS, "model": LegacyImageRecord}
+    routes.add("GET", one, handlers.get_image, model=LegacyImageRecord)
+    routes.add("POST", "/images", handlers.create_image, **form)
+    routes.add("POST", one, handlers.update_image, **form | {"parameters": UPDATE, "body": "image.update"})
+    routes.add("DELETE", one, handlers.delete_image)
+
+
+class _Images:
+    def __init__(self, environment: LegacyEnvironment) -> None:
+        self._environment = environment
+        self._images = environment.images
+        self._records = environment.records(IMAGES, IMAGE)
+
+    async def get_image(self, call: Call) -> Document:
+        """Returns an image of the brand, or another brand's public image."""
+        found = await find_usable(self._environment.views, IMAGES, call.account, call.path("image_id"))
+        if found is None:
+            raise await missing_record(self._environment.views, IMAGES, call.path("image_id"))
+        return image_record_read(*found)
+
+    async def create_image(self, call: Call) -> Document:
+        """Takes a form, not JSON, with the picture as `src` or its address as `url`: jpg or png; for an icon png
+        only.
+        """
+        async with self._form(call) as (body, file), self._records.legacy_errors():
+            url, request = body.get("url") or None, Request.once()
+            problems = _source_problems(body)
+            if (url is None) == (file is None):
+                problems.append(Problem("/src", "is required if url is not given, and not allowed with it"))
+            document = IMAGE.written(body, None, problems)
+            if url is not None:
+                made = await self._images.fetch(call.account, url, document, request, FORMATS)
+            else:
+                assert file is not None
+                made = await self._images.upload(call.account, file, document, request, "/src", FORMATS)
+        return image_record_read(call.account, made.stored)
+
+    async def update_image(self, call: Call) -> Document:
+        """Takes a form, not JSON. A `url` replaces the picture; `src` and `is_icon` are refused."""
+        key = call.path("image_id")
+        await self._records.get(call.account, key)
+        async with self._form(call) as (body, file), self._records.legacy_errors(key):
+            given = {name for name, value in body.items() if value != ""} | (
+                {"src"} if file is not None else set()
+            )
+            problems = [
+                Problem(f"/{name}", "is not available on update") for name in NOT_ON_UPDATE if name in given
+            ]
+            stored = await self._changed(call.account, key, body, problems)
+        return image_record_read(call.account, stored)
+
+    async def delete_image(self, call: Call) -> None:
+        """Deletes the image and its picture; refused while a record of the brand refers to it."""
+        key = call.path("image_id")
+        async with self._records.legacy_errors(key):
+            await self._images.delete(call.account, key, None)
+
+    async def _changed(self, account: str, key: str, body: Document, problems: Sequence[Problem]) -> Stored:
+        def change(before: Document) -> Document:
+            return IMAGE.written(body, before, problems)
+
+        if url := body.get("url"):
+            return await self._images.replace(account, key, url, change, FORMATS)
+        return await self._environment.record_service.change(IMAGES, account, key, change)
+
+    @asynccontextmanager
+    async def _form(self, call: Call) -> AsyncIterator[tuple[Document, IO[bytes] | None]]:
+        """Parse the form: its parameters and its file."""
+        async with open_form(call.request, self._environment.image_max_bytes, FORMS, MOST_FIELDS) as form:
+            texts = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+            file = form.get("src")
+            body = from_form(texts, IMAGE.parameters)
+            yield body, file.file if isinstance(file, UploadFile) else None
+
+
+def _source_problems(body: Document) -> list[Problem]:
+    """Report a `src` that is not a file."""
+    return [Problem("/src", "must be a part with a filename")] if body.get("src") else []

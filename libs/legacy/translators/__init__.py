@@ -1,0 +1,1 @@
+"""Translators of the legacy API: one module per resource maps its requests and responses to records."""

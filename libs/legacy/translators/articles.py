@@ -1,0 +1,168 @@
+"""Legacy API: mapping of articles and the records that they embed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from libs.catalogue.resource import Document
+from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField
+from libs.contracts.catalogue import Ref, Stored
+from libs.legacy.translators.fields import Field, JsonSchema, Translator
+from libs.legacy.translators.participants import Images, image_read
+from libs.legacy.translators.styles import STYLE, style_problems, styled
+from libs.tally.time import microseconds, timestamp
+
+EMBEDDED: Final = {
+    "contest_key": ("contest", "contest_id"),
+    "image_id": ("image", "image_id"),
+    "participant_keys": ("participants", "participant_key"),
+    "survey_key": ("survey", "key"),
+    "video_id": ("video", "video_id"),
+    "web_data_key": ("web_data", "web_data_key"),
+}
+"""Maps a part's reference to the member of the read shape that embeds the record, and the key's name in it."""
+FIELD: Final = (
+    Field("field_id", "field_id"),
+    Field("type", "type"),
+    Field("text", "text"),
+    Field("full_screen", "full_screen"),
+    Field("scrollable", "scrollable"),
+    Field("link", "link"),
+    Field("follow", "follow"),
+    Field("from_template_key", "from_template_key"),
+    Field("navigation", "navigation"),
+    Field("simple_web_data", "simple_web_data"),
+    *(
+        Field(
+            name,
+            name,
+            "reads show the record itself, as far as it is available",
+            reads=False,
+            names_record=True,
+            embeds=embeds,
+        )
+        for name, embeds in EMBEDDED.items()
+    ),
+)
+FIELDS: Final = (
+    Field("type", "type", "legacy only"),
+    Field("title", "title"),
+    Field("description", "description"),
+    Field("navigation", "navigation"),
+    Field("image_id", "image.key", "reads show the image itself", reads=False, names_record=True),
+    Field("fields", "fields", "legacy only: the current `content` is free-form", reads=False, items=FIELD),
+    Field("draft", "draft", "legacy only; an article itself, read and written like one", reads=False),
+    Field("style", "style", "legacy checks known members and keeps the others"),
+    Field("is_template", "is_template", "legacy only; lists filter by it", reads=False),
+    Field("publish", "publish", "legacy only; reads show `is_published`", reads=False),
+    Field("custom_data", "custom_data", "not written", writes=False),
+    Field("thumbnail_fields", "thumbnail", "the same parts; not written", writes=False),
+)
+DRAFT_FIELDS: Final = (
+    *(
+        each
+        for each in FIELDS
+        if each.parameter in ("type", "title", "description", "navigation", "fields", "style")
+    ),
+    Field(
+        "image_id",
+        "image_id",
+        "reads show the image itself",
+        reads=False,
+        names_record=True,
+        embeds=EMBEDDED["image_id"],
+    ),
+)
+
+DRAFT: Final = Translator(ArticleDraft, DRAFT_FIELDS, {"style": STYLE})
+OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
+    "style": STYLE,
+    "draft": {"type": "object", "properties": dict(DRAFT.parameters)},
+}
+ARTICLE: Final = Translator(Article, FIELDS, OWN_PARAMETERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Legacy shapes of the existing records that articles embed, by key."""
+
+    images: Images = field(default_factory=dict)
+    contests: Mapping[str, Document] = field(default_factory=dict)
+    participants: Mapping[str, Document] = field(default_factory=dict)
+    surveys: Mapping[str, Document] = field(default_factory=dict)
+
+
+def article_written(body: Mapping[str, Any], before: Document | None) -> Document:
+    """Apply the parameters to an article, as `Translator.written`. A draft is replaced completely."""
+    document = styled(ARTICLE.written(body, before, style_problems(body, before)), body, before)
+    if isinstance(draft := body.get("draft"), dict):
+        document["draft"] = DRAFT.written(draft, None)
+    return document
+
+
+def article_read(account: str, stored: Stored, embedded: Embedded, now: int) -> dict[str, Any]:
+    """Return the article read shape at `now` (us). An article with a draft is marked as draft, as is the draft."""
+    record = Article.model_validate(stored.document)
+    times = {"created": timestamp(stored.created), "updated": timestamp(stored.updated)}
+    draft = None
+    if record.draft is not None:
+        own = DRAFT.read(record.draft) | {"is_draft": True, "draft": None, "is_published": False}
+        shape = _shape(account, stored, record.draft.image_id, record.draft.fields, embedded)
+        draft = own | shape | times | {"custom_data": {}, "thumbnail_fields": []}
+    own = ARTICLE.read(record) | {"is_draft": draft is not None, "draft": draft}
+    own["is_published"] = not is_scheduled(stored, now)
+    return own | _shape(account, stored, record.image.get("key"), record.fields, embedded) | times
+
+
+def is_scheduled(stored: Stored, now: int) -> bool:
+    """Return whether the article's publication time is after `now` (us)."""
+    publish = Article.model_validate(stored.document).publish
+    return publish is not None and microseconds(publish) > now
+
+
+def is_listed(stored: Stored, now: int, scheduled: bool, is_template: bool, kind: str | None) -> bool:
+    """Return whether a list contains the article; scheduled articles are only in their own list."""
+    if is_scheduled(stored, now) or scheduled:
+        return scheduled and is_scheduled(stored, now)
+    record = Article.model_validate(stored.document)
+    return record.is_template == is_template and kind in (None, record.type)
+
+
+def named_by(stored: Stored) -> Iterable[Ref]:
+    """Yield references to the records that an article embeds."""
+    record = Article.model_validate(stored.document)
+    images = [record.image.get("key"), record.draft.image_id if record.draft is not None else None]
+    yield from (("images", key) for key in images if key)
+    for each in (*record.fields, *(record.draft.fields if record.draft is not None else ())):
+        named = {"images": each.image_id, "contests": each.contest_key, "surveys": each.survey_key}
+        yield from ((resource, key) for resource, key in named.items() if key)
+        yield from (("participants", key) for key in each.participant_keys)
+
+
+def _shape(
+    account: str, stored: Stored, image: str | None, fields: Iterable[ArticleField], embedded: Embedded
+) -> Document:
+    """Return the members common to an article and its draft that are not in their field tables."""
+    return {
+        "article_key": stored.key,
+        "image": image_read(image, account, embedded.images),
+        "fields": [_field(account, each, embedded) for each in fields],
+    }
+
+
+def _field(account: str, part: ArticleField, embedded: Embedded) -> Document:
+    """Return the shape of a part. Videos and web data show only their ids; there are no subfields and ads."""
+    shown = part.model_dump(mode="json")
+    shape = {each.legacy: shown[each.canonical] for each in FIELD if each.reads}
+    return shape | {
+        "image": image_read(part.image_id, account, embedded.images),
+        "contest": embedded.contests.get(part.contest_key or ""),
+        "survey": embedded.surveys.get(part.survey_key or ""),
+        "video": {"video_id": part.video_id} if part.video_id else None,
+        "web_data": {"web_data_key": part.web_data_key} if part.web_data_key else None,
+        "ad": None,
+        "participants": [
+            embedded.participants[key] for key in part.participant_keys if key in embedded.participants
+        ],
+        "subfields": [],
+    }

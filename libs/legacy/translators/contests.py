@@ -1,0 +1,197 @@
+"""Legacy API: mapping of contests.
+
+`FIELDS` maps legacy members to canonical ones; the functions below compute derived members.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from libs.catalogue.contests.participant_order import listed
+from libs.catalogue.resource import Document
+from libs.catalogue.schemas.contest import Contest
+from libs.catalogue.schemas.participant import Participant
+from libs.contracts.catalogue import Stored
+from libs.contracts.validation import Problem
+from libs.legacy.translators.fields import Field, JsonSchema, Translator
+from libs.legacy.translators.participants import (
+    PARTICIPANT_PARAMETERS,
+    Images,
+    Totals,
+    brand_of,
+    image_read,
+    sums_of_participant,
+)
+from libs.tally.contest import Phase
+from libs.tally.time import microseconds, parse_timestamp, timestamp
+
+FIELDS: Final = (
+    Field(
+        "contest_type",
+        "contest_type",
+        "legacy creates only two types, with its own default; it shows and keeps the others",
+        default="participation",
+        allowed=("participation", "voteonly"),
+    ),
+    Field("title", "title"),
+    Field("text", "description", "the legacy name of the same text"),
+    Field("image_id", "image.key", "reads show the image itself", reads=False, names_record=True),
+    Field("tags", "tags"),
+    Field("custom_data", "custom_data"),
+    Field("publish", "publish", "reads show `published`; so does a write without a time", reads=False),
+    Field("countries", "countries", "legacy only, and not written", writes=False),
+    Field("categories", "categories", "like countries", writes=False),
+    Field("update_widget", "update_widget", "like countries", writes=False),
+    Field("start", "contest_config.start", "the current shape has a contest's times among its rules"),
+    Field("end", "contest_config.end", "like start"),
+    Field("contest_config.participant_order", "contest_config.participant_order"),
+    Field("contest_config.is_vote_removal_allowed", "contest_config.is_vote_removal_allowed"),
+    Field("contest_config.contest_visibility", "contest_config.contest_visibility", "legacy only"),
+    Field("contest_config.vote_visibility", "contest_config.vote_visibility"),
+    Field("contest_config.limit_result_amount", "contest_config.limit_result_amount"),
+    Field("contest_config.randomize_locally", "contest_config.is_randomize", "the client randomizes in both"),
+    Field(
+        "contest_config.show_video_play_button",
+        "contest_config.show_video_play_button",
+        "like countries",
+        writes=False,
+    ),
+    Field("contest_config.participant_visibility", "contest_config.participant_visibility"),
+    Field("contest_config.participant_default_status", "contest_config.participant_default_status", "legacy only"),
+    Field(
+        "contest_config.anonymous_voting",
+        "contest_config.is_anonymous_voting_enabled",
+        "free votes; paid votes have their own switch, paid.is_anonymous, unknown to legacy; not written",
+        writes=False,
+    ),
+    Field("contest_config.ip_restriction_per_participant", "contest_config.ip_restriction_per_participant"),
+    Field(
+        "free_vote_config.max_free_votes_per_participant",
+        "contest_config.free.max_participant",
+        "the current shape has limits among a contest's rules",
+    ),
+    Field("free_vote_config.max_free_votes_in_contest", "contest_config.free.max_contest", "like the previous"),
+    Field(
+        "star_vote_config.max_star_votes_in_contest",
+        "contest_config.paid.max_contest",
+        "star votes are paid votes; legacy sells none by default",
+        default=0,
+    ),
+    Field(
+        "star_vote_config.max_star_votes_per_participant",
+        "contest_config.paid.max_participant",
+        "like the previous",
+        default=0,
+    ),
+    Field("silver_vote_config.max_silver_votes_in_contest", "contest_config.silver.max_contest", "legacy only"),
+    Field(
+        "silver_vote_config.max_silver_votes_per_participant",
+        "contest_config.silver.max_participant",
+        "like the previous",
+    ),
+)
+
+OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
+    "published": {
+        "type": "boolean",
+        "default": False,
+        "description": "True without `publish`: publish now, unless already published. False: do not publish now; "
+        "a `publish` in the future is kept, one in the past is rejected.",
+    },
+    "add_participants": {
+        "anyOf": [
+            {"type": "array", "items": {"anyOf": [{"type": "object", "properties": PARTICIPANT_PARAMETERS}, {}]}},
+            {},
+        ],
+        "description": "New participants. Items that are not participants are ignored, as is any other value.",
+    },
+}
+
+CONTEST: Final = Translator(Contest, FIELDS, OWN_PARAMETERS)
+
+
+def contest_written(body: Mapping[str, Any], before: Document | None, now: int) -> Document:
+    """Apply the parameters to a contest at `now` (us), as `Translator.written`."""
+    document = CONTEST.written(body, before, _published_problems(body, now))
+    published, is_past = body.get("published"), _is_past(document.get("publish"), now)
+    if published is False and is_past:
+        document.pop("publish")
+    elif published is True and body.get("publish") is None and not is_past:
+        document["publish"] = timestamp(now)
+    return document
+
+
+def _published_problems(body: Mapping[str, Any], now: int) -> list[Problem]:
+    published = body.get("published")
+    if not isinstance(published, bool | None):
+        return [Problem("/published", "must be true or false")]
+    if published is False and _is_past(body.get("publish"), now):
+        return [Problem("/published", "must be true if publish is not in the future")]
+    return []
+
+
+def _is_past(publish: object, now: int) -> bool:
+    """Return whether `publish` is a timestamp not after `now` (us)."""
+    try:
+        return microseconds(parse_timestamp(publish)) <= now
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ContestPage:
+    """A contest with the participants in its results, and the counts that its reader may see.
+
+    `account` is the legacy brand; `phase` is the contest's phase at the time of the read.
+    """
+
+    account: str
+    phase: Phase
+    contest: Stored
+    participants: Sequence[Stored]
+    totals: Totals
+    images: Images
+
+
+def contest_read(page: ContestPage) -> dict[str, Any]:
+    """Return the contest read shape. The totals include participants beyond the listed ones."""
+    record = Contest.model_validate(page.contest.document)
+    entries = {stored.key: Participant.model_validate(stored.document) for stored in page.participants}
+    votes = None if page.totals is None else {key: figures.count for key, figures in page.totals.items()}
+    users = {
+        ("user", entry.user.user_id) if entry.user and entry.user.user_id else ("entry", key)
+        for key, entry in entries.items()
+    }
+    total = sums_of_participant(page.totals, "")
+    shape: dict[str, Any] = {
+        "contest_id": page.contest.key,
+        "phase": str(page.phase),
+        "brand": brand_of(page.account),
+        "total_vote_count": total.count if total else None,
+        "unique_voter_count": total.unique if total else None,
+        "participant_count": len(entries),
+        "unique_participant_count": len(users),
+        "published": page.phase is not Phase.SETUP,
+        "created": timestamp(page.contest.created),
+        "image": image_read(record.image.get("key"), page.account, page.images),
+    }
+    shape |= CONTEST.read(record)
+    shown = listed(page.participants, record.contest_config, votes)
+    shape["participants"] = [_listed(page, stored, entries[stored.key]) for stored in shown]
+    return shape
+
+
+def _listed(page: ContestPage, stored: Stored, entry: Participant) -> dict[str, Any]:
+    """Return the shape of a participant inside its contest."""
+    figures = sums_of_participant(page.totals, stored.key)
+    return {
+        "participant_key": stored.key,
+        "contest_id": page.contest.key,
+        "brand": brand_of(page.account),
+        "title": entry.title,
+        "story": entry.story,
+        "vote_count": figures.count if figures else None,
+        "participated": timestamp(stored.created),
+        "data": entry.data,
+        "image": image_read(entry.image_key, page.account, page.images),
+    }

@@ -1,0 +1,86 @@
+"""Legacy API: mapping of conventions, which the current API calls schedules."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from libs.catalogue.resource import Document
+from libs.catalogue.schemas.convention import Convention
+from libs.contracts.catalogue import Stored
+from libs.contracts.validation import Problem
+from libs.legacy.translators.fields import Field, Translator
+from libs.legacy.translators.participants import Images, image_read
+from libs.tally.time import timestamp
+
+DAY: Final = (
+    Field("id", "id"),
+    Field("title", "title"),
+    Field("top_text", "top_text", "legacy only"),
+    Field("bottom_text", "bottom_text"),
+    Field("start", "start"),
+    Field("end", "end"),
+)
+VENUE: Final = (
+    Field("id", "id"),
+    Field("title", "title"),
+    Field("description", "description"),
+    Field("position", "position"),
+    Field("article_key", "article_key", "legacy only", names_record=True),
+    Field("navigation", "navigation", "legacy only"),
+)
+SEARCH_HELP: Final = (
+    Field("term", "term"),
+    Field(
+        "icon_id",
+        "icon_id",
+        "reads show the image itself, as `icon`",
+        names_record=True,
+        embeds=("icon", "image_id"),
+    ),
+)
+FIELDS: Final = (
+    Field("title", "title"),
+    Field("start", "start"),
+    Field("end", "end"),
+    Field("days", "days", items=DAY),
+    Field("venues", "venues", "only the current API has `style` of a venue", items=VENUE),
+    Field(
+        "search_helps",
+        "search_helps",
+        "legacy only: the current `search_help` is free-form, so they cannot be converted",
+        items=SEARCH_HELP,
+    ),
+)
+REQUIRED: Final = ("start", "end")
+
+CONVENTION: Final = Translator(Convention, FIELDS)
+
+
+def convention_written(body: Mapping[str, Any], before: Document | None) -> Document:
+    """Apply the parameters to a convention, as `Translator.written`."""
+    return CONVENTION.written(body, before, missing(body, REQUIRED, before))
+
+
+def convention_read(account: str, stored: Stored, images: Images) -> dict[str, Any]:
+    """Return the convention read shape."""
+    record = Convention.model_validate(stored.document)
+    return {
+        "convention_key": stored.key,
+        **CONVENTION.read(record),
+        "search_helps": [
+            {"term": each.term, "icon": image_read(each.icon_id, account, images)} for each in record.search_helps
+        ],
+        "created": timestamp(stored.created),
+        "updated": timestamp(stored.updated),
+    }
+
+
+def missing(body: Mapping[str, Any], required: tuple[str, ...], before: Document | None) -> list[Problem]:
+    """Return a problem for each required parameter that a new record lacks or a change clears.
+
+    Records created by the current API may lack them and can be sent back unchanged.
+    """
+    return [
+        Problem(f"/{name}", "is required")
+        for name in required
+        if body.get(name) is None and (before is None or (name in body and before.get(name) is not None))
+    ]

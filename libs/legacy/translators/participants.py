@@ -1,0 +1,106 @@
+"""Legacy API: mapping of participants, with images and brands, which contests use too."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from libs.catalogue.cross_account_refs import OwnerReader, find_usable
+from libs.catalogue.resources import IMAGES
+from libs.catalogue.schemas.participant import Participant
+from libs.contracts.catalogue import Stored
+from libs.legacy.translators.fields import Field, Translator
+from libs.tally.counts import VoteSums
+from libs.tally.time import timestamp
+
+Totals = Mapping[str, VoteSums] | None
+"""Counts by participant in the results, "" for the contest; None, shown as null, while hidden from the caller."""
+Images = Mapping[str, Mapping[str, Any]]
+"""Existing image records by key, each with its `account`."""
+
+FIELDS: Final = (
+    Field("title", "title"),
+    Field("story", "story"),
+    Field("data", "data"),
+    Field("image_id", "image_key", "reads show the image itself", reads=False, names_record=True),
+)
+"""Members of a participant that legacy writes, in `add_participants`. Reads show more."""
+
+PARTICIPANT: Final = Translator(Participant, FIELDS)
+PARTICIPANT_PARAMETERS: Final = PARTICIPANT.parameters
+
+
+async def images_of(reader: OwnerReader, account: str, *records: Stored) -> Images:
+    """Return the images that the account's records reference: its own, and others' for public use."""
+    return await images_at(reader, account, (key for stored in records for key in _image_keys(stored)))
+
+
+async def images_at(reader: OwnerReader, account: str, keys: Iterable[str]) -> Images:
+    """Return the images with these keys that the account may use."""
+    found = await asyncio.gather(*(find_usable(reader, IMAGES, account, key) for key in sorted(set(keys))))
+    return {stored.key: IMAGES.show(stored) | {"account": owner} for owner, stored in filter(None, found)}
+
+
+def participant_read(account: str, stored: Stored, totals: Totals, images: Images) -> dict[str, Any]:
+    """Return the read shape of a participant with any status."""
+    entry = Participant.model_validate(stored.document)
+    figures = sums_of_participant(totals, stored.key)
+    user = _user(entry)
+    image = image_read(entry.image_key, account, images)
+    return {
+        "participant_key": stored.key,
+        "title": entry.title,
+        "story": entry.story,
+        "vote_count": figures.count if figures else None,
+        "rater_count": figures.unique if figures else None,
+        "message_count": 0,
+        "status": entry.status,
+        "contest_id": stored.parent,
+        "contest_key": stored.parent,
+        "number_string": entry.number_string if entry.number_string is not None else str(stored.number),
+        "running_number": stored.number,
+        "participated": timestamp(stored.created),
+        "user": user,
+        "image": None if image is None else image | _own(images.get(image["image_id"], {})) | {"user": user},
+    }
+
+
+def sums_of_participant(totals: Totals, participant: str) -> VoteSums | None:
+    """Return a participant's counts: zero if it is not in the results, None while they are hidden."""
+    return None if totals is None else totals.get(participant, VoteSums())
+
+
+def brand_of(account: str) -> dict[str, Any]:
+    """Return the brand of an account: its name serves as id and name; there is no image."""
+    return {"brand_id": account, "brand_name": account, "image_id": None}
+
+
+def image_read(key: str | None, account: str, images: Images) -> dict[str, Any] | None:
+    """Return an image as shown in contests and participants, or None."""
+    if not key:
+        return None
+    record = images.get(key, {})
+    return {
+        "image_id": key,
+        "brand": brand_of(record.get("account", account)),
+        "title": record.get("title"),
+        "story": record.get("image_text"),
+        "ratio": record.get("ratio"),
+        "love_count": 0,
+        "message_count": 0,
+        "tags": record.get("tags", []),
+        "created": record.get("created"),
+    }
+
+
+def _own(image: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that only the image read shape has, which a participant's image shows too."""
+    return {name: image.get(name) for name in ("image_text", "is_icon", "public_use")}
+
+
+def _image_keys(stored: Stored) -> Iterable[str]:
+    document = stored.document
+    return filter(None, (document.get("image_key"), document.get("image", {}).get("key")))
+
+
+def _user(entry: Participant) -> dict[str, Any] | None:
+    return None if entry.user is None else entry.user.model_dump(mode="json")

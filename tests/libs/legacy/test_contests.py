@@ -1,0 +1,289 @@
+"""The legacy read shapes of a contest and its participants, made of canonical records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from libs.catalogue.schemas.contest import Contest
+from libs.contracts.catalogue import Stored
+from libs.contracts.validation import ValidationFailed
+from libs.legacy.translators.contests import CONTEST, FIELDS, ContestPage, contest_read, contest_written
+from libs.legacy.translators.participants import participant_read
+from libs.tally.contest import Phase
+from libs.tally.counts import VoteSums
+from libs.tally.time import timestamp
+
+CREATED = 1_790_000_000_000_000
+
+CONTEST_MEMBERS = {
+    "contest_id",
+    "contest_type",
+    "phase",
+    "brand",
+    "total_vote_count",
+    "unique_voter_count",
+    "participant_count",
+    "unique_participant_count",
+    "countries",
+    "categories",
+    "published",
+    "update_widget",
+    "contest_config",
+    "free_vote_config",
+    "star_vote_config",
+    "start",
+    "end",
+    "created",
+    "participants",
+    "title",
+    "text",
+    "image",
+    "tags",
+    "custom_data",
+    "silver_vote_config",
+}
+CONFIG_MEMBERS = {
+    "participant_order",
+    "is_vote_removal_allowed",
+    "contest_visibility",
+    "vote_visibility",
+    "limit_result_amount",
+    "randomize_locally",
+    "show_video_play_button",
+    "participant_visibility",
+    "participant_default_status",
+    "anonymous_voting",
+    "ip_restriction_per_participant",
+}
+LISTED_MEMBERS = {
+    "participant_key",
+    "contest_id",
+    "brand",
+    "title",
+    "story",
+    "vote_count",
+    "participated",
+    "data",
+    "image",
+}
+IMAGE_MEMBERS = {"image_id", "brand", "title", "story", "ratio", "love_count", "message_count", "tags", "created"}
+IMAGE_RECORD_MEMBERS = {"image_text", "is_icon", "public_use"}
+"""What only the image read shape has."""
+PARTICIPANT_MEMBERS = {
+    "participant_key",
+    "title",
+    "story",
+    "vote_count",
+    "rater_count",
+    "message_count",
+    "status",
+    "contest_id",
+    "contest_key",
+    "number_string",
+    "running_number",
+    "participated",
+    "user",
+    "image",
+}
+
+
+def stored(key: str, document: dict[str, Any], number: int = 0, parent: str = "") -> Stored:
+    return Stored(key, 7, CREATED + number, CREATED + number, number, parent, orjson.dumps(document).decode())
+
+
+def entry(number: int, **document: Any) -> Stored:
+    return stored(f"p{number}", {"status": "approved"} | document, number, "song")
+
+
+def page(document: dict[str, Any], *participants: Stored, **changes: Any) -> ContestPage:
+    given: dict[str, Any] = {
+        "account": "acme",
+        "phase": Phase.RUNNING,
+        "contest": stored("song", document),
+        "participants": participants,
+        "totals": {},
+        "images": {},
+    }
+    return ContestPage(**(given | changes))
+
+
+def keys(shape: dict[str, Any]) -> list[str]:
+    return [participant["participant_key"] for participant in shape["participants"]]
+
+
+def test_the_contest_has_exactly_the_members_of_the_specification() -> None:
+    shape = contest_read(page({"image": {"key": "i1"}}, entry(1, image_key="i2")))
+    assert set(shape) == CONTEST_MEMBERS
+    assert set(shape["contest_config"]) == CONFIG_MEMBERS
+    assert set(shape["free_vote_config"]) == {"max_free_votes_per_participant", "max_free_votes_in_contest"}
+    assert set(shape["star_vote_config"]) == {"max_star_votes_in_contest", "max_star_votes_per_participant"}
+    assert shape["brand"] == {"brand_id": "acme", "brand_name": "acme", "image_id": None}
+    assert set(shape["participants"][0]) == LISTED_MEMBERS
+    assert set(shape["image"]) == set(shape["participants"][0]["image"]) == IMAGE_MEMBERS
+    assert shape["participants"][0]["image"]["image_id"] == "i2"
+
+
+def test_a_contest_of_which_nothing_was_set_shows_the_defaults() -> None:
+    shape = contest_read(page({}))
+    assert shape["contest_config"] == {
+        "participant_order": "participated",
+        "is_vote_removal_allowed": True,
+        "contest_visibility": "listed",
+        "vote_visibility": "shown",
+        "limit_result_amount": -1,
+        "randomize_locally": False,
+        "show_video_play_button": False,
+        "participant_visibility": "shown",
+        "participant_default_status": "approved",
+        "anonymous_voting": False,
+        "ip_restriction_per_participant": 10,
+    }
+    assert shape["free_vote_config"] == {"max_free_votes_per_participant": 1, "max_free_votes_in_contest": -1}
+    assert shape["silver_vote_config"] == {"max_silver_votes_in_contest": 0, "max_silver_votes_per_participant": 0}
+    assert (shape["start"], shape["end"], shape["image"], shape["participants"]) == (None, None, None, [])
+
+
+def test_every_row_of_the_table_reads_what_the_canonical_record_holds() -> None:
+    document = {
+        "contest_type": "participation",
+        "title": "Song",
+        "description": "Of the year",
+        "tags": ["pop"],
+        "custom_data": {"a": 1},
+        "countries": ["SE"],
+        "categories": [{"category": "music"}],
+        "update_widget": True,
+        "contest_config": {
+            "start": "2026-05-01T20:00:00+02:00",
+            "end": "2026-05-02T18:00:00Z",
+            "participant_order": "vote_count",
+            "is_vote_removal_allowed": False,
+            "contest_visibility": "not_listed",
+            "vote_visibility": "hidden",
+            "limit_result_amount": 3,
+            "is_randomize": True,
+            "show_video_play_button": True,
+            "participant_visibility": "owner_only",
+            "participant_default_status": "pending",
+            "is_anonymous_voting_enabled": True,
+            "ip_restriction_per_participant": 4,
+            "free": {"max_participant": 5, "max_contest": 6},
+            "paid": {"max_participant": 7, "max_contest": 8},
+            "silver": {"max_participant": 9, "max_contest": 10},
+        },
+    }
+    shape = contest_read(page(document))
+    shown = Contest.model_validate({}).shown()
+    for field in (each for each in FIELDS if each.reads):
+        found, default = shape, shown
+        for step in field.legacy.split("."):
+            found = found[step]
+        for step in field.canonical.split("."):
+            default = default[step]
+        assert found != default, f"{field.legacy} shows the default of {field.canonical}"
+    assert shape["text"] == "Of the year"
+    assert shape["start"] == "2026-05-01T18:00:00.000000Z"
+    assert shape["star_vote_config"] == {"max_star_votes_per_participant": 7, "max_star_votes_in_contest": 8}
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(-1, ["p2", "p1", "p3"]), (2, ["p2", "p1"]), (0, [])])
+def test_fewer_participants_may_be_listed_than_are_counted_and_summed(limit: int, expected: list[str]) -> None:
+    totals = {"": VoteSums(60, 9, 4), "p1": VoteSums(20, 4, 1), "p2": VoteSums(30, 5, 2), "p3": VoteSums(10, 3, 0)}
+    document = {"contest_config": {"participant_order": "vote_count", "limit_result_amount": limit}}
+    shape = contest_read(page(document, entry(1), entry(2), entry(3), totals=totals))
+    assert keys(shape) == expected
+    assert (shape["participant_count"], shape["total_vote_count"], shape["unique_voter_count"]) == (3, 60, 9)
+
+
+def test_unique_participants_are_distinct_users_and_those_without_one() -> None:
+    ann, no_id = {"user_id": "ann"}, {"user_name": "?"}
+    entries = entry(1, user=ann), entry(2, user=ann), entry(3), entry(4), entry(5, user=no_id)
+    shape = contest_read(page({}, *entries))
+    assert (shape["participant_count"], shape["unique_participant_count"]) == (5, 4)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("participated", ["p1", "p2", "p3"]),
+        ("running_number", ["p1", "p2", "p3"]),
+        ("vote_count", ["p3", "p1", "p2"]),
+    ],
+)
+def test_participants_come_in_the_order_of_the_contest(order: str, expected: list[str]) -> None:
+    totals = {"p3": VoteSums(2, 1, 0)}
+    shape = contest_read(
+        page({"contest_config": {"participant_order": order}}, entry(3), entry(1), entry(2), totals=totals)
+    )
+    assert keys(shape) == expected
+
+
+def test_hidden_counts_are_null_and_not_shown_by_order_or_cut_off() -> None:
+    document = {"contest_config": {"participant_order": "vote_count", "limit_result_amount": 2}}
+    shape = contest_read(page(document, entry(3), entry(1), entry(2), totals=None))
+    assert keys(shape) == ["p1", "p2"]
+    assert (shape["total_vote_count"], shape["unique_voter_count"]) == (None, None)
+    assert [participant["vote_count"] for participant in shape["participants"]] == [None] * 2
+
+
+@pytest.mark.parametrize(("phase", "published"), [("setup", False), ("announced", True), ("finished", True)])
+def test_published_goes_with_the_phase(phase: str, published: bool) -> None:
+    shape = contest_read(page({}, phase=Phase(phase)))
+    assert (shape["phase"], shape["published"]) == (phase, published)
+
+
+def test_published_false_keeps_a_future_publish_clears_a_past_one_and_contradicts_one_beside_it() -> None:
+    past, future = timestamp(CREATED - 1), timestamp(CREATED + 1)
+    assert contest_written({"published": False}, {"publish": future}, CREATED) == {"publish": future}
+    assert contest_written({"published": False}, {"publish": past}, CREATED) == {}
+    assert contest_written({"published": False, "publish": future}, {}, CREATED) == {"publish": future}
+    assert contest_written({"published": False, "publish": "0"}, {}, CREATED) == {"publish": "0"}
+    with pytest.raises(ValidationFailed, match="published"):
+        contest_written({"published": False, "publish": past}, {}, CREATED)
+
+
+def test_the_participant_has_exactly_the_members_of_the_specification() -> None:
+    user = {"user_id": "ann", "user_name": "Ann", "image_id": None}
+    one = entry(4, title="Ann", story="sings", image_key="i1", user=user)
+    shape = participant_read("acme", one, {"p4": VoteSums(5, 3, 1)}, {"i1": {"ratio": 1.5, "tags": ["x"]}})
+    assert set(shape) == PARTICIPANT_MEMBERS
+    assert set(shape["image"]) == IMAGE_MEMBERS | IMAGE_RECORD_MEMBERS | {"user"}
+    assert (shape["image"]["ratio"], shape["image"]["user"], shape["user"]) == (1.5, user, user)
+    assert (shape["vote_count"], shape["rater_count"], shape["status"]) == (5, 3, "approved")
+    assert (shape["contest_id"], shape["contest_key"], shape["running_number"]) == ("song", "song", 4)
+    assert shape["participated"] == "2026-09-21T14:13:20.000004Z"
+
+
+def test_a_participant_in_no_results_has_no_votes_and_a_hidden_one_no_figures() -> None:
+    rejected = participant_read("acme", entry(1, status="rejected"), {"p2": VoteSums(5, 3, 1)}, {})
+    assert (rejected["status"], rejected["vote_count"], rejected["rater_count"]) == ("rejected", 0, 0)
+    hidden = participant_read("acme", entry(1), None, {})
+    assert (hidden["vote_count"], hidden["rater_count"]) == (None, None)
+
+
+def test_the_parameters_are_described_with_the_specification_s_defaults() -> None:
+    described = {name: schema["default"] for name, schema in CONTEST.parameters.items() if "default" in schema}
+    assert described == {
+        "contest_type": "participation",
+        "published": False,
+        "contest_visibility": "listed",
+        "vote_visibility": "shown",
+        "participant_visibility": "shown",
+        "participant_order": "participated",
+        "participant_default_status": "approved",
+        "randomize_locally": False,
+        "max_free_votes_in_contest": -1,
+        "max_free_votes_per_participant": 1,
+        "max_star_votes_in_contest": 0,
+        "max_star_votes_per_participant": 0,
+        "max_silver_votes_in_contest": 0,
+        "max_silver_votes_per_participant": 0,
+        "is_vote_removal_allowed": True,
+        "ip_restriction_per_participant": 10,
+        "limit_result_amount": -1,
+        "tags": [],
+        "custom_data": {},
+    }
