@@ -400,18 +400,20 @@ read('page', function(base, args)
   return envelopes(records_of(base, args[1], args[2]), found)
 end)
 
--- ARGV: account, contest. {version or '', envelope or '', {participant, envelope, ...}, {source, envelope, ...}}, both
--- by running number.
-read('contest', function(base, args)
+-- ARGV: account, contest, most, time of the last change (us) of the participants that the caller has read, and of the
+-- vote sources ('-inf' to begin). {version or '', swaps, envelope or '', {participant, envelope, ...}, their number in all,
+-- {source, envelope, ...}, their number in all}: by their last change, so that what changes meanwhile comes again.
+read('contest', function(base, args, own)
   local account, contest = args[1], args[2]
   local version = call('HGET', base .. ':config', contest) or ''
   local envelope = call('HGET', records_of(base, account, 'contests'), contest)
-  if not envelope then return { version, '', {}, {} } end
-  local function of(resource)
-    local keys_of = call('ZRANGE', list_of(base, 'created', account, resource, contest), 0, -1)
-    return envelopes(records_of(base, account, resource), keys_of)
+  local reply = { version, generations.swaps(own), envelope or '' }
+  for i, resource in ipairs({ 'participants', 'vote_sources' }) do
+    local list = list_of(base, 'updated', account, resource, contest)
+    local keys = call('ZRANGE', list, '(' .. args[3 + i], '+inf', 'BYSCORE', 'LIMIT', 0, args[3])
+    reply[2 + 2 * i], reply[3 + 2 * i] = envelopes(records_of(base, account, resource), keys), call('ZCARD', list)
   end
-  return { version, envelope, of('participants'), of('vote_sources') }
+  return reply
 end)
 
 -- ARGV: most. {account, contest, ...} of those that are due by now, the longest first.

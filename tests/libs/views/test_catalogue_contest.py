@@ -1,0 +1,129 @@
+"""A contest of any size is read from the catalogue's views in short calls, as it is at the last one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from libs.contracts.catalogue import RecordChanged, RecordCreated, RecordDeleted
+from libs.contracts.log_records import LogRecord, Position
+from libs.contracts.topics import catalogue_topic
+from libs.tally.errors import ViewsUnavailable
+from libs.tally.events import LogCreated
+from libs.views.catalogue import CatalogueViews
+from libs.views.functions import load_functions, open_valkey
+from tests.support.freshness import make_fresh
+
+ACCOUNT, CONTEST = "b", "contest"
+PARTITION = catalogue_topic("any").partition_of(ACCOUNT)
+
+
+class Catalogue:
+    """One partition of the catalogue's views, folded by hand. `between` is awaited after each full page."""
+
+    def __init__(self, views: CatalogueViews, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.views = views
+        self.end = 0
+        self.sizes: list[int] = []
+        self.between: Callable[[], Awaitable[None]] | None = None
+        self._read = views.fresh.read_at
+        monkeypatch.setattr(views.fresh, "read_at", self._watched)
+
+    async def _watched(self, *args: Any) -> Any:
+        position, reply = await self._read(*args)
+        self.sizes.append(len(reply[3]) // 2)
+        if self.between is not None and self.sizes[-1] == 250:
+            await self.between()
+        return position, reply
+
+    async def fold(self, *events: Any) -> None:
+        records = [(LogRecord(at, 1_000 + at, b""), event) for at, event in enumerate(events, self.end)]
+        await self.views.apply(PARTITION, Position("log", self.end), records, self.end + len(events))
+        self.end += len(events)
+
+    async def set_up(self, participants: int) -> None:
+        contest = RecordCreated(**self.command(0), resource="contests", key=CONTEST, record="{}", contest=CONTEST)
+        await self.fold(LogCreated("log"), contest)
+        await self.fold(*map(self.created, range(participants)))
+        await make_fresh(self.views.fresh, PARTITION)
+
+    def command(self, number: int) -> dict[str, Any]:
+        return {"command_id": f"{self.end}.{number}", "account": ACCOUNT, "at": 1_000_000 + self.end}
+
+    def created(self, number: int) -> RecordCreated:
+        what = {"resource": "participants", "key": f"p{number}", "record": "{}", "contest": CONTEST}
+        return RecordCreated(**self.command(number), **what, parent=("contests", CONTEST))
+
+    def changed(self, number: int, version: int) -> RecordChanged:
+        what = {"resource": "participants", "key": f"p{number}", "record": '{"new":1}', "contest": CONTEST}
+        parent = ("contests", CONTEST)
+        return RecordChanged(**self.command(number), **what, parent=parent, expected_version=version)
+
+    def deleted(self, number: int) -> RecordDeleted:
+        what = {"resource": "participants", "key": f"p{number}", "contest": CONTEST}
+        return RecordDeleted(**self.command(number), **what)
+
+
+@pytest.fixture
+async def catalogue(
+    valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Catalogue]:
+    valkey = open_valkey(valkey_address)
+    await load_functions(valkey)
+    yield Catalogue(CatalogueViews(valkey, namespace), monkeypatch)
+    await valkey.close()
+
+
+async def test_it_is_read_in_pages_with_what_changes_meanwhile(catalogue: Catalogue) -> None:
+    await catalogue.set_up(600)
+
+    async def change() -> None:
+        first = len(catalogue.sizes)
+        await catalogue.fold(catalogue.changed(first, 2 + first), catalogue.created(600 + first))
+
+    catalogue.between = change
+    config = await catalogue.views.contest_config(ACCOUNT, CONTEST)
+    assert catalogue.sizes == [250, 250, 104]
+    assert [participant.key for participant in config.participants] == [f"p{n}" for n in (*range(600), 601, 602)]
+    assert [n for n in range(600) if config.participants[n].record == '{"new":1}'] == [1, 2]
+    assert (config.as_of, config.version) == (catalogue.end, catalogue.end - 1)
+
+
+async def test_a_participant_deleted_meanwhile_is_not_in_it(catalogue: Catalogue) -> None:
+    await catalogue.set_up(300)
+
+    async def delete() -> None:
+        catalogue.between = None
+        await catalogue.fold(catalogue.deleted(5))
+
+    catalogue.between = delete
+    config = await catalogue.views.contest_config(ACCOUNT, CONTEST)
+    assert [participant.key for participant in config.participants] == [f"p{n}" for n in range(300) if n != 5]
+    assert catalogue.sizes == [250, 50, 250, 49]
+
+
+async def test_a_contest_that_never_holds_still_is_unavailable_for_now(catalogue: Catalogue) -> None:
+    await catalogue.set_up(400)
+
+    async def delete() -> None:
+        await catalogue.fold(catalogue.deleted(len(catalogue.sizes)))
+
+    catalogue.between = delete
+    with pytest.raises(ViewsUnavailable):
+        await catalogue.views.contest_config(ACCOUNT, CONTEST)
+
+
+async def test_a_contest_deleted_meanwhile_is_none(catalogue: Catalogue) -> None:
+    await catalogue.set_up(300)
+
+    async def delete() -> None:
+        catalogue.between = None
+        await catalogue.fold(
+            RecordDeleted(**catalogue.command(0), resource="contests", key=CONTEST, contest=CONTEST)
+        )
+
+    catalogue.between = delete
+    config = await catalogue.views.contest_config(ACCOUNT, CONTEST)
+    assert (config.contest, config.participants, config.version) == (None, (), catalogue.end - 1)
