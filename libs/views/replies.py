@@ -112,8 +112,10 @@ class ContestCounts:
     reopened: int = 0
     ratings: Mapping[str, RatingSums] = field(default_factory=dict)
     sources: Mapping[str, SourceCounts] = field(default_factory=dict)
-    reported: int = field(default=0, compare=False)
-    """Number of the latest change of external sources' figures."""
+    numbered: int = field(default=0, compare=False)
+    """Number of the latest numbered change: of external figures, or of a participant after the first 100."""
+    lineage: str = field(default="", compare=False)
+    """Identifies the view in which `numbered` is valid; empty if nothing is numbered."""
 
 
 class UsedVotes(NamedTuple):

@@ -1,14 +1,13 @@
 """The ledger, counts and gate of every votes partition, stored in Valkey (`lua/votes`)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import Any, Final
 
 from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
 from libs.contracts.vote_states import Progress, VoteName, VoteState
-from libs.tally.contest import Contest
+from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence
@@ -52,14 +51,15 @@ APPLY_BYTES = 96 * 1024
 
 PENDING_PAGE = 500
 """Approximate number of reservations read by one call."""
-FIGURES_PAGE = 250
-"""Figures of external sources read by one call: 0.2 ms, most of it for the copy into the reply."""
+CHANGES_PAGE = 250
+"""Numbered changes of participants and external figures read by one call: some 0.3 ms."""
 ATTEMPTS = 3
 """Attempts to read counts whose view is swapped during the read."""
-NOTHING_KNOWN = -2
-"""Offset of the latest known change if the caller has no counts."""
-UPTO, LAST = 9, 10
-"""Indexes in a reply of counts: numbers of the latest change of external figures in the reply, and overall."""
+NOTHING_KNOWN = -2, 0
+"""Offset of the latest known change, and swaps, if the caller has no counts."""
+ROWS, AFTER, UPTO, LAST, LINEAGE = 4, 9, 10, 11, 12
+"""Indexes in a reply of counts: rows, the numbers after and up to which it contains changes, the number of the
+latest change, and the view in which these numbers are valid."""
 
 
 class VoteViews:
@@ -173,35 +173,36 @@ class VoteViews:
     ) -> ContestCounts | None:
         """Return the contest's counts; None if nothing changed since those `known`.
 
-        Figures of external sources are read in short calls, including those changed meanwhile: so the result is
+        Reads in short calls what changed since `known`, including changes during the read: so the result is
         consistent at the position of the last call. Raises `ViewsUnavailable` also if the views are swapped during
         the read.
         """
-        since, after = (NOTHING_KNOWN, 0), 0
+        since, after, lineage = NOTHING_KNOWN, 0, ""
         if known is not None:
-            since, after = (known.changed, known.swaps), known.reported
+            since, after, lineage = (known.changed, known.swaps), known.numbered, known.lineage
         for _ in range(ATTEMPTS):
-            first = await self._counts(partition, contest, since, after)
-            if first[4] == 0:
+            pages = [await self._counts(partition, contest, since, after, lineage)]
+            if pages[0][ROWS] == 0:
                 return None
-            if known is not None and _has_figures_of(first, known):
-                return _with_figures_of(known, contest_counts(first))
-            parts = [first] if after == 0 else [await self._counts(partition, contest, (NOTHING_KNOWN, 0), 0)]
-            while parts[-1][UPTO] < parts[-1][LAST] and _are_of_one_view(parts):
-                parts.append(await self._counts(partition, contest, (NOTHING_KNOWN, 0), parts[-1][UPTO]))
-            if _are_of_one_view(parts):
-                return contest_counts(joined(parts, parts[-1]))
+            while pages[-1][UPTO] < pages[-1][LAST] and _follow_each_other(pages):
+                place = pages[-1][UPTO], pages[0][LINEAGE]
+                pages.append(await self._counts(partition, contest, NOTHING_KNOWN, *place))
+            if _follow_each_other(pages):
+                read = joined(pages, pages[-1])
+                return contest_counts(read, known if known is not None and pages[0][AFTER] > 0 else NO_COUNTS)
         raise ViewsUnavailable("The counts were replaced while they were read; retry shortly.", retry_after_s=1)
 
-    async def _counts(self, partition: int, contest: str, since: tuple[int, int], after: int) -> list[Any]:
-        args = contest, *since, self._named, after, FIGURES_PAGE
+    async def _counts(
+        self, partition: int, contest: str, since: tuple[int, int], after: int, lineage: str | bytes
+    ) -> list[Any]:
+        args = contest, *since, self._named, after, lineage, CHANGES_PAGE
         return list(unpack(await self._read("votes_counts", partition, *args)))
 
     async def source(self, partition: int, contest: str, source: str, ids: Collection[str]) -> SourceSize:
         """Return the size of an external source, and how many of `ids` (distinct) are new to it."""
         named, parts = list(ids), list[SourceSize]()
-        for at in range(0, len(named) or 1, FIGURES_PAGE):
-            args = contest, source, *named[at : at + FIGURES_PAGE]
+        for at in range(0, len(named) or 1, CHANGES_PAGE):
+            args = contest, source, *named[at : at + CHANGES_PAGE]
             parts.append(SourceSize(*unpack(await self._read("votes_source", partition, *args))))
         return parts[-1]._replace(unknown=sum(part.unknown for part in parts))
 
@@ -285,39 +286,24 @@ def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:
 
 def joined(parts: Sequence[Sequence[Any]], at: Sequence[Any]) -> list[Any]:
     """Join several replies of `votes_counts` or `votes_counts_at`, with the position and last change of `at`."""
-    lists = zip(*(part[4:UPTO] for part in parts), strict=True)
-    return [*at[:4], *(list(chain.from_iterable(each)) for each in lists), *at[UPTO:]]
+    lists = zip(*(part[ROWS:AFTER] for part in parts), strict=True)
+    return [*at[:ROWS], *(list(chain.from_iterable(each)) for each in lists), *at[AFTER:]]
 
 
-def _are_of_one_view(parts: Sequence[Sequence[Any]]) -> bool:
-    """Return whether the view was neither swapped between the calls nor set back."""
-    offsets = [part[1] for part in parts]
-    return len({(part[0], part[3]) for part in parts}) == 1 and offsets == sorted(offsets)
+def _follow_each_other(pages: Sequence[Sequence[Any]]) -> bool:
+    """Return whether each page begins where the previous one ended, so all are of one view."""
+    return all(page[AFTER] == previous[UPTO] for previous, page in pairwise(pages))
 
 
-def _has_figures_of(reply: Sequence[Any], known: ContestCounts) -> bool:
-    """Return whether the external sources' figures are unchanged since `known`."""
-    position, swaps = Position(reply[0].decode(), reply[1]), reply[3]
-    has_gone_back = position.log_id != known.position.log_id or position.offset < known.position.offset
-    return bool(swaps == known.swaps and reply[LAST] == known.reported and not has_gone_back)
+NO_COUNTS: Final = ContestCounts(Position("", 0), UNLIMITED, {})
 
 
-def _with_figures_of(known: ContestCounts, found: ContestCounts) -> ContestCounts:
-    sources = {
-        name: replace(source, figures=known.sources[name].figures, held=known.sources[name].held)
-        if name in known.sources
-        else source
-        for name, source in found.sources.items()
-    }
-    return replace(found, sources=sources)
-
-
-def contest_counts(reply: Sequence[Any]) -> ContestCounts:
-    """Decode a reply of `votes_counts` or `votes_counts_at`."""
-    log, offset, changed, swaps, rows, ratings, sources, fields, reported, _, last = reply
-    figures: dict[tuple[str, str], VoteSums] = {}
+def contest_counts(reply: Sequence[Any], base: ContestCounts = NO_COUNTS) -> ContestCounts:
+    """Decode a reply of `votes_counts` or `votes_counts_at`, which contains all that changed since `base`."""
+    log, offset, changed, swaps, rows, ratings, sources, fields, reported, _, _, last, lineage = reply
+    figures = dict(base.figures)
     top: Sequence[int] = ()
-    for name, packed in rows:
+    for name, packed in pairs_of(rows):
         participant, row = name.decode(), unpack(packed)
         figures[participant, "c-free"] = VoteSums(*row[1:4])
         figures[participant, "c-paid"] = VoteSums(*row[4:7])
@@ -333,30 +319,47 @@ def contest_counts(reply: Sequence[Any]) -> ContestCounts:
         ids={status: top[11 + status] for status in VoteStatus} if top else {},
         closed=top[17] if top else 0,
         reopened=top[18] if top else 0,
-        ratings={name.decode(): rating_sums(unpack(packed)) for name, packed in ratings},
-        sources=_sources(sources, zip(fields, reported, strict=True), top[18] if top else 0),
-        reported=last,
+        ratings={
+            **base.ratings,
+            **{name.decode(): rating_sums(unpack(packed)) for name, packed in pairs_of(ratings)},
+        },
+        sources=_sources(sources, dict(zip(fields, reported, strict=True)), top[18] if top else 0, base.sources),
+        numbered=last,
+        lineage=lineage.decode(),
     )
 
 
 def _sources(
-    sources: Iterable[tuple[bytes, bytes]], reported: Iterable[tuple[bytes, bytes]], reopened: int
+    sources: Sequence[bytes],
+    changed: Mapping[bytes, bytes | None],
+    reopened: int,
+    base: Mapping[str, SourceCounts],
 ) -> dict[str, SourceCounts]:
-    rows = {name.decode(): source_row(unpack(packed)) for name, packed in sources}
-    figures: dict[str, dict[str, VoteSums]] = {name: {} for name in rows}
-    held: dict[str, dict[str, VoteSums]] = {name: {} for name in rows}
-    for field, packed in dict(reported).items():
+    rows = {name.decode(): source_row(unpack(packed)) for name, packed in pairs_of(sources)}
+    figures = {name: dict(base[name].figures) if name in base else {} for name in rows}
+    held = {name: dict(base[name].held) if name in base else {} for name in rows}
+    for field in changed:
+        if field.decode() in rows:  # a release: what was held before is in force
+            figures[field.decode()] |= held[field.decode()]
+            held[field.decode()] = {}
+    for field, packed in changed.items():
         name, _, mapped_id = field.decode().partition("\0")
         if not packed or name not in rows:
             continue  # a release, or a view that lost data, which `tally verify` reports
         its = source_figures(unpack(packed))
-        if its.held is not None and its.releases == rows[name].releases:
+        is_held = its.held is not None and its.releases == rows[name].releases
+        figures[name][mapped_id] = its.held if its.held is not None and not is_held else its.figures
+        held[name].pop(mapped_id, None)
+        if its.held is not None and is_held:
             held[name][mapped_id] = its.held
-        figures[name][mapped_id] = its.figures if its.held is None or mapped_id in held[name] else its.held
     return {
         name: SourceCounts(row.closed if row.closed > reopened else 0, row.updated_ms, figures[name], held[name])
         for name, row in rows.items()
     }
+
+
+def pairs_of(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    return zip(flat[::2], flat[1::2], strict=True)
 
 
 def rating_sums(packed: Sequence[Any]) -> RatingSums:

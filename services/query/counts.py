@@ -96,7 +96,7 @@ def _replace_figures(
     """Replace a partition's old part in the sums by its new one, which is smaller if the view lost data."""
     for name in before.keys() | after.keys():
         minus, plus = before.get(name, NOTHING), after.get(name, NOTHING)
-        if minus != plus:
+        if minus is not plus and minus != plus:
             total = sums.get(name, NOTHING)
             sums[name] = VoteSums(
                 total.count + plus.count - minus.count,
@@ -110,5 +110,5 @@ def _replace_ratings(
 ) -> None:
     for name in before.keys() | after.keys():
         minus, plus = before.get(name, NO_RATINGS), after.get(name, NO_RATINGS)
-        if minus != plus:
+        if minus is not plus and minus != plus:
             sums[name] = sums.get(name, NO_RATINGS) + plus + -minus

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import pytest
 
 from libs.tally.counts import VoteSums
@@ -12,6 +9,7 @@ from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.views.replies import ContestCounts, SourceCounts, SourceSize
 from libs.views.serialization import unpack
 from libs.views.votes import source_row
+from tests.libs.views.count_calls import CountCalls
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_cast, a_report
 
@@ -37,24 +35,6 @@ async def sms(partition: Partition, known: ContestCounts | None = None) -> Sourc
     return counts.sources["sms"]
 
 
-class Calls:
-    """The replies of `votes_counts`: how many figures each held. `between` happens after the first."""
-
-    def __init__(self, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.sizes: list[int] = []
-        self.between: Callable[[], Awaitable[None]] | None = None
-        self._read = partition.views._counts
-        monkeypatch.setattr(partition.views, "_counts", self._watched)
-
-    async def _watched(self, *args: Any) -> list[Any]:
-        reply = await self._read(*args)
-        self.sizes.append(len(reply[7]))
-        if self.between is not None:
-            between, self.between = self.between, None
-            await between()
-        return reply
-
-
 async def test_neither_reports_nor_marks_read_and_write_a_source_as_a_whole(partition: Partition) -> None:
     await partition.fold(a_full_report())
     await partition.fold(ContestClosed("contest", 1, "sms"), ContestReopened("contest", 1))
@@ -69,11 +49,12 @@ async def test_neither_reports_nor_marks_read_and_write_a_source_as_a_whole(part
 async def test_figures_are_read_in_parts_with_what_changes_meanwhile(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.views.votes.FIGURES_PAGE", 100)
+    monkeypatch.setattr("libs.views.votes.CHANGES_PAGE", 100)
     await partition.fold(a_full_report())
-    calls = Calls(partition, monkeypatch)
+    calls = CountCalls(partition.views, monkeypatch)
 
     async def report() -> None:
+        calls.between = None
         counts = ("id 0", 7, 1, 0), ("id 299", 8, 1, 0), ("id 1", 2, 1, 0)
         await partition.fold(a_report("meanwhile", *counts), a_report("release", allow_decrease=True))
 
@@ -81,7 +62,7 @@ async def test_figures_are_read_in_parts_with_what_changes_meanwhile(
     counts = await partition.views.counts(0, "contest")
     assert counts is not None
     assert counts.position.offset == partition.end
-    assert calls.sizes == [100, 100, 100, 3]
+    assert calls.figures == [100, 100, 100, 3]
     expected = {mapped_id: VoteSums(5, 1, 0) for mapped_id in IDS}
     expected |= {"id 0": VoteSums(7, 1, 0), "id 299": VoteSums(8, 1, 0), "id 1": VoteSums(2, 1, 0)}
     assert (counts.sources["sms"].figures, counts.sources["sms"].held) == (expected, {})
@@ -93,12 +74,12 @@ async def test_figures_that_did_not_change_are_not_read_again(
     await partition.fold(a_full_report(), a_report("less", ("id 1", 2, 1, 0)))
     known = await partition.views.counts(0, "contest")
     assert known is not None
-    calls = Calls(partition, monkeypatch)
+    calls = CountCalls(partition.views, monkeypatch)
     await partition.fold(a_cast(incarnation=(await partition.views.state(0)).incarnation))
     await partition.fold(ContestClosed("contest", 1, "sms"))
     again = await partition.views.counts(0, "contest", known)
     assert again is not None
-    assert calls.sizes == [0]
+    assert calls.figures == [0]
     assert again.figures["a", "c-free"].count == 1
     assert again.sources["sms"] == SourceCounts(
         1, known.sources["sms"].updated_ms, known.sources["sms"].figures, {"id 1": VoteSums(2, 1, 0)}
@@ -133,7 +114,7 @@ async def test_a_source_knows_how_much_of_it_is_held(partition: Partition) -> No
 
 
 async def test_a_source_is_sized_up_in_short_calls(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("libs.views.votes.FIGURES_PAGE", 2)
+    monkeypatch.setattr("libs.views.votes.CHANGES_PAGE", 2)
     size = partition.views.source
     assert await size(0, "contest", "sms", ["a", "b", "c"]) == SourceSize(0, 0, 3)
     await partition.fold(a_report("first", ("a", 1, 1, 0), ("b", 1, 1, 0)), ContestClosed("contest", 1, "sms"))

@@ -2,7 +2,8 @@
 --   base:generations   hash  live (number of the generation that is read; 1 while absent), swaps (number of swaps so
 --                            far), last (highest number ever assigned), and by number, of each opened generation,
 --                            packed {state, scope, schema, read, kept since (s), 1 if it is kept until it is
---                            dropped}; fresh (reads.lua)
+--                            dropped}; fresh (reads.lua); begun (us: when the live one was first folded from the
+--                            beginning of the log)
 --   base:g<number>:... the keys of a generation; its position is base:g<number>:position
 -- A generation with a narrower scope never becomes the live one: its keys are exchanged with the live one's, and `read`
 -- is 1 after that, else 0.
@@ -103,6 +104,12 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
 
   function own.swaps(base) return tonumber(call('HGET', key(base), 'swaps') or 0) end
 
+  -- Identifies the live generation in this run of the server: while it is the same, the view only moved forward.
+  function own.lineage(base)
+    local found = call('HMGET', key(base), 'begun', 'swaps')
+    return run_id() .. ' ' .. (found[1] or '') .. ' ' .. (found[2] or '0')
+  end
+
   -- true if a batch has to be folded here; else the reply: folded before, or the view's other position
   local function compare(views, args)
     local log, offset = position(views)
@@ -137,7 +144,8 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     if not needed then return reply end
     local items = unpack_one(args[4])
     if args[2] == '0' then
-      call('HSET', key(base), 'schema', schema)
+      local time = call('TIME')
+      call('HSET', key(base), 'schema', schema, 'begun', whole(time[1] * 1000000 + time[2]))
       call('HDEL', key(base), 'fresh')
     end
     fold(views, items, tonumber(args[2]), '', base)

@@ -28,8 +28,9 @@
 --     figures:<contest>  hash  external source NUL its id -> packed {count, unique, anonymous, minute of the last change,
 --                              and what is held, if anything: {count, unique, anonymous, releases before}}. After the next
 --                              release that is what counts, and takes its place when the id is next reported
---     changes:<contest>  zset  the fields of `figures`, by the number of the last change; and the sources, by that of the last
---                              release
+--     changes:<contest>  zset  by the number of the last change: the fields of `figures`; NUL participant, of rows after the
+--                              first FIRST_ROWS; and the sources, by that of the last release. So counts of any size are
+--                              read in pages, and later only what changed
 --     releases:<contest> hash  external source NUL number of the release -> its minute
 --     reports:<contest>  hash  external source NUL report id -> packed {content hash, offset, late, ids held}
 --     minutes:<contest>  zset  what rows and sources were before they changed in a later minute (12_timeline.lua)
@@ -44,6 +45,7 @@
 local ROW = '>c12c8I7I5I3I3Bi4i4I7'
 local ROW_SIZE, FLAGS_AT, DIGEST_SIZE = 54, 39, 12
 local INLINE = 8
+local FIRST_ROWS = 100  -- rows of these indexes are read together, so their changes need no numbers
 local COUNTED, OVERRULED, REMOVED, REPLACED, VOIDED, LATE = 0, 1, 2, 3, 4, 5
 local DETAILED = 16
 local FREE = 0
@@ -57,7 +59,7 @@ local ROW_MINUTE = 10
 -- while it is being reopened), last one reopened; its index is the last used
 local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
 
-local SCHEMA = 5  -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 6  -- raised with every change of what is stored that the code before could not read
 local generations
 
 local function view(base, number) return generations.view(base, number) end

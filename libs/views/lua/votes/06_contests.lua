@@ -38,6 +38,15 @@ local function contest_state(views, contest, prefetch)
 
   local function at(what) return views .. ':' .. what .. ':' .. contest end
 
+  local function number_change(field)
+    last_change = (last_change or tonumber(call('ZREVRANGE', at('changes'), 0, 0, 'WITHSCORES')[2] or 0)) + 1
+    changes[field] = last_change
+  end
+
+  local function number_row(participant, index)
+    if index > FIRST_ROWS then number_change('\0' .. participant) end
+  end
+
   function c.voter(voter, anonymous)
     local standing = voters[voter]
     if not standing then
@@ -65,6 +74,7 @@ local function contest_state(views, contest, prefetch)
       top[1] = top[1] + 1
       cells = empty_row(top[1])
       names[cells[1]] = participant
+      number_row(participant, cells[1])
     end
     row = { cells = cells, index = participant == '' and 0 or cells[1] }
     rows[participant] = row
@@ -210,6 +220,7 @@ local function contest_state(views, contest, prefetch)
   -- the event changes the row, which is still as it was
   function c.changes(participant, row)
     local cells = row.cells
+    number_row(participant, row.index)
     local since = cells[ROW_MINUTE]
     if since == minute then return end
     if since >= 0 then remember(row_subject(row.index), since, with_rating(participant, cells)) end
@@ -230,11 +241,6 @@ local function contest_state(views, contest, prefetch)
     local since = s[S_MINUTE]
     if since >= 0 and since < minute then remember(source_subject(name), since, pack(s)) end
     s[S_MINUTE], s[S_CLOSED] = minute, closing_of(s, c.row('').cells[ROW_REOPENED])
-  end
-
-  local function number_change(field)
-    last_change = (last_change or tonumber(call('ZREVRANGE', at('changes'), 0, 0, 'WITHSCORES')[2] or 0)) + 1
-    changes[field] = last_change
   end
 
   -- puts the source's held figures in force

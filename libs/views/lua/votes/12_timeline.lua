@@ -32,7 +32,7 @@ read('votes_counts_at', function(keys, args)
     if stored and kind ~= 'r' then
       local subject = kind == 's' and source_subject(name) or figures_subject(name)
       if stored[kind == 's' and S_MINUTE or F_MINUTE] > minute then packed = last_until(key, subject, minute) end
-      if packed and kind == 's' then sources[#sources + 1] = { name, packed } end
+      if packed and kind == 's' then sources[#sources + 1], sources[#sources + 2] = name, packed end
       if packed and kind == 'f' then fields[#fields + 1], figures[#figures + 1] = name, packed end
     elseif stored then
       local is_top, rating = name == '', nil
@@ -44,13 +44,13 @@ read('votes_counts_at', function(keys, args)
         stored, rating = both[1], both[2]
         packed = stored and pack(stored)
       end
-      if packed then rows[#rows + 1] = { name, packed } end
+      if packed then rows[#rows + 1], rows[#rows + 2] = name, packed end
       if packed and is_top then changed = stored[ROW_OFFSET] end
-      if rating and rating ~= '' then ratings[#ratings + 1] = { name, rating } end
+      if rating and rating ~= '' then ratings[#ratings + 1], ratings[#ratings + 2] = name, rating end
     end
   end
   local log, offset = position(views)
-  return pack({ log, offset, changed, generations.swaps(keys[1]), rows, ratings, sources, fields, figures, 0, 0 })
+  return pack({ log, offset, changed, generations.swaps(keys[1]), rows, ratings, sources, fields, figures, 0, 0, 0, '' })
 end)
 
 -- ARGV: contest, generation. The first minute in which the contest changed (-1: none).
