@@ -53,16 +53,26 @@ class Catalogue:
         return {"command_id": f"{self.end}.{number}", "account": ACCOUNT, "at": 1_000_000 + self.end}
 
     def created(self, number: int) -> RecordCreated:
-        what = {"resource": "participants", "key": f"p{number}", "record": "{}", "contest": CONTEST}
+        what: dict[str, Any] = {
+            "resource": "participants",
+            "key": f"p{number}",
+            "record": "{}",
+            "contest": CONTEST,
+        }
         return RecordCreated(**self.command(number), **what, parent=("contests", CONTEST))
 
     def changed(self, number: int, version: int) -> RecordChanged:
-        what = {"resource": "participants", "key": f"p{number}", "record": '{"new":1}', "contest": CONTEST}
+        what: dict[str, Any] = {
+            "resource": "participants",
+            "key": f"p{number}",
+            "record": '{"new":1}',
+            "contest": CONTEST,
+        }
         parent = ("contests", CONTEST)
         return RecordChanged(**self.command(number), **what, parent=parent, expected_version=version)
 
     def deleted(self, number: int) -> RecordDeleted:
-        what = {"resource": "participants", "key": f"p{number}", "contest": CONTEST}
+        what: dict[str, Any] = {"resource": "participants", "key": f"p{number}", "contest": CONTEST}
         return RecordDeleted(**self.command(number), **what)
 
 

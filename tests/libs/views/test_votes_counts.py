@@ -43,7 +43,12 @@ class Counted:
         self.voters += 1
         voter = pseudonym(f"voter {self.voters}")
         choices = ((f"p{participant}", 1),)
-        given = {"voter": voter, "choices": choices, "incarnation": self.incarnation, "max_contest": -1}
+        given: dict[str, Any] = {
+            "voter": voter,
+            "choices": choices,
+            "incarnation": self.incarnation,
+            "max_contest": -1,
+        }
         return a_cast(**given | changes)
 
     async def append(self, *events: Event) -> None:
