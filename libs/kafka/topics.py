@@ -3,9 +3,9 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -21,6 +21,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.tally.events import LogCreated
 
+T = TypeVar("T")
 CREATION_TIMEOUT_S = 30.0
 POLL_S = 0.05
 MIN_IN_SYNC: Final = "min.insync.replicas"
@@ -94,13 +95,14 @@ async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
     Two creators may both find it empty; only the record at offset 0 counts, and the fold ignores the other.
     """
     async with LogReader(settings) as reader:
-        empty = [
-            (topic.name, partition)
-            for topic in topics
-            for partition, end in (await reader.end_offsets(topic.name, range(topic.partitions))).items()
-            if end == 0
-        ]
-    await append_first(settings, [(name, partition, LogCreated(_log_id())) for name, partition in empty])
+        ends = await _together([reader.end_offsets(topic.name, range(topic.partitions)) for topic in topics])
+    empty = [
+        (topic.name, partition, LogCreated(_log_id()))
+        for topic, offsets in zip(topics, ends, strict=True)
+        for partition, end in offsets.items()
+        if end == 0
+    ]
+    await append_first(settings, empty)
 
 
 async def append_first(settings: KafkaSettings, records: Sequence[tuple[str, int, LogCreated]]) -> None:
@@ -163,20 +165,29 @@ async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Ex
             copies, in_sync = settings.kafka_replication_factor, int(values[MIN_IN_SYNC])
             found.problems.extend(_examine_replicas(name, described[name], copies, in_sync))
     async with LogReader(settings) as reader:
-        for name, partitions in described.items():
-            await _examine_begin(reader, name, len(partitions), found)
+        begins = [_examine_begin(reader, name, len(partitions), found) for name, partitions in described.items()]
+        problems = await _together(begins)
+    found.problems.extend(filter(None, problems))
     return found
 
 
-async def _examine_begin(reader: LogReader, topic: str, partitions: int, found: Examination) -> None:
+async def _examine_begin(reader: LogReader, topic: str, partitions: int, found: Examination) -> TallyError | None:
     try:
         found.first_records[topic] = await reader.first_records(topic, range(partitions))
     except LogChanged as error:
-        found.problems.append(error)
-        return
+        return error
     if len(found.first_records[topic]) < partitions:
-        empty = f"topic {topic}: a partition is empty, without LogCreated"
-        found.problems.append(WrongTopic(empty, topic=topic))
+        return WrongTopic(f"topic {topic}: a partition is empty, without LogCreated", topic=topic)
+    return None
+
+
+async def _together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return the results of concurrent calls of a reader. Raises the first error, once all calls have ended."""
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return cast(list[T], results)
 
 
 def wrong_partitions(topic: Topic, found: int) -> WrongTopic:
