@@ -92,8 +92,9 @@ async def count_among(
 
 async def reasons_of(valkey: Valkey, views: Generations, partition: int, generation: int) -> dict[int, str]:
     """Return the reason of each quarantined record of a generation, by offset."""
-    found = await valkey.call("HGETALL", _rows(views, partition, generation))
-    return {int(offset): reason.decode(errors="replace") for offset, reason in found.items()}
+    flat = await valkey.call("HGETALL", _rows(views, partition, generation))
+    rows = zip(flat[::2], flat[1::2], strict=True)
+    return {int(offset): reason.decode(errors="replace") for offset, reason in rows}
 
 
 def _rows(views: Generations, partition: int, generation: int) -> str:

@@ -1,40 +1,42 @@
-"""Valkey client shared by all callers of a process: their calls share one pipeline per event loop tick."""
+"""Valkey client shared by all callers of a process: their calls of one event loop tick are sent together."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from contextvars import Context
+from itertools import chain
+from typing import Any, Protocol
 
+from hiredis import pack_command
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoPermissionError, RedisError
 
 from libs.tally.errors import ViewsUnavailable
+from libs.views.connection import FUNCTION_MISSING, NO_ANSWER, Call, Connection, NotExecuted, open_connection
 from libs.views.settings import ValkeySettings
 
 logger = logging.getLogger(__name__)
 
-MAX_PIPELINES = 2
-"""Pipelines in flight at once; later calls join the next one, so load makes pipelines larger, not more."""
+MAX_CONNECTIONS = 2
+"""Connections, each with one batch in flight; later calls join the next batch, so load makes batches larger."""
+MAX_WAITING = 20_000
+"""Calls that wait to be sent; more are refused at once."""
 TIMEOUT_S = 5.0
 """Timeout of a call, from its start to its answer. After it the outcome is unknown."""
 SWEEP_S = 0.1
 """Interval of the timeout checks: a timeout may be reported this much late."""
 
-NO_ANSWER = "Records and counts are temporarily unavailable; retry shortly."
-"""The only message for clients, regardless of the error of Valkey or the network."""
-
-
-class NotPermitted(ViewsUnavailable):
-    """Valkey's access control list (ACL) denies the command to this process's user."""
-
 
 class Valkey(Protocol):
-    """Interface of the client for the views: commands are never retried automatically."""
+    """Interface of the client for the views: commands are never sent again automatically."""
 
-    async def call(self, *command: Any) -> Any:
-        """Return the reply as bytes, int, list or None. Raises `ViewsUnavailable`: failed, or outcome unknown."""
+    def call(self, *command: Any) -> Awaitable[Any]:
+        """Return the reply as bytes, int, list or None.
+
+        Raises `NotExecuted` if the command certainly had no effect. Any other `ViewsUnavailable` means that its
+        outcome is unknown.
+        """
 
 
 def connect(settings: ValkeySettings, timeout_s: float = TIMEOUT_S) -> Redis:
@@ -61,61 +63,118 @@ def connect(settings: ValkeySettings, timeout_s: float = TIMEOUT_S) -> Redis:
     )
 
 
-class _Call(NamedTuple):
-    """One call, queued or in a pipeline: its command, the future of its answer, and its deadline (loop time)."""
-
-    command: list[Any]
-    answer: "asyncio.Future[Any]"
-    deadline: float
+async def read_info(valkey: Valkey, section: str) -> dict[str, str]:
+    """Return a section of the server's INFO."""
+    lines = (await valkey.call("INFO", section)).decode().splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 class Coalescer:
-    """A `Valkey` that sends all calls of one event loop tick as one pipeline.
+    """A `Valkey` that sends all calls of one event loop tick as one batch.
 
-    Up to `MAX_PIPELINES` are in flight at once, each on its own connection, so a slow call delays only those of
-    its tick. Every call ends within `TIMEOUT_S`, including its time in the queue.
+    Up to `MAX_CONNECTIONS` batches are in flight at once, each on its own connection, so a slow call delays only
+    those of its tick. Every call ends within `TIMEOUT_S`, including its time in the queue. A connection without
+    data for so long is replaced; a lost one is opened again by the next call.
     """
 
     def __init__(self, redis: Redis, repair: Callable[[Valkey], Awaitable[None]] | None = None) -> None:
-        """Call `repair` when the server lacks a function: it was emptied or replaced."""
+        """Connect as `redis` would. Call `repair` when the server lacks a function: it was emptied or replaced."""
         self._redis = redis
         self._repair = repair
-        self._waiting: list[_Call] = []
-        self._pipelines: dict[asyncio.Task[None], list[_Call]] = {}
+        self._waiting: list[Call] = []
+        self._connections: list[Connection] = []
+        self._opening: asyncio.Task[None] | None = None
         self._repairs: set[asyncio.Task[None]] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def call(self, *command: Any) -> Any:
-        """Send a command with the next pipeline. Raises `TypeError` for an argument that cannot be encoded."""
-        if self._closed:
-            raise ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause="the connection is closed")
+    def call(self, *command: Any) -> "asyncio.Future[Any]":
+        """Send a command with the next batch. Raises `TypeError` for an argument that cannot be encoded."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        encoded = [command[0], *map(_encode, command[1:])]
+        answer: asyncio.Future[Any] = loop.create_future()
+        if self._closed:
+            answer.set_exception(_not_sent("the connection is closed"))
+            return answer
+        if len(self._waiting) >= MAX_WAITING:
+            answer.set_exception(_not_sent("too many calls wait to be sent"))
+            return answer
+        try:
+            packed = pack_command(command)
+        except (TypeError, UnicodeEncodeError) as error:
+            answer.set_exception(error)
+            return answer
         if not self._waiting:
             loop.call_soon(self._flush)
         if self._sweeper is None:
             self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
-        self._waiting.append(_Call(encoded, future, loop.time() + TIMEOUT_S))
-        return await future
+        self._waiting.append(Call(packed, answer, loop.time() + TIMEOUT_S))
+        return answer
 
     async def close(self) -> None:
         """Wait for queued calls and those in flight, then close the connections; later calls fail."""
-        while self._pipelines or self._waiting:
-            await asyncio.gather(*self._pipelines, return_exceptions=True)
-            await asyncio.sleep(0)
+        while pending := [call.answer for call in self._unanswered() if not call.answer.done()]:
+            await asyncio.wait(pending)
         self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await self._redis.aclose()
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        lost = [connection.lost for connection in self._connections]
+        for connection in self._connections:
+            connection.abort("the client is closed")
+        await asyncio.gather(*lost)
 
-    def _start_repair(self) -> None:
+    def _unanswered(self) -> Iterable[Call]:
+        return chain(self._waiting, *(connection.batch for connection in self._connections))
+
+    def _flush(self) -> None:
+        """Send the waiting calls if a connection is free; otherwise this is called again when one becomes free."""
+        self._waiting = [call for call in self._waiting if not call.answer.done()]
+        if not self._waiting:
+            return
+        free = next((connection for connection in self._connections if connection.is_free), None)
+        if free is not None:
+            calls, self._waiting = self._waiting, []
+            free.send(calls)
+        elif self._opening is None and len(self._connections) < MAX_CONNECTIONS:
+            # it outlives the request that opens it, so it has a context of its own
+            self._opening = asyncio.get_running_loop().create_task(self._open(), context=Context())
+            self._opening.add_done_callback(self._opened)
+
+    async def _open(self) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            connection = await open_connection(self._redis)
+        self._connections.append(connection)
+        connection.on_free, connection.on_error = self._flush, self._repair_if_missing
+        connection.lost.add_done_callback(lambda _: self._forget(connection))
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.remove(connection)
+        self._flush()
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        """Send the waiting calls. After a failure they wait for the other connection, or fail if there is none."""
+        self._opening = None
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            self._flush()
+            return
+        if not isinstance(error, OSError | ViewsUnavailable):
+            logger.error("connecting to Valkey failed", exc_info=error)
+        if not self._connections:
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                call.fail(_not_sent((isinstance(error, ViewsUnavailable) and error.cause) or repr(error)))
+
+    def _repair_if_missing(self, error: str) -> None:
+        """Load the functions if the server lacks one, unless that is in progress."""
+        if self._repair is None or error != FUNCTION_MISSING:
+            return
         repair, self._repair = self._repair, None
-        if repair is not None:
-            task = asyncio.ensure_future(self._run_repair(repair))
-            self._repairs.add(task)
-            task.add_done_callback(self._repairs.discard)
+        task = asyncio.get_running_loop().create_task(self._run_repair(repair), context=Context())
+        self._repairs.add(task)
+        task.add_done_callback(self._repairs.discard)
 
     async def _run_repair(self, repair: Callable[[Valkey], Awaitable[None]]) -> None:
         try:
@@ -125,64 +184,22 @@ class Coalescer:
         finally:
             self._repair = repair
 
-    def _flush(self) -> None:
-        if not self._waiting or len(self._pipelines) >= MAX_PIPELINES:
-            return
-        calls = [call for call in self._waiting if not call.answer.done()]
-        self._waiting = []
-        if calls:
-            task = asyncio.ensure_future(self._execute(calls))
-            self._pipelines[task] = calls
-            task.add_done_callback(self._finish)
-
-    def _finish(self, task: asyncio.Task[None]) -> None:
-        """Fail the calls that the pipeline left unanswered, and send the next one."""
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            logger.error("a pipeline to Valkey failed", exc_info=error)
-        _fail(self._pipelines.pop(task), "the pipeline was cancelled" if error is None else repr(error))
-        self._flush()
-
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Fail overdue calls. Queued ones are never sent; the outcome of those in flight is unknown."""
-        now = loop.time()
-        for calls in (self._waiting, *self._pipelines.values()):
-            _fail((call for call in calls if call.deadline <= now), f"no answer within {TIMEOUT_S:g} s")
+        """Fail overdue calls: queued ones are never sent, the outcome of those in flight is unknown."""
+        now, late = loop.time(), f"no answer within {TIMEOUT_S:g} s"
+        for call in self._waiting:
+            if call.deadline <= now:
+                call.fail(_not_sent(late))
+        for connection in self._connections:
+            for call in connection.batch:
+                if call.deadline <= now:
+                    call.fail(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=late))
+            if connection.batch and connection.active_at + TIMEOUT_S <= now:
+                connection.abort(late)
         self._waiting = [call for call in self._waiting if not call.answer.done()]
-        busy = self._waiting or self._pipelines
+        busy = self._waiting or any(connection.batch for connection in self._connections)
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop) if busy else None
 
-    async def _execute(self, calls: list[_Call]) -> None:
-        replies: list[Any]
-        try:
-            pipeline = self._redis.pipeline(transaction=False)
-            for call in calls:
-                pipeline.execute_command(*call.command)
-            replies = await pipeline.execute(raise_on_error=False)
-        except (RedisError, OSError, TimeoutError) as error:
-            replies = [error] * len(calls)
-        for (_, future, _), reply in zip(calls, replies, strict=True):
-            if future.done():
-                continue
-            if isinstance(reply, Exception):
-                kind = NotPermitted if isinstance(reply, NoPermissionError) else ViewsUnavailable
-                future.set_exception(kind(NO_ANSWER, retry_after_s=1, cause=reply))
-                if "Function not found" in str(reply):
-                    self._start_repair()
-            else:
-                future.set_result(reply)
 
-
-def _encode(argument: Any) -> bytes | int | float:
-    """Encode an argument before it joins a pipeline, so that a bad one fails only its own call."""
-    if isinstance(argument, str):
-        return argument.encode()
-    if isinstance(argument, bool) or not isinstance(argument, bytes | int | float):
-        raise TypeError(f"Valkey takes no {type(argument).__name__} as an argument")
-    return argument
-
-
-def _fail(calls: Iterable[_Call], cause: str) -> None:
-    for call in calls:
-        if not call.answer.done():
-            call.answer.set_exception(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=cause))
+def _not_sent(cause: str) -> NotExecuted:
+    return NotExecuted(NO_ANSWER, retry_after_s=1, cause=cause)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from libs.telemetry.redaction import SecretUrl
-from libs.views.client import Coalescer, NotPermitted, Valkey, connect
+from libs.views.client import Coalescer, Valkey, connect
+from libs.views.connection import NotPermitted
 from libs.views.settings import ValkeySettings
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ class KeyUses:
     async def last(self) -> dict[str, int]:
         """Return the minute of the last use by key, in microseconds since 1970 UTC. Raises as `note`."""
         flat = await self._valkey.call("HGETALL", self._name)
-        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
+        pairs = zip(flat[::2], flat[1::2], strict=True)
         return {key_id.decode(): int(minute) * MINUTE_S * 1_000_000 for key_id, minute in pairs}
 
     async def forget(self, key_id: str) -> None:

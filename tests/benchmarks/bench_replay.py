@@ -23,6 +23,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.projection.votes import VotesProjection
 from libs.views.address_counters import AddressCounters
+from libs.views.client import read_info
 from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
 from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
@@ -217,7 +218,7 @@ class Bench:
         return await fold(settings, topic, VotesProjection(topic, views, addresses), ends, "again")
 
     async def _memory(self) -> int:
-        return int((await self._valkey.call("INFO", "memory"))["used_memory"])
+        return int((await read_info(self._valkey, "memory"))["used_memory"])
 
 
 async def measured(votes: int) -> bool:

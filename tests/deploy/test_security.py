@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator
@@ -12,7 +13,6 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from pydantic import ValidationError
-from redis.exceptions import RedisError
 
 from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
@@ -21,7 +21,8 @@ from libs.local_stack.service_process import PARTS
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from libs.views.client import Coalescer, NotPermitted, connect
+from libs.views.client import Coalescer, connect
+from libs.views.connection import NotPermitted
 from libs.views.functions import load_functions, open_valkey
 from libs.views.settings import ValkeySettings
 from libs.views.votes import VoteViews
@@ -158,13 +159,13 @@ async def test_valkey_is_reached_with_the_certificate_that_it_asks_for_and_not_w
     with terminator(certificates, port, mutual=True) as tls_port:
         given = servers.environment("operator") | {"TALLY_VALKEY_URL": f"rediss://127.0.0.1:{tls_port}/0"}
         with environment(given):
-            stranger = connect(ValkeySettings())
+            stranger = Coalescer(connect(ValkeySettings()))
         with environment(given | {"TALLY_VALKEY_CERTIFICATE_FILE": str(certificates.client)}):
-            known = connect(ValkeySettings())
-        async with stranger, known:
-            with pytest.raises(RedisError):
-                await stranger.ping()
-            assert await known.ping()
+            known = Coalescer(connect(ValkeySettings()))
+        with pytest.raises(ViewsUnavailable):
+            await stranger.call("PING")
+        assert await known.call("PING") == b"PONG"
+        await asyncio.gather(stranger.close(), known.close())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import Mark
-from libs.views.client import NO_ANSWER
+from libs.views.connection import NO_ANSWER
 from libs.views.freshness import RECOVERING
 
 LOOK_S: Final = 2.0

@@ -64,12 +64,12 @@ async def destroy(context: ReplayContext, pattern: str) -> int:
 
     By SCAN, since an operator has no right to KEYS.
     """
-    cursor, keys = 0, []
+    cursor, keys = b"0", []
     while True:
         matching = "MATCH", f"{context.stack.namespace}:{{c{pattern}", "COUNT", 10_000
         cursor, found = await context.valkey.call("SCAN", cursor, *matching)
         keys += found
-        if cursor == 0:
+        if cursor == b"0":
             return int(await context.valkey.call("DEL", *keys)) if keys else 0
 
 

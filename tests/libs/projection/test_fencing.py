@@ -94,13 +94,13 @@ class Steered:
 
 @pytest.fixture
 async def steered(valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Steered]:
-    async with connect(ValkeySettings(valkey_url=valkey_address)) as redis:
-        valkey = Coalescer(redis)
-        await load_functions(valkey)
-        steered = Steered(Partition(VoteViews(valkey, namespace)))
-        monkeypatch.setattr(fencing, "time", steered)
-        assert await steered.look() == 1
-        yield steered
+    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
+    await load_functions(valkey)
+    steered = Steered(Partition(VoteViews(valkey, namespace)))
+    monkeypatch.setattr(fencing, "time", steered)
+    assert await steered.look() == 1
+    yield steered
+    await valkey.close()
 
 
 async def test_a_lost_reservation_is_fenced_though_valkeys_clock_steps_back(steered: Steered) -> None:

@@ -1,48 +1,46 @@
 """The shared connection to Valkey: every call gets an answer of its own, whatever becomes of the others."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from hiredis import pack_command
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views import client
 from libs.views.client import Coalescer, connect
+from libs.views.connection import Call, NotExecuted, open_connection
 from libs.views.settings import ValkeySettings
+from tests.support.eventually import eventually
+from tests.support.proxy import Proxy, proxy
+
+LARGE = 32 << 20
 
 
 @pytest.fixture
 async def valkey(valkey_address: str) -> AsyncIterator[Coalescer]:
-    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
+    valkey = client_of(valkey_address)
     yield valkey
     await valkey.close()
 
 
-class Link:
-    """Stands for the client library: its pipelines end as `execute` says. For the wiring alone."""
+@pytest.fixture
+async def frozen(valkey_address: str) -> AsyncIterator[Proxy]:
+    """Valkey behind a proxy that answers nothing until it is opened."""
+    async with proxy(valkey_address) as frozen:
+        frozen.freeze()
+        yield frozen
 
-    def __init__(self, execute: Any) -> None:
-        self._execute = execute
-        self.sent: list[list[Any]] = []
 
-    def pipeline(self, transaction: bool) -> "Link":
-        self.sent.append([])
-        return self
-
-    def execute_command(self, *command: Any) -> None:
-        self.sent[-1].append(command[1])
-
-    async def execute(self, raise_on_error: bool) -> list[Any]:
-        replies: list[Any] = await self._execute()
-        return replies
-
-    async def aclose(self) -> None:
-        pass
+def client_of(url: str) -> Coalescer:
+    return Coalescer(connect(ValkeySettings(valkey_url=url)))
 
 
 async def outcomes(*calls: Any) -> list[Any]:
-    return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
+    return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
 
 
 @pytest.mark.parametrize("unfit", ["\ud800", None, True, object()])
@@ -54,60 +52,105 @@ async def test_an_argument_that_cannot_be_sent_fails_its_caller_alone(
         valkey.call("SET", f"{namespace}:b", unfit),
         valkey.call("SET", f"{namespace}:c", "three"),
     )
-    assert (first, third) == (True, True)
+    assert (first, third) == (b"OK", b"OK")
     assert isinstance(second, UnicodeEncodeError | TypeError)
     assert await valkey.call("GET", f"{namespace}:c") == b"three"
 
 
-async def test_a_failure_that_nobody_foresaw_is_answered_to_all_of_its_pipeline() -> None:
-    async def fails() -> list[Any]:
-        raise RuntimeError("unforeseen")
+async def test_every_caller_gets_the_reply_of_its_own_command(valkey: Coalescer, namespace: str) -> None:
+    calls = [valkey.call("ECHO", number) for number in range(500)]
+    failing = valkey.call("HGET", f"{namespace}:missing")
+    calls += [valkey.call("ECHO", number) for number in range(500, 1000)]
+    assert await outcomes(*calls) == [str(number).encode() for number in range(1000)]
+    with pytest.raises(ViewsUnavailable):
+        await failing
 
-    async def too_few() -> list[Any]:
-        return [b"1"]
 
-    for execute in fails, too_few:
-        valkey = Coalescer(Link(execute))  # type: ignore[arg-type]
-        *_, last = await outcomes(valkey.call("GET", "a"), valkey.call("GET", "b"))
-        assert isinstance(last, ViewsUnavailable)
+async def test_cancelled_callers_do_not_shift_the_replies_of_others(valkey: Coalescer) -> None:
+    """Cancelled before their commands are sent, and after."""
+    for sent in False, True:
+        calls = [asyncio.ensure_future(valkey.call("ECHO", number)) for number in range(100)]
+        if sent:
+            await asyncio.sleep(0)
+        for call in calls[::2]:
+            call.cancel()
+        assert await outcomes(*calls[1::2]) == [str(number).encode() for number in range(1, 100, 2)]
+
+
+async def test_a_reply_after_its_deadline_answers_no_other_command(valkey_address: str) -> None:
+    connection = await open_connection(connect(ValkeySettings(valkey_url=valkey_address)))
+    late, next_one = [Call(pack_command(("ECHO", n)), asyncio.Future(), 0.0) for n in ("late", "next")]
+    late.fail(TimeoutError())
+    connection.send([late, next_one])
+    assert await next_one.answer == b"next"
+    with pytest.raises(TimeoutError):
+        await late.answer
+    connection.abort("done")
+    await connection.lost
+
+
+async def test_large_replies_and_arguments_come_whole_beside_small_ones(valkey: Coalescer, namespace: str) -> None:
+    large = bytes(range(256)) * (LARGE // 256)
+    await valkey.call("SET", f"{namespace}:large", large)
+    for _ in range(3):
+        found, *small = await outcomes(
+            valkey.call("GET", f"{namespace}:large"), *(valkey.call("ECHO", n) for n in range(50))
+        )
+        assert found == large
+        assert small == [str(n).encode() for n in range(50)]
+    await valkey.call("UNLINK", f"{namespace}:large")
+
+
+async def test_a_silent_server_holds_nobody_longer_than_one_timeout(
+    valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that wait to be sent; these are never sent, since nobody awaits their answers."""
+    async with proxy(valkey_address) as way:
+        valkey = client_of(way.url(valkey_address))
+        await valkey.call("PING")
+        monkeypatch.setattr(client, "TIMEOUT_S", 0.2)
+        way.freeze()
+        calls = []
+        for _ in range(5):
+            calls.append(valkey.call("INCR", f"{namespace}:counter"))
+            await asyncio.sleep(0.01)  # the first one is in flight; a second connection never opens
+        first, *others = await outcomes(*calls)
+        assert isinstance(first, ViewsUnavailable)
+        assert not isinstance(first, NotExecuted)
+        assert all(isinstance(error, NotExecuted) for error in others)
+        way.open()
+        assert int(await until_answered(valkey, "INCR", f"{namespace}:counter")) <= 2
         await valkey.close()
 
 
-async def test_a_cancelled_pipeline_leaves_nobody_without_an_answer() -> None:
-    async def cancelled() -> list[Any]:
-        raise asyncio.CancelledError
+async def until_answered(valkey: Coalescer, *command: Any) -> Any:
+    async def answer() -> Any:
+        try:
+            return await valkey.call(*command)
+        except NotExecuted:
+            return None
 
-    valkey = Coalescer(Link(cancelled))  # type: ignore[arg-type]
-    answers = await outcomes(valkey.call("GET", "a"), valkey.call("GET", "b"))
-    assert all(isinstance(answer, ViewsUnavailable) for answer in answers)
+    return await eventually(answer)
 
 
-async def test_a_silent_server_holds_nobody_longer_than_one_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those that wait for a pipeline to leave; such a call is never sent, since nobody awaits its answer."""
-    monkeypatch.setattr(client, "TIMEOUT_S", 0.2)
-    thawed = asyncio.Event()
-
-    async def frozen() -> list[Any]:
-        await thawed.wait()
-        return [b"late"]
-
-    link = Link(frozen)
-    valkey = Coalescer(link)  # type: ignore[arg-type]
-    calls = []
-    for number in range(5):
-        calls.append(asyncio.ensure_future(valkey.call("GET", number)))
-        await asyncio.sleep(0.01)  # a pipeline each, as long as one may leave
-    answers = await outcomes(*calls)
-    assert all(isinstance(answer, ViewsUnavailable) for answer in answers)
-    thawed.set()
-    assert await valkey.call("GET", "after") == b"late"
-    assert link.sent == [[0], [1], [b"after"]]
+async def test_a_hung_server_does_not_collect_calls_without_bound(
+    valkey_address: str, frozen: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "MAX_WAITING", 3)
+    valkey = client_of(frozen.url(valkey_address))
+    held = [valkey.call("ECHO", number) for number in range(3)]
+    with pytest.raises(NotExecuted):
+        await valkey.call("ECHO", "one too many")
+    frozen.open()
+    assert await outcomes(*held) == [b"0", b"1", b"2"]
+    assert await valkey.call("ECHO", "again") == b"again"
     await valkey.close()
 
 
-async def test_a_closed_connection_refuses_calls_at_once(valkey_address: str) -> None:
-    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
-    await valkey.call("PING")
+async def test_a_closed_client_answers_what_it_was_asked_and_refuses_more(valkey_address: str) -> None:
+    valkey = client_of(valkey_address)
+    asked = valkey.call("ECHO", "asked")
     await valkey.close()
-    with pytest.raises(ViewsUnavailable):
+    assert asked.result() == b"asked"
+    with pytest.raises(NotExecuted):
         await valkey.call("PING")

@@ -29,10 +29,11 @@ async def redis(valkey_address: str) -> AsyncIterator[Redis]:
 
 
 @pytest.fixture
-async def partition(redis: Redis, namespace: str) -> Partition:
+async def partition(redis: Redis, namespace: str) -> AsyncIterator[Partition]:
     valkey = Coalescer(redis)
     await load_functions(valkey)
-    return Partition(VoteViews(valkey, namespace))
+    yield Partition(VoteViews(valkey, namespace))
+    await valkey.close()
 
 
 async def release(partition: Partition, n: int, vote_id: str = "vote") -> None:

@@ -10,7 +10,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
-from libs.views.client import Valkey
+from libs.views.client import Valkey, read_info
 from services.cli.commands.replay.targets import Target, unfinished
 
 SAMPLE: Final = 20_000
@@ -118,6 +118,6 @@ async def _events_per_s(reader: LogReader, stack: Deployment) -> float:
 
 
 async def _free_bytes(valkey: Valkey) -> int:
-    memory = await valkey.call("INFO", "memory")
-    limit: int = memory["maxmemory"] or memory["total_system_memory"]
+    memory = await read_info(valkey, "memory")
+    limit = int(memory["maxmemory"]) or int(memory["total_system_memory"])
     return max(0, limit - int(memory["used_memory"]))
