@@ -39,6 +39,10 @@ def client_of(url: str) -> Coalescer:
     return Coalescer(connect(ValkeySettings(valkey_url=url)))
 
 
+def a_call(*command: Any) -> Call:
+    return Call(pack_command(command), asyncio.Future(), 0.0)
+
+
 async def outcomes(*calls: Any) -> list[Any]:
     return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
 
@@ -79,7 +83,7 @@ async def test_cancelled_callers_do_not_shift_the_replies_of_others(valkey: Coal
 
 async def test_a_reply_after_its_deadline_answers_no_other_command(valkey_address: str) -> None:
     connection = await open_connection(connect(ValkeySettings(valkey_url=valkey_address)))
-    late, next_one = [Call(pack_command(("ECHO", n)), asyncio.Future(), 0.0) for n in ("late", "next")]
+    late, next_one = a_call("ECHO", "late"), a_call("ECHO", "next")
     late.fail(TimeoutError())
     connection.send([late, next_one])
     assert await next_one.answer == b"next"

@@ -217,7 +217,7 @@ async def test_a_replay_of_the_timelines_alone_exchanges_them_and_nothing_else(v
     await folded.forget()
 
 
-class Watched(Coalescer):
+class Watched:
     """Keeps how many arguments each call of a function had; `before` happens before each."""
 
     def __init__(self, valkey: Coalescer) -> None:
