@@ -129,8 +129,8 @@ class LegacyReads:
 
 
 def _asked(token: str | None) -> ListRequest:
-    """Return the request for the page of `token`; the first page if it is None or empty."""
-    return ListRequest(PAGE, token or None)
+    """Return the request for the page of `token`; the first page if it is None."""
+    return ListRequest(PAGE, token)
 
 
 def _next(token: str | None) -> dict[str, str]:

@@ -1,82 +1,63 @@
 """Routes of articles in the legacy API."""
 
-from functools import partial
-from typing import Final, get_args
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, get_args
 
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import ARTICLES
 from libs.catalogue.schemas.content import ArticleType
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.legacy.records import Filter
 from libs.legacy.routes.embedding import shown_articles
-from libs.legacy.routes.routing import NEXT, Call, LegacyEnvironment, LegacyRoutes, page_of
-from libs.legacy.translators.articles import ARTICLE, article_written, is_listed
+from libs.legacy.routes.forms import BOOLEANS
+from libs.legacy.routes.handlers import UPDATE, ResourceHandlers
+from libs.legacy.routes.routing import NEXT, Call
+from libs.legacy.translators.articles import ARTICLE, SHAPE, article_written, is_listed
 from libs.legacy.translators.fields import JsonSchema
-from libs.legacy.translators.models import LegacyArticle, LegacyArticles
 
 TYPES: Final = get_args(ArticleType)
-QUERY: Final[dict[str, JsonSchema]] = {
-    "scheduled": {
-        "type": "boolean",
-        "default": False,
-        "description": "Only scheduled articles; `is_template` and `type` are ignored then.",
-    },
-    "is_template": {"type": "boolean", "default": False, "description": "Only templates."},
-    "type": {"type": "string", "enum": list(TYPES), "description": "Only articles of this type."},
-    "next": NEXT,
-}
+FLAGS: Final = ("scheduled", "is_template")
 
 
-def add_articles(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
-    handlers = _Articles(environment)
-    several, one = "/v2/articles", "/v2/articles/{article_key}"
-    routes.add("GET", several, handlers.list_articles, query=QUERY, model=LegacyArticles)
-    routes.add("POST", several, handlers.create_article, parameters=ARTICLE.parameters, model=LegacyArticle)
-    routes.add("GET", one, handlers.get_article, model=LegacyArticle)
-    routes.add("POST", one, handlers.update_article, parameters=ARTICLE.parameters, model=LegacyArticle)
-    routes.add("DELETE", one, handlers.delete_article)
+class Articles(ResourceHandlers):
+    name, several, one = "article", "/v2/articles", "/v2/articles/{article_key}"
+    row, translator, shape = ARTICLES, ARTICLE, SHAPE
+    written = staticmethod(article_written)
+    query: ClassVar[Mapping[str, JsonSchema]] = {
+        "scheduled": {
+            "type": "boolean",
+            "default": False,
+            "description": "Only scheduled articles; `is_template` and `type` are ignored then.",
+        },
+        "is_template": {"type": "boolean", "default": False, "description": "Only templates."},
+        "type": {"type": "string", "enum": list(TYPES), "description": "Only articles of this type."},
+        "next": NEXT,
+    }
+    docs: ClassVar[Mapping[str, str]] = {
+        "list": "Newest first, 20 a page. Scheduled articles and templates have their own lists.",
+        "create": "A `publish` in the future makes it scheduled; without one, it appears at once. `type` defaults "
+        "to normal.",
+        "get": "Includes the images, contests, surveys and participants that it refers to, without deleted ones.",
+        "update": f"{UPDATE} A draft is replaced as a whole.",
+        "delete": "Refused while other records refer to it.",
+    }
 
-
-class _Articles:
-    def __init__(self, environment: LegacyEnvironment) -> None:
-        self._environment = environment
-        self._records = environment.records(ARTICLES, ARTICLE)
-
-    async def list_articles(self, call: Call) -> Document:
-        """Newest first, 20 a page. Scheduled articles and templates have their own lists."""
-        now, kind = self._environment.now(), call.query("type")
-        scheduled, is_template = call.flag("scheduled"), call.flag("is_template")
+    def filter(self, call: Call) -> Filter:
+        """Parse the query. Raises `ValidationFailed` with all faults."""
+        kind, now = call.query("type"), self.environment.now()
+        flags = [BOOLEANS.get(call.query(name) or "false") for name in FLAGS]
+        problems = [
+            Problem("", f"{name} must be true or false")
+            for name, flag in zip(FLAGS, flags, strict=True)
+            if flag is None
+        ]
+        scheduled, is_template = (flag is True for flag in flags)
         if kind is not None and kind not in TYPES and not scheduled:
-            raise ValidationFailed([Problem("", f"type must be one of {', '.join(TYPES)}")])
+            problems.append(Problem("", f"type must be one of {', '.join(TYPES)}"))
+        if problems:
+            raise ValidationFailed(problems, "; ".join(problem.message for problem in problems))
+        return lambda stored: is_listed(stored, now, scheduled, is_template, kind)
 
-        def fits(stored: Stored) -> bool:
-            return is_listed(stored, now, scheduled, is_template, kind)
-
-        page = await self._records.page(call.account, call.query("next"), fits=fits)
-        return page_of("articles", await shown_articles(self._environment, call, page.records), page)
-
-    async def create_article(self, call: Call) -> Document:
-        """A `publish` in the future makes it scheduled; without one, it appears at once. `type` defaults to
-        normal.
-        """
-        body = await call.parameters(ARTICLE.parameters)
-        stored = await self._records.create(call.account, partial(article_written, body))
-        return await self._answer(call, stored)
-
-    async def get_article(self, call: Call) -> Document:
-        """Includes the images, contests, surveys and participants that it refers to, without deleted ones."""
-        return await self._answer(call, await self._records.get(call.account, call.path("article_key")))
-
-    async def update_article(self, call: Call) -> Document:
-        """Takes the parameters of create; those left out keep their value. A draft is replaced as a whole."""
-        body, key = await call.parameters(ARTICLE.parameters), call.path("article_key")
-        stored = await self._records.change(call.account, key, partial(article_written, body))
-        return await self._answer(call, stored)
-
-    async def delete_article(self, call: Call) -> None:
-        """Refused while other records refer to it."""
-        await self._records.delete(call.account, call.path("article_key"))
-
-    async def _answer(self, call: Call, stored: Stored) -> Document:
-        [shape] = await shown_articles(self._environment, call, [stored])
-        return shape
+    async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+        return await shown_articles(self.environment, call, records)

@@ -1,58 +1,42 @@
 """Routes of contests and participants with their counts, which the query service serves."""
 
-from typing import Annotated, Any
+from typing import Final
 
-import orjson
-from fastapi import APIRouter, Depends, Query, Request
-from starlette.responses import Response
+from fastapi import APIRouter
 
+from libs.catalogue.resource import Document
 from libs.legacy.reads import LegacyReads
-from libs.legacy.translators.models import LegacyContest, LegacyContests, LegacyParticipant, LegacyParticipants
-from libs.web.auth import ApiKey, require
-from libs.web.openapi import LEGACY_ANSWERS, needs
+from libs.legacy.routes.routing import NEXT, Call, LegacyRoutes
+from libs.legacy.translators.contests import SHAPE as CONTEST
+from libs.legacy.translators.participants import SHAPE as PARTICIPANT
+from libs.legacy.translators.shapes import page
 
-NextToken = Annotated[str | None, Query(alias="next", description="The `next` of the previous page.")]
+QUERY: Final = {"next": NEXT}
 
 
 def contest_reads_router(base: str, reads: LegacyReads) -> APIRouter:
-    """Return the reads of one environment under `base`, with and without `/dev`."""
-    router = APIRouter(tags=["legacy"], responses=LEGACY_ANSWERS)
+    """Return the reads of one environment under `base`."""
+    routes = LegacyRoutes(base, reads.auth)
 
-    async def caller(request: Request) -> ApiKey:
-        key = await reads.auth.authenticate_legacy(request.scope)
-        require(key, "content:read")
-        return key
+    async def get_contest(call: Call) -> Document:
+        """Includes its counts and approved participants."""
+        return await reads.contest(call.key, call.path("contest_id"))
 
-    Caller = Annotated[ApiKey, Depends(caller)]
+    async def list_contests(call: Call) -> Document:
+        """The brand's contests, 20 a page, newest first."""
+        return await reads.contests(call.key, call.path("brand_id"), call.query("next"))
 
-    async def contest(contest_id: str, key: Caller) -> Response:
-        """Read a contest with its counts and approved participants."""
-        return _json(await reads.contest(key, contest_id))
+    async def list_participants(call: Call) -> Document:
+        """The contest's participants of every status, 20 a page, newest first."""
+        return await reads.participants(call.key, call.path("contest_id"), call.query("next"))
 
-    async def contests(brand_id: str, key: Caller, token: NextToken = None) -> Response:
-        """List the brand's contests, 20 per page, newest first."""
-        return _json(await reads.contests(key, brand_id, token))
+    async def get_participant(call: Call) -> Document:
+        """Includes its counts."""
+        return await reads.participant(call.key, call.path("participant_key"))
 
-    async def participants(contest_id: str, key: Caller, token: NextToken = None) -> Response:
-        """List the contest's participants of every status, 20 per page, newest first."""
-        return _json(await reads.participants(key, contest_id, token))
-
-    async def participant(participant_key: str, key: Caller) -> Response:
-        """Read a participant with its counts."""
-        return _json(await reads.participant(key, participant_key))
-
-    for path, endpoint, model in (
-        ("/contests/{contest_id}", contest, LegacyContest),
-        ("/brands/{brand_id}/contests", contests, LegacyContests),
-        ("/contests/{contest_id}/participants", participants, LegacyParticipants),
-        ("/participants/{participant_key}", participant, LegacyParticipant),
-    ):
-        router.add_api_route(base + path, endpoint, response_model=model, openapi_extra=needs("content:read"))
-        router.add_api_route(f"{base}/dev{path}", endpoint, include_in_schema=False)
-    return router
-
-
-def _json(content: Any) -> Response:
-    return Response(
-        orjson.dumps(content), headers={"Cache-Control": "private, no-cache"}, media_type="application/json"
-    )
+    contests, participants = page("contests", CONTEST), page("participants", PARTICIPANT)
+    routes.add("GET", "/contests/{contest_id}", get_contest, shape=CONTEST)
+    routes.add("GET", "/brands/{brand_id}/contests", list_contests, query=QUERY, shape=contests)
+    routes.add("GET", "/contests/{contest_id}/participants", list_participants, query=QUERY, shape=participants)
+    routes.add("GET", "/participants/{participant_key}", get_participant, shape=PARTICIPANT)
+    return routes.router

@@ -9,8 +9,7 @@ from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
 from libs.catalogue.writer import Request
 from libs.legacy.routes.routing import Call, LegacyEnvironment, LegacyRoutes
-from libs.legacy.translators.contests import CONTEST, ContestPage, contest_read, contest_written
-from libs.legacy.translators.models import LegacyContest
+from libs.legacy.translators.contests import CONTEST, SHAPE, ContestPage, contest_read, contest_written
 from libs.legacy.translators.participants import PARTICIPANT, images_of
 from libs.tally.errors import LogUnavailable, NotFound, TallyError, ViewsUnavailable
 
@@ -18,18 +17,17 @@ AT_ONCE: Final = 500
 """Participants added in one round of writes."""
 
 
-def add_contests(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
-    handlers = _Contests(environment)
-    one = "/contests/{contest_id}"
-    routes.add("POST", "/contests", handlers.create_contest, parameters=CONTEST.parameters, model=LegacyContest)
-    routes.add("POST", one, handlers.update_contest, parameters=CONTEST.parameters, model=LegacyContest)
-    routes.add("DELETE", one, handlers.delete_contest)
-
-
-class _Contests:
+class Contests:
     def __init__(self, environment: LegacyEnvironment) -> None:
         self._environment = environment
         self._records = environment.records(CONTESTS, CONTEST)
+
+    def add_to(self, routes: LegacyRoutes) -> None:
+        one = "/contests/{contest_id}"
+        written: dict[str, Any] = {"parameters": CONTEST.parameters, "shape": SHAPE}
+        routes.add("POST", "/contests", self.create_contest, **written)
+        routes.add("POST", one, self.update_contest, **written)
+        routes.add("DELETE", one, self.delete_contest)
 
     async def create_contest(self, call: Call) -> Document:
         """All parameters are optional and have defaults. Unknown ones are ignored."""

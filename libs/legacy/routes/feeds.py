@@ -1,9 +1,8 @@
 """Routes of article feeds and their pages in the legacy API."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
 
 from libs.catalogue.feed_pages import Pages
 from libs.catalogue.resource import Document
@@ -13,11 +12,22 @@ from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.routes.embedding import shown_articles
-from libs.legacy.routes.routing import NEXT, Call, LegacyEnvironment, LegacyRoutes, page_of
+from libs.legacy.routes.handlers import ResourceHandlers
+from libs.legacy.routes.routing import Call, LegacyEnvironment, LegacyRoutes
 from libs.legacy.translators.articles import ARTICLE
-from libs.legacy.translators.feeds import FEED, article_keys, feed_read, feed_written, key_of, page_read, split_key
+from libs.legacy.translators.feeds import (
+    FEED,
+    NEW_ITEM,
+    PAGE,
+    SHAPE,
+    article_keys,
+    feed_read,
+    feed_written,
+    key_of,
+    page_read,
+    split_key,
+)
 from libs.legacy.translators.fields import JsonSchema
-from libs.legacy.translators.models import LegacyFeed, LegacyFeedItem, LegacyFeedPage, LegacyFeeds
 from libs.tally.errors import NotFound
 
 AT_ONCE: Final = 200
@@ -32,28 +42,6 @@ INDEX: Final[dict[str, JsonSchema]] = {
 }
 
 
-def add_feeds(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
-    handlers = _Feeds(environment)
-    several, one = "/dev/v2/articlefeeds", "/dev/v2/articlefeeds/{feed_key}"
-    item = "/v2/feedpages/{from_page_key}/items/{feed_item_id}/move_to"
-    routes.add("GET", several, handlers.list_articlefeeds, query={"next": NEXT}, model=LegacyFeeds)
-    routes.add("POST", several, handlers.create_articlefeed, parameters=FEED.parameters, model=LegacyFeed)
-    routes.add("GET", one, handlers.get_articlefeed, model=LegacyFeed)
-    routes.add("POST", one, handlers.update_articlefeed, parameters=FEED.parameters, model=LegacyFeed)
-    routes.add("DELETE", one, handlers.delete_articlefeed)
-    routes.add(
-        "POST",
-        "/v2/articlefeeds/{feed_key}/articles/{article_key}",
-        handlers.add_article_to_feed,
-        model=LegacyFeedItem,
-    )
-    routes.add("GET", "/v2/feedpages/{page_key}", handlers.get_feedpage, model=LegacyFeedPage)
-    routes.add("DELETE", "/v2/feedpages/items/{feed_item_id}", handlers.remove_feed_item)
-    move: dict[str, Any] = {"parameters": INDEX, "required": tuple(INDEX), "model": LegacyFeedPage}
-    routes.add("POST", item, handlers.move_feed_item, **move)
-    routes.add("POST", item + "/{to_page_key}", handlers.move_feed_item_to_page, **move)
-
-
 class Laid(NamedTuple):
     """A feed and its pages, without the items of deleted articles."""
 
@@ -61,38 +49,41 @@ class Laid(NamedTuple):
     pages: Pages
 
 
-class _Feeds:
+class Feeds(ResourceHandlers):
+    name, several, one = "articlefeed", "/dev/v2/articlefeeds", "/dev/v2/articlefeeds/{feed_key}"
+    row, translator, shape = FEEDS, FEED, SHAPE
+    written = staticmethod(feed_written)
+    docs: ClassVar[Mapping[str, str]] = {
+        "create": "All parameters are optional. Unknown ones are ignored.",
+        "get": "Returns a feed with its first page.",
+        "delete": "Deletes the feed and its pages; its articles stay.",
+    }
+
     def __init__(self, environment: LegacyEnvironment) -> None:
-        self._environment = environment
-        self._feeds = environment.records(FEEDS, FEED)
+        super().__init__(environment)
         self._articles = environment.records(ARTICLES, ARTICLE)
 
-    async def list_articlefeeds(self, call: Call) -> Document:
-        """The brand's feeds, 20 a page, newest first."""
-        page = await self._feeds.page(call.account, call.query("next"))
-        feeds = [await self._shown(call, await self._laid(call.account, stored)) for stored in page.records]
-        return page_of("articlefeeds", feeds, page)
+    def add_to(self, routes: LegacyRoutes) -> None:
+        super().add_to(routes)
+        item = "/v2/feedpages/{from_page_key}/items/{feed_item_id}/move_to"
+        added = "/v2/articlefeeds/{feed_key}/articles/{article_key}"
+        routes.add("POST", added, self.add_article_to_feed, shape=NEW_ITEM)
+        routes.add("GET", "/v2/feedpages/{page_key}", self.get_feedpage, shape=PAGE)
+        routes.add("DELETE", "/v2/feedpages/items/{feed_item_id}", self.remove_feed_item)
+        move: dict[str, Any] = {"parameters": INDEX, "required": tuple(INDEX), "shape": PAGE}
+        routes.add("POST", item, self.move_feed_item, **move)
+        routes.add("POST", item + "/{to_page_key}", self.move_feed_item_to_page, **move)
 
-    async def create_articlefeed(self, call: Call) -> Document:
-        """All parameters are optional. Unknown ones are ignored."""
-        body = await self._body(call)
-        stored = await self._feeds.create(call.account, partial(feed_written, body))
-        return await self._shown(call, await self._laid(call.account, stored))
+    async def body(self, call: Call) -> Document:
+        """Parse the body. Raises `NotFound` if it names an article that the brand does not have."""
+        body = await super().body(call)
+        for name in ("header_article_key", "footer_article_key"):
+            if isinstance(key := body.get(name), str) and key:
+                await self._articles.get(call.account, key)
+        return body
 
-    async def get_articlefeed(self, call: Call) -> Document:
-        """Returns a feed with its first page."""
-        stored = await self._feeds.get(call.account, call.path("feed_key"))
-        return await self._shown(call, await self._laid(call.account, stored))
-
-    async def update_articlefeed(self, call: Call) -> Document:
-        """Takes the parameters of create; those left out keep their value."""
-        body, key = await self._body(call), call.path("feed_key")
-        stored = await self._feeds.change(call.account, key, partial(feed_written, body))
-        return await self._shown(call, await self._laid(call.account, stored))
-
-    async def delete_articlefeed(self, call: Call) -> None:
-        """Deletes the feed and its pages; its articles stay."""
-        await self._feeds.delete(call.account, call.path("feed_key"))
+    async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+        return [await self._shown(call, await self._laid(call.account, stored)) for stored in records]
 
     async def add_article_to_feed(self, call: Call) -> Document:
         """Inserts the article at the top of the first page and returns that page with the new item's id.
@@ -101,7 +92,7 @@ class _Feeds:
         another item. A feed holds 5,000 items.
         """
         article = call.path("article_key")
-        await self._feeds.get(call.account, call.path("feed_key"))
+        await self.records.get(call.account, call.path("feed_key"))
         await self._articles.get(call.account, article)
         laid = await self._change(call, call.path("feed_key"), lambda pages, at: pages.added(article, at))
         number = laid.pages.pages[0].items[0].number
@@ -110,7 +101,7 @@ class _Feeds:
     async def get_feedpage(self, call: Call) -> Document:
         """Returns a page of a feed, with the keys of its neighbours."""
         feed, number = split_key(call.path("page_key"), "feed page")
-        laid = await self._laid(call.account, await self._feeds.get(call.account, feed))
+        laid = await self._laid(call.account, await self.records.get(call.account, feed))
         return await self._page(call, laid, laid.pages.index(number))
 
     async def remove_feed_item(self, call: Call) -> None:
@@ -146,15 +137,15 @@ class _Feeds:
 
     async def _change(self, call: Call, feed: str, change: Callable[[Pages, int], Pages]) -> Laid:
         """Apply `change` to the pages without deleted articles, as readers see them."""
-        before = await self._feeds.get(call.account, feed)
+        before = await self.records.get(call.account, feed)
         gone = await self._gone(call.account, Pages.of(before.document, before.created).articles)
-        at = self._environment.now()
+        at = self.environment.now()
 
         def amended(document: Document) -> Document:
             pages = Pages.of(document, before.created).without(gone, at)
             return document | {"pages": change(pages, at).member()}
 
-        stored, _ = await self._environment.record_service.amend(FEEDS, call.account, feed, amended)
+        stored, _ = await self.environment.record_service.amend(FEEDS, call.account, feed, amended)
         return Laid(stored, Pages.of(stored.document, stored.created))
 
     async def _laid(self, account: str, stored: Stored) -> Laid:
@@ -171,12 +162,12 @@ class _Feeds:
 
     async def _found(self, account: str, articles: Iterable[str]) -> list[Stored]:
         found = await asyncio.gather(
-            *(self._environment.views.get(account, ARTICLES.name, key) for key in articles)
+            *(self.environment.views.get(account, ARTICLES.name, key) for key in articles)
         )
         return [stored for stored in found if stored is not None]
 
     async def _shapes(self, call: Call, articles: Iterable[str]) -> dict[str, Document]:
-        shapes = await shown_articles(self._environment, call, await self._found(call.account, articles))
+        shapes = await shown_articles(self.environment, call, await self._found(call.account, articles))
         return {shape["article_key"]: shape for shape in shapes}
 
     async def _shown(self, call: Call, laid: Laid) -> Document:
@@ -186,11 +177,3 @@ class _Feeds:
     async def _page(self, call: Call, laid: Laid, index: int) -> Document:
         keys = {item.article for item in laid.pages.pages[index].items}
         return page_read(laid.feed.key, laid.pages, index, await self._shapes(call, keys))
-
-    async def _body(self, call: Call) -> Document:
-        """Parse the body. Raises `ValidationFailed` if it names an article that the brand does not have."""
-        body = await call.parameters(FEED.parameters)
-        for name in ("header_article_key", "footer_article_key"):
-            if isinstance(key := body.get(name), str) and key:
-                await self._articles.get(call.account, key)
-        return body

@@ -15,8 +15,7 @@ from libs.contracts.validation import Problem
 from libs.legacy.errors import missing_record
 from libs.legacy.routes.forms import FORMS, from_form
 from libs.legacy.routes.routing import Call, LegacyEnvironment, LegacyRoutes
-from libs.legacy.translators.images import IMAGE, image_record_read
-from libs.legacy.translators.models import LegacyImageRecord
+from libs.legacy.translators.images import IMAGE, SHAPE, image_record_read
 from libs.web.form_parsing import open_form
 
 FORMATS: Final = ("jpg", "png")
@@ -26,21 +25,19 @@ MOST_FIELDS: Final = 100
 """Form fields at most: more than there are parameters, as unknown fields are ignored."""
 
 
-def add_images(routes: LegacyRoutes, environment: LegacyEnvironment) -> None:
-    handlers = _Images(environment)
-    one = "/images/{image_id}"
-    form: dict[str, Any] = {"parameters": IMAGE.parameters, "kinds": FORMS, "model": LegacyImageRecord}
-    routes.add("GET", one, handlers.get_image, model=LegacyImageRecord)
-    routes.add("POST", "/images", handlers.create_image, **form)
-    routes.add("POST", one, handlers.update_image, **form | {"parameters": UPDATE, "body": "image.update"})
-    routes.add("DELETE", one, handlers.delete_image)
-
-
-class _Images:
+class ImageHandlers:
     def __init__(self, environment: LegacyEnvironment) -> None:
         self._environment = environment
         self._images = environment.images
         self._records = environment.records(IMAGES, IMAGE)
+
+    def add_to(self, routes: LegacyRoutes) -> None:
+        one = "/images/{image_id}"
+        form: dict[str, Any] = {"parameters": IMAGE.parameters, "kinds": FORMS, "shape": SHAPE}
+        routes.add("GET", one, self.get_image, shape=SHAPE)
+        routes.add("POST", "/images", self.create_image, **form)
+        routes.add("POST", one, self.update_image, **form | {"parameters": UPDATE, "body": "image.update"})
+        routes.add("DELETE", one, self.delete_image)
 
     async def get_image(self, call: Call) -> Document:
         """Returns an image of the brand, or another brand's public image."""

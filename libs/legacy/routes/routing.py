@@ -8,18 +8,16 @@ from typing import IO, Any, Final, Literal, Protocol
 
 import orjson
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from libs.catalogue.pagination import Page
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService, Written
 from libs.catalogue.resource import Document, Resource
 from libs.catalogue.writer import Request as Once
 from libs.contracts.catalogue import Stored
-from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.records import LegacyRecords
 from libs.legacy.routes.bodies import request_body
-from libs.legacy.routes.forms import BOOLEANS, FORMS, read_parameters
+from libs.legacy.routes.forms import FORMS, read_parameters
 from libs.legacy.translators.fields import JsonSchema, Translator
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
@@ -108,20 +106,13 @@ class Call:
         """Return a query parameter; None if it is absent or empty."""
         return self.request.query_params.get(name) or None
 
-    def flag(self, name: str) -> bool:
-        """Return a boolean query parameter, false by default. Raises `ValidationFailed`."""
-        value = BOOLEANS.get(self.query(name) or "false")
-        if value is None:
-            raise ValidationFailed([Problem("", f"{name} must be true or false")])
-        return value
-
     async def parameters(self, described: Mapping[str, JsonSchema]) -> Document:
         """Parse the body, JSON or a form, by the types of its parameters."""
         return await read_parameters(self.request, described)
 
 
 Handler = Callable[[Call], Awaitable[Document | None]]
-"""Returns the body; None becomes 204. Its docstring documents the route, its name is the operation."""
+"""Returns the body; None becomes 204."""
 
 
 class LegacyRoutes:
@@ -134,7 +125,7 @@ class LegacyRoutes:
 
     def add(
         self,
-        method: Literal["GET", "POST", "DELETE"],
+        method: str,
         path: str,
         handler: Handler,
         *,
@@ -143,12 +134,15 @@ class LegacyRoutes:
         kinds: Sequence[str] = ("application/json", *FORMS),
         body: str = "",
         query: Mapping[str, JsonSchema] | None = None,
-        model: type | None = None,
+        shape: JsonSchema | None = None,
+        name: str = "",
+        description: str = "",
     ) -> None:
         """Add a route. GET needs content:read, other methods content:write.
 
         For the documentation: `required` names parameters, `kinds` the body's media types, `body` its component
-        (by default after the handler), and `model` is the response's type.
+        (by default after the operation), and `shape` is the response's schema. The operation's `name` and
+        `description` are those of the handler by default.
         """
 
         permission = "content:read" if method == "GET" else "content:write"
@@ -161,7 +155,8 @@ class LegacyRoutes:
                 return Response(status_code=204)
             return Response(orjson.dumps(shape), 200, {"Cache-Control": "private, no-cache"}, "application/json")
 
-        name = handler.__name__
+        name = name or handler.__name__
+        done: dict[str, Any] = {"description": "Done.", "content": {"application/json": {"schema": shape}}}
         asked = [parameter(each, "path", f"The {each}.") for each in re.findall(r"{(\w+)}", path)]
         asked += [parameter(each, "query", "", schema) for each, schema in (query or {}).items()]
         extra: dict[str, Any] = needs(permission) | {"parameters": asked}
@@ -173,18 +168,12 @@ class LegacyRoutes:
             endpoint,
             methods=[method],
             summary=name.replace("_", " ").capitalize(),
-            description=handler.__doc__,
+            description=description or handler.__doc__,
             operation_id=f"{self._base.strip('/').replace('-', '_')}_{name}",
-            response_model=model,
-            responses=GONE if method == "DELETE" else None,
+            responses=GONE if method == "DELETE" else {200: done},
             status_code=204 if method == "DELETE" else 200,
-            response_class=Response if model is None else JSONResponse,
+            response_class=Response,
             openapi_extra=extra,
         )
         other = documented if documented != path else f"/dev{path}"
         self.router.add_api_route(self._base + other, endpoint, methods=[method], include_in_schema=False)
-
-
-def page_of(name: str, shapes: list[Document], page: Page) -> Document:
-    """Return a page of a list; the last page has no `next`."""
-    return {name: shapes} | ({} if page.next is None else {"next": page.next})

@@ -7,8 +7,11 @@ from typing import Any, Final
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField
 from libs.contracts.catalogue import Ref, Stored
-from libs.legacy.translators.fields import Field, JsonSchema, Translator
-from libs.legacy.translators.participants import Images, image_read
+from libs.legacy.translators.contests import SHAPE as CONTEST
+from libs.legacy.translators.fields import Field, JsonSchema, Translator, shape_of
+from libs.legacy.translators.participants import IMAGE_OR_NULL, Images, image_read
+from libs.legacy.translators.participants import SHAPE as PARTICIPANT
+from libs.legacy.translators.shapes import FLAG, OBJECT_OR_NULL, TEXT, TIMES, array, described, or_null, shape
 from libs.legacy.translators.styles import STYLE, style_problems, styled
 from libs.tally.time import microseconds, timestamp
 
@@ -80,6 +83,33 @@ OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
     "draft": {"type": "object", "properties": dict(DRAFT.parameters)},
 }
 ARTICLE: Final = Translator(Article, FIELDS, OWN_PARAMETERS)
+FIELD_SHAPE: Final = shape(
+    "ArticleField",
+    shape_of(FIELD, ArticleField)
+    | {
+        "image": IMAGE_OR_NULL,
+        "contest": or_null(CONTEST),
+        "participants": array(PARTICIPANT),
+        "survey": described(OBJECT_OR_NULL, "The survey, as in the current API."),
+        "video": described(OBJECT_OR_NULL, "{video_id}"),
+        "web_data": described(OBJECT_OR_NULL, "{web_data_key}"),
+        "ad": {"type": "null"},
+        "subfields": described(array({}), "Always empty."),
+    },
+)
+SHAPE: Final = shape(
+    "Article",
+    {
+        "article_key": TEXT,
+        "is_draft": described(FLAG, "The article has a draft, or is one."),
+        "draft": described(OBJECT_OR_NULL, "An article of this shape."),
+        "image": IMAGE_OR_NULL,
+        "is_published": described(FLAG, "False for scheduled articles and drafts."),
+        "fields": array(FIELD_SHAPE),
+    }
+    | ARTICLE.shape()
+    | TIMES,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.translators.fields import Field, JsonSchema, Translator
 from libs.legacy.translators.participants import (
+    BRAND,
+    IMAGE_OR_NULL,
+    PARTICIPANT,
     PARTICIPANT_PARAMETERS,
     Images,
     Totals,
@@ -22,6 +25,7 @@ from libs.legacy.translators.participants import (
     image_read,
     sums_of_participant,
 )
+from libs.legacy.translators.shapes import COUNT, FLAG, INTEGER, TEXT, TIME, array, described, of, shape
 from libs.tally.contest import Phase
 from libs.tally.time import microseconds, parse_timestamp, timestamp
 
@@ -108,6 +112,21 @@ OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
 }
 
 CONTEST: Final = Translator(Contest, FIELDS, OWN_PARAMETERS)
+LISTED: Final = shape(
+    "ContestParticipant",
+    {"participant_key": TEXT, "contest_id": TEXT, "brand": BRAND, "vote_count": COUNT, "participated": TIME}
+    | PARTICIPANT.shape()
+    | {"image": IMAGE_OR_NULL},
+)
+SHAPE: Final = shape(
+    "Contest",
+    {"contest_id": TEXT, "phase": {"type": "string", "enum": list(Phase)}, "brand": BRAND, "published": FLAG}
+    | of(COUNT, "total_vote_count", "unique_voter_count")
+    | of(INTEGER, "participant_count", "unique_participant_count")
+    | {"created": TIME, "image": IMAGE_OR_NULL}
+    | CONTEST.shape()
+    | {"participants": described(array(LISTED), "Approved ones, in `participant_order`.")},
+)
 
 
 def contest_written(body: Mapping[str, Any], before: Document | None, now: int) -> Document:

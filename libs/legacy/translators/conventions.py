@@ -8,7 +8,8 @@ from libs.catalogue.schemas.convention import Convention
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.translators.fields import Field, Translator
-from libs.legacy.translators.participants import Images, image_read
+from libs.legacy.translators.participants import IMAGE_OR_NULL, Images, image_read
+from libs.legacy.translators.shapes import TEXT, TEXT_OR_NULL, TIMES, array, shape
 from libs.tally.time import timestamp
 
 DAY: Final = (
@@ -53,6 +54,11 @@ FIELDS: Final = (
 REQUIRED: Final = ("start", "end")
 
 CONVENTION: Final = Translator(Convention, FIELDS)
+SEARCH_HELP_SHAPE: Final = shape("SearchHelp", {"term": TEXT_OR_NULL, "icon": IMAGE_OR_NULL})
+SHAPE: Final = shape(
+    "Convention",
+    {"convention_key": TEXT} | CONVENTION.shape() | {"search_helps": array(SEARCH_HELP_SHAPE)} | TIMES,
+)
 
 
 def convention_written(body: Mapping[str, Any], before: Document | None) -> Document:

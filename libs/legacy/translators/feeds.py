@@ -8,7 +8,9 @@ from libs.catalogue.feed_pages import Page, Pages
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue import Stored
-from libs.legacy.translators.fields import Field, Translator
+from libs.legacy.translators.articles import SHAPE as ARTICLE
+from libs.legacy.translators.fields import Field, JsonSchema, Translator
+from libs.legacy.translators.shapes import INTEGER, TEXT, TEXT_OR_NULL, TIMES, array, described, of, or_null, shape
 from libs.legacy.translators.styles import STYLE, style_problems, styled
 from libs.tally.errors import NotFound
 from libs.tally.time import timestamp
@@ -36,6 +38,22 @@ FIELDS: Final = (
 _KEY: Final = re.compile(r"([^~]+)~([1-9][0-9]{0,14})")
 
 FEED: Final = Translator(Feed, FIELDS, {"style": STYLE})
+HEAD: Final[JsonSchema] = of(TEXT, "page_key", "feed_key") | {"page_number": INTEGER} | TIMES
+ITEM_ID: Final[JsonSchema] = {"feed_item_id": TEXT}
+LISTED: Final = {"allOf": [shape("FeedItemId", ITEM_ID), ARTICLE]}
+ENTRY: Final = shape("FeedEntry", ITEM_ID | {"article": ARTICLE})
+PAGE_MEMBERS: Final = HEAD | of(TEXT_OR_NULL, "next_page_key", "previous_page_key") | {"items": array(ENTRY)}
+PAGE: Final = shape("FeedPage", PAGE_MEMBERS)
+NEW_ITEM: Final = shape("FeedItem", PAGE_MEMBERS | {"feed_item_id": described(TEXT, "Id of the new item.")})
+SHAPE: Final = shape(
+    "Feed",
+    {"feed_key": TEXT}
+    | FEED.shape()
+    | of(or_null(ARTICLE), "header_article", "footer_article")
+    | of(INTEGER, "total_pages", "total_count")
+    | {"first_page": shape("FirstPage", HEAD | {"articles": array(LISTED)})}
+    | TIMES,
+)
 
 Articles = Mapping[str, Mapping[str, Any]]
 """Read shapes of existing articles by key."""

@@ -9,9 +9,12 @@ from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import Record, checked
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.web.openapi import json_schema, named
 
 JsonSchema = dict[str, Any]
 
@@ -67,6 +70,10 @@ class Translator:
             name: _parameter(described, described, field) for name, field in self._written.items()
         } | dict(own or {})
         """JSON schemas of the write parameters, for parsing forms and for the documentation."""
+
+    def shape(self) -> dict[str, JsonSchema]:
+        """Return the JSON schemas of the members of the read shape in the table, from the canonical schema."""
+        return shape_of(self.fields, self._schema)
 
     def read(self, record: Record) -> Document:
         """Return the members of the read shape in the table."""
@@ -217,6 +224,28 @@ def _clear(document: Document, path: str) -> None:
     holder = _get(document, ".".join(outer)) if outer else document
     if isinstance(holder, dict):
         holder.pop(last, None)
+
+
+def shape_of(fields: Sequence[Field], schema: type[BaseModel]) -> dict[str, JsonSchema]:
+    """Return the JSON schemas of the members that reads show, from the canonical schema."""
+    return _shape(fields, named("", json_schema(schema, "serialization"), "Record"))
+
+
+def _shape(fields: Sequence[Field], record: JsonSchema) -> dict[str, JsonSchema]:
+    members: dict[str, JsonSchema] = {}
+    for field in fields:
+        if not field.reads:
+            continue
+        found = record
+        for step in field.canonical.split("."):
+            found = found.get("allOf", [found])[0]["properties"][step]
+        if field.items:
+            item = _shape(field.items, found["items"])
+            found = {"type": "array", "items": {"type": "object", "properties": item}}
+        outer, _, last = field.legacy.rpartition(".")
+        place = members.setdefault(outer, {"type": "object", "properties": {}})["properties"] if outer else members
+        place[last] = {name: value for name, value in found.items() if name not in ("default", "examples")}
+    return members
 
 
 def _parameter(whole: JsonSchema, within: JsonSchema, field: Field) -> JsonSchema:

@@ -7,7 +7,8 @@ from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.contracts.catalogue import Stored
 from libs.legacy.translators.fields import Field, JsonSchema, Translator
-from libs.legacy.translators.participants import brand_of
+from libs.legacy.translators.participants import BRAND, brand_of
+from libs.legacy.translators.shapes import TEXT, TIME, shape
 from libs.tally.time import timestamp
 
 FIELDS: Final = (
@@ -35,6 +36,10 @@ OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
 }
 
 IMAGE: Final = Translator(Image, FIELDS, OWN_PARAMETERS)
+RATIO: Final = {"type": "number", "description": "Width divided by height."}
+SHAPE: Final = shape(
+    "ImageRecord", {"image_id": TEXT, "brand": BRAND, "ratio": RATIO, "created": TIME} | IMAGE.shape()
+)
 
 
 def image_record_read(account: str, stored: Stored) -> Document:

@@ -9,6 +9,19 @@ from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.legacy.translators.fields import Field, Translator
+from libs.legacy.translators.shapes import (
+    COUNT,
+    INTEGER,
+    OBJECT_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    TIME,
+    array,
+    described,
+    of,
+    or_null,
+    shape,
+)
 from libs.tally.counts import VoteSums
 from libs.tally.time import timestamp
 
@@ -26,6 +39,24 @@ FIELDS: Final = (
 """Members of a participant that legacy writes, in `add_participants`. Reads show more."""
 
 PARTICIPANT: Final = Translator(Participant, FIELDS)
+BRAND: Final = shape("Brand", {"brand_id": TEXT, "brand_name": TEXT, "image_id": TEXT_OR_NULL})
+IMAGE_OR_NULL: Final = or_null(
+    shape(
+        "Image",
+        {"image_id": TEXT, "brand": BRAND, "ratio": {"type": ["number", "null"]}, "tags": array(TEXT)}
+        | of(TEXT_OR_NULL, "title", "story", "created")
+        | of(INTEGER, "love_count", "message_count"),
+    )
+)
+"""An image inside another record."""
+SHAPE: Final = shape(
+    "Participant",
+    of(TEXT, "participant_key", "status", "contest_id", "contest_key", "number_string")
+    | of(TEXT_OR_NULL, "title", "story")
+    | of(INTEGER, "message_count", "running_number")
+    | {"vote_count": COUNT, "rater_count": described(COUNT, f"Distinct voters. {COUNT['description']}")}
+    | {"participated": TIME, "user": OBJECT_OR_NULL, "image": OBJECT_OR_NULL},
+)
 PARTICIPANT_PARAMETERS: Final = PARTICIPANT.parameters
 
 

@@ -8,7 +8,8 @@ from libs.catalogue.schemas.convention import Timeslot
 from libs.contracts.catalogue import Stored
 from libs.legacy.translators.conventions import SEARCH_HELP, missing
 from libs.legacy.translators.fields import Field, JsonSchema, Translator
-from libs.legacy.translators.participants import Images, image_read
+from libs.legacy.translators.participants import IMAGE_OR_NULL, Images, image_read
+from libs.legacy.translators.shapes import TEXT, TEXT_OR_NULL, TIMES, array, shape
 from libs.tally.time import timestamp
 
 FIELDS: Final = (
@@ -29,6 +30,16 @@ FIELDS: Final = (
 REQUIRED: Final = ("start", "end")
 
 TIMESLOT: Final = Translator(Timeslot, FIELDS)
+SEARCH_HELP_SHAPE: Final = shape(
+    "TimeslotSearchHelp", {"structured_id": TEXT, "term": TEXT_OR_NULL, "icon": IMAGE_OR_NULL}
+)
+SHAPE: Final = shape(
+    "Timeslot",
+    {"timeslot_key": TEXT, "convention_key": TEXT}
+    | TIMESLOT.shape()
+    | {"image": IMAGE_OR_NULL, "search_helps": array(SEARCH_HELP_SHAPE)}
+    | TIMES,
+)
 
 AT_ONCE: Final = 1_000
 """Maximum number of timeslots in one batch write, which is folded atomically."""
