@@ -6,7 +6,12 @@ from typing import Protocol
 
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.errors import NotClosed
-from libs.certificates.certificate import (
+from libs.certificates.closing_lookup import Decided, find_decision
+from libs.certificates.partition_leaves import LeafFold
+from libs.certificates.proofs.leaves import Leaf
+from libs.certificates.proofs.merkle import root_of
+from libs.certificates.result import certified
+from libs.contracts.certificates import (
     FORMAT,
     Certificate,
     RegisteredSource,
@@ -15,10 +20,6 @@ from libs.certificates.certificate import (
     SourceMark,
     stamped,
 )
-from libs.certificates.closing_lookup import Decided, find_decision
-from libs.certificates.merkle import root_of
-from libs.certificates.partition_leaves import Leaf, LeafFold
-from libs.certificates.result import certified
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import source_log_key, votes_topic
 from libs.results.counts import Counts, counts_of

@@ -7,8 +7,8 @@ import orjson
 
 from libs.catalogue.contests.closing import Closing, closing_of
 from libs.catalogue.errors import NotClosed
-from libs.certificates.certificate import Decision
 from libs.contracts.catalogue import ContestClosing, catalogue_codec, contests_of
+from libs.contracts.certificates import Decision
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
 from libs.tally.events import LogCreated

@@ -2,30 +2,14 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
-from typing import Final, NamedTuple
 
-from libs.certificates.merkle import leaf_hash
+from libs.certificates.proofs.leaves import NO_VOTE, Leaf
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from libs.views.serialization import POISON, fold_item
-
-NO_VOTE: Final = "-"
-
-
-class Leaf(NamedTuple):
-    """Content of a leaf. `became` and `receipt` are "-" unless it is a vote that the fold accepted."""
-
-    offset: int
-    became: str
-    receipt: str
-    value_sha256: str
-
-    @property
-    def hash(self) -> bytes:
-        return leaf_hash(" ".join(map(str, self)).encode())
 
 
 class LeafFold:

@@ -2,7 +2,7 @@
 
 from operator import attrgetter
 
-from libs.certificates.certificate import ParticipantResult, Ratings, Result, SourceTotal, SourceVotes, SubRating
+from libs.contracts.certificates import ParticipantResult, Ratings, Result, SourceTotal, SourceVotes, SubRating
 from libs.results.counts import NO_RATINGS, Counts
 from libs.results.results import Results, SourceFigures, places
 from libs.tally.counts import RatingSums, VoteSums

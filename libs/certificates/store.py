@@ -2,7 +2,7 @@
 
 from pydantic import ValidationError
 
-from libs.certificates.certificate import Certificate
+from libs.contracts.certificates import Certificate
 from libs.storage.store import Store
 from libs.tally.errors import TallyError
 

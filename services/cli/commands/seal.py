@@ -9,8 +9,8 @@ from libs.audit.log_fold import without_gc
 from libs.catalogue.contests.closing import Seal, seal_of
 from libs.catalogue.errors import NotSealed
 from libs.certificates.builder import Sealing
-from libs.certificates.certificate import Certificate
 from libs.certificates.store import save
+from libs.contracts.certificates import Certificate
 from services.cli.commands.certificate.context import SealContext, open_seal_context
 from services.cli.commands.certificate.render import show
 from services.cli.discovery import DATA_DIR, find_deployment

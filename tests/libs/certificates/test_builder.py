@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from libs.catalogue.errors import NotClosed
 from libs.certificates.builder import Sealing
-from libs.certificates.certificate import Certificate, differences
 from libs.certificates.partition_leaves import LeafFold
 from libs.contracts.catalogue import CatalogueEvent
+from libs.contracts.certificates import Certificate, differences
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.counts import VoteSums

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from libs.certificates.certificate import Certificate
-from libs.certificates.partition_leaves import Leaf
-from libs.certificates.proof import Proof, problems, proof_of
+from libs.certificates.proofs.inclusion import problems, proof_of
+from libs.certificates.proofs.leaves import Leaf
+from libs.contracts.certificates import Certificate, Proof
 from libs.tally.events import VoteCast
 from tests.libs.certificates.recorded import MARK, receipted, recorded
 from tests.support.builders import a_cast, a_removal, pseudonym

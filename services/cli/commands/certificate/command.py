@@ -9,9 +9,9 @@ from pydantic import BaseModel, ValidationError
 from libs.audit.log_fold import without_gc
 from libs.catalogue.errors import NotClosed
 from libs.certificates.builder import Log, Sealing
-from libs.certificates.certificate import Certificate, differences
-from libs.certificates.merkle import root_of
-from libs.certificates.proof import Proof, problems, proof_of
+from libs.certificates.proofs.inclusion import problems, proof_of
+from libs.certificates.proofs.merkle import root_of
+from libs.contracts.certificates import Certificate, Proof, differences
 from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
 from libs.telemetry.progress import Progress

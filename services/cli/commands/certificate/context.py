@@ -9,10 +9,10 @@ import typer
 from libs.catalogue.contests.closing import closing_of, reopened_of, seal_of
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import CONTESTS, RESOURCES
-from libs.certificates.certificate import Certificate
 from libs.certificates.service import SealingService
 from libs.certificates.store import load
 from libs.contracts.catalogue import Stored
+from libs.contracts.certificates import Certificate
 from libs.deployment.deployment import Deployment, check_deployment_of
 from libs.kafka.reader import LogReader
 from libs.storage.store import Store, open_store

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from libs.certificates.certificate import Certificate
+from libs.contracts.certificates import Certificate
 from libs.tally.time import timestamp
 
 

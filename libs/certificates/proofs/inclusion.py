@@ -1,35 +1,16 @@
 """Proof that the vote of a receipt is in the sealed set, with its outcome there.
 
-It holds the vote's leaf (see `libs.certificates.certificate`) and the sibling hashes on the path to the root in
+It holds the vote's leaf (see `libs.contracts.certificates`) and the sibling hashes on the path to the root in
 the certificate. Of the vote it shows the receipt, which its voter has, and a hash of the record, whose pseudonyms
 cannot be guessed; of other votes only hashes of such leaves. It names no voter and no participant, and shows no
 other receipt.
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
-from libs.certificates.certificate import FORMAT, Certificate, CertificatePart
-from libs.certificates.merkle import path_to, root_by
-from libs.certificates.partition_leaves import NO_VOTE, Leaf
-
-
-class Proof(CertificatePart):
-    """The leaf at `index` of a partition's tree; `path` starts at the bottom, `certificate` is the certificate's
-    `sha256`.
-    """
-
-    format: Literal[1]
-    contest_key: str
-    seq: int
-    certificate: str
-    partition: int
-    index: int
-    offset: int
-    became: str
-    receipt: str
-    value_sha256: str
-    path: list[str]
+from libs.certificates.proofs.leaves import NO_VOTE, Leaf
+from libs.certificates.proofs.merkle import path_to, root_by
+from libs.contracts.certificates import FORMAT, Certificate, Proof
 
 
 def proof_of(certificate: Certificate, partition: int, leaves: Sequence[Leaf], receipt: str) -> Proof | None:

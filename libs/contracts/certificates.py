@@ -16,7 +16,7 @@ To check a certificate without this program:
    separated by single spaces. `became` and `receipt` are "-" except for a vote that the fold accepted: then
    the vote's outcome at the markers (`counted`, `unapproved`, `removed`, `replaced`, `voided`, `overruled`,
    `late`) and the voter's receipt. `root` is the root of the Merkle tree over the leaves
-   (`libs.certificates.merkle`).
+   (`libs.certificates.proofs.merkle`).
 4. `result` is the result (`libs.results`) of the fold of those records (`libs.tally.fold`).
 
 It names no voter, and a vote's leaf does not reveal the vote's participant.
@@ -148,6 +148,24 @@ class Certificate(CertificatePart):
     def canonical(self) -> bytes:
         """Return the certificate as stored."""
         return _canonical(self.model_dump())
+
+
+class Proof(CertificatePart):
+    """The leaf at `index` of a partition's tree; `path` starts at the bottom, `certificate` is the certificate's
+    `sha256`.
+    """
+
+    format: Literal[1]
+    contest_key: str
+    seq: int
+    certificate: str
+    partition: int
+    index: int
+    offset: int
+    became: str
+    receipt: str
+    value_sha256: str
+    path: list[str]
 
 
 def stamped(certificate: Certificate) -> Certificate:
