@@ -5,7 +5,7 @@ from typing import Any, Final
 from libs.contracts.catalogue import catalogue_codec
 from libs.contracts.codec import Codec, vote_codec
 from libs.contracts.purchases import purchases_codec
-from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
+from libs.contracts.topics import Topic, catalogue_topic, legacy_test_namespace, purchases_topic, votes_topic
 
 CODECS: Final[dict[str, Codec[Any]]] = {
     "purchases": purchases_codec,
@@ -25,5 +25,5 @@ def topics_by_kind(namespace: str, partitions: int) -> dict[str, Topic]:
         "purchases": purchases_topic(namespace, partitions),
         "votes": votes_topic(namespace, partitions),
         "catalogue": catalogue_topic(namespace),
-        "test-catalogue": catalogue_topic(test_world(namespace)),
+        "test-catalogue": catalogue_topic(legacy_test_namespace(namespace)),
     }

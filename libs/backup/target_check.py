@@ -8,7 +8,7 @@ from typing import Any, Final
 from libs.backup.errors import ImportRefused
 from libs.backup.integrity import records_of
 from libs.backup.manifest import ExportedPartition, Manifest
-from libs.contracts.topics import Topic, test_world
+from libs.contracts.topics import Topic, legacy_test_namespace
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.topics import find_topics
@@ -75,7 +75,7 @@ async def check_views(stack: Deployment, topics: dict[str, Topic], manifest: Man
         "votes": VoteViews(valkey, stack.namespace),
         "purchases": PurchaseViews(valkey, stack.namespace, topics["purchases"]),
         "catalogue": CatalogueViews(valkey, stack.namespace),
-        "test-catalogue": CatalogueViews(valkey, test_world(stack.namespace)),
+        "test-catalogue": CatalogueViews(valkey, legacy_test_namespace(stack.namespace)),
     }
     for part in manifest.parts:
         position = await views[part.kind].position(part.partition)

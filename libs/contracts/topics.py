@@ -5,7 +5,7 @@ from typing import Final
 
 from aiokafka.partitioner import murmur2
 
-TEST_WORLD: Final = "-test"
+TEST_SUFFIX: Final = "-test"
 """Suffix of the legacy test environment's namespace, which has its own topics and keys."""
 
 REQUIRED_SETTINGS: Final = {
@@ -50,9 +50,9 @@ def catalogue_topic(namespace: str) -> Topic:
     return Topic(f"{namespace}.catalogue", CATALOGUE_PARTITIONS)
 
 
-def test_world(namespace: str) -> str:
+def legacy_test_namespace(namespace: str) -> str:
     """Return the namespace of the legacy test environment of `namespace`."""
-    return namespace + TEST_WORLD
+    return namespace + TEST_SUFFIX
 
 
 def topics_of(namespace: str, partitions: int) -> list[Topic]:
@@ -61,5 +61,5 @@ def topics_of(namespace: str, partitions: int) -> list[Topic]:
         votes_topic(namespace, partitions),
         purchases_topic(namespace, partitions),
         catalogue_topic(namespace),
-        catalogue_topic(test_world(namespace)),
+        catalogue_topic(legacy_test_namespace(namespace)),
     ]

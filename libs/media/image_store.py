@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from libs.media.decoder_pool import Decoders
 from libs.media.pictures import FORMATS, NotAPicture
-from libs.storage.store import Store, world_files
+from libs.storage.store import Store, environment_files
 from libs.tally.errors import Overloaded
 
 SIZES: Final = {"thumb": 150, "default": 800, "large": 1600}
@@ -45,7 +45,7 @@ class ImageStore:
 
     def __init__(self, store: Store, namespace: str, decoders: Decoders) -> None:
         self._store = store
-        self._prefix = f"{world_files(namespace)}images/"
+        self._prefix = f"{environment_files(namespace)}images/"
         self._decoders = decoders
         self._making: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from libs.contracts.topics import catalogue_topic, purchases_topic, test_world, votes_topic
+from libs.contracts.topics import catalogue_topic, legacy_test_namespace, purchases_topic, votes_topic
 from libs.views.client import Valkey
 from libs.views.generations import Generations
 
@@ -19,7 +19,7 @@ class Fold(StrEnum):
 
 def folds_of(valkey: Valkey, namespace: str, partitions: int) -> dict[Fold, Generations]:
     """Return each fold's views, with their topic."""
-    test = test_world(namespace)
+    test = legacy_test_namespace(namespace)
     return {
         Fold.VOTES: Generations(valkey, namespace, "votes", votes_topic(namespace, partitions)),
         Fold.PURCHASES: Generations(valkey, namespace, "purchases", purchases_topic(namespace, partitions)),

@@ -147,7 +147,7 @@ def _sweep_parts(directory: Path, before: datetime) -> None:
                 part.unlink()
 
 
-def world_files(namespace: str) -> str:
+def environment_files(namespace: str) -> str:
     """Return the name prefix of all files and images of one environment; wiping it deletes them."""
     return f"worlds/{namespace}/"
 

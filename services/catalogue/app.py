@@ -11,7 +11,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.record_service import Guard, RecordService
 from libs.catalogue.resources import FILES, PARTICIPANTS, RESOURCES
 from libs.catalogue.writer import CatalogueWriter
-from libs.contracts.topics import catalogue_topic, test_world
+from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.writer import LogWriter
 from libs.legacy.routes.router import legacy_router
@@ -130,7 +130,7 @@ async def _open_guarded(
     production = environment_of(
         valkey, log, settings.namespace, proxies, guards, Sessions(SecretRing(store, "sessions"))
     )
-    test = environment_of(valkey, log, test_world(settings.namespace), proxies)
+    test = environment_of(valkey, log, legacy_test_namespace(settings.namespace), proxies)
     scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
     urls = UploadUrls(store, production.views, settings.public_url)
     files = Files(settings.namespace, production.record_service, store, scanner)
@@ -141,7 +141,7 @@ async def _open_guarded(
 
     media = [
         MediaEnvironment(production.views, production.auth, image_store(settings.namespace)),
-        MediaEnvironment(test.views, test.auth, image_store(test_world(settings.namespace))),
+        MediaEnvironment(test.views, test.auth, image_store(legacy_test_namespace(settings.namespace))),
     ]
 
     async def check_views() -> None:

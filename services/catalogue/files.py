@@ -20,7 +20,7 @@ from libs.catalogue.writer import Request
 from libs.contracts.catalogue import Stored
 from libs.media.clamd import Scanner
 from libs.media.content_sniffing import TypeCheck
-from libs.storage.store import StorageUnavailable, Store, world_files
+from libs.storage.store import StorageUnavailable, Store, environment_files
 from libs.tally.errors import NotFound
 
 NAME_BYTES: Final = 12
@@ -36,7 +36,7 @@ class Files:
     def __init__(
         self, namespace: str, record_service: RecordService, store: Store, scanner: Scanner | None = None
     ) -> None:
-        self._prefix = f"{world_files(namespace)}files"
+        self._prefix = f"{environment_files(namespace)}files"
         self._record_service = record_service
         self._store = store
         self._scanner = scanner

@@ -8,7 +8,7 @@ import orjson
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts.catalogue import KeyRules
-from libs.contracts.topics import test_world
+from libs.contracts.topics import legacy_test_namespace
 from libs.deployment.identity import create_deployment
 from libs.kafka.settings import KafkaSettings
 from libs.storage.store import Store, open_store
@@ -59,7 +59,7 @@ async def development_credentials(
     store = open_store(storage_url)
     settings = KafkaSettings(kafka_bootstrap_servers=kafka)
     account, key = await _credentials(store, settings, valkey, namespace)
-    test_account, test_key = await _credentials(store, settings, valkey, test_world(namespace))
+    test_account, test_key = await _credentials(store, settings, valkey, legacy_test_namespace(namespace))
     return {
         "account": account,
         "api_key": key,

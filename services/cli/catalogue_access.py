@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from libs.catalogue.writer import CatalogueWriter
-from libs.contracts.topics import catalogue_topic, test_world
+from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import AppendUnknown
@@ -25,7 +25,7 @@ class Environment(StrEnum):
 
     def namespace(self, production: str) -> str:
         """Return the environment's namespace, derived from the deployment's own."""
-        return test_world(production) if self is Environment.TEST else production
+        return legacy_test_namespace(production) if self is Environment.TEST else production
 
 
 EnvironmentOption = Annotated[

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from libs.catalogue.writer import CatalogueWriter
-from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
+from libs.contracts.topics import Topic, catalogue_topic, legacy_test_namespace, purchases_topic, votes_topic
 from libs.deployment.guard import DeploymentGuard
 from libs.deployment.identity import check_deployment
 from libs.kafka.reader import LogReader
@@ -61,11 +61,12 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     reader, writer = LogReader(settings), LogWriter(settings, guard=guard)
     votes = votes_topic(settings.namespace, settings.partitions)
     purchases = purchases_topic(settings.namespace, settings.partitions)
-    catalogue, test = catalogue_topic(settings.namespace), catalogue_topic(test_world(settings.namespace))
+    test_namespace = legacy_test_namespace(settings.namespace)
+    catalogue, test = catalogue_topic(settings.namespace), catalogue_topic(test_namespace)
     vote_views = VoteViews(valkey, settings.namespace)
     catalogue_views = CatalogueViews(valkey, settings.namespace)
     purchase_views = PurchaseViews(valkey, settings.namespace, purchases)
-    test_views = CatalogueViews(valkey, test_world(settings.namespace))
+    test_views = CatalogueViews(valkey, test_namespace)
 
     def projector(projection: Projection, pace: Pace) -> Projector:
         return Projector(projection, settings, settings, pace, tracing=tracing)

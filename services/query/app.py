@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.contracts.topics import catalogue_topic, test_world
+from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.legacy.reads import LegacyReads
 from libs.legacy.routes.contest_reads import contest_reads_router
@@ -79,7 +79,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
         return Environment(Authenticator(rings[-1], proxies, sessions), catalogue, snapshots)
 
     production = environment(settings.namespace, settings.partitions, Sessions(SecretRing(store, "sessions")))
-    test = environment(test_world(settings.namespace), NO_VOTES)
+    test = environment(legacy_test_namespace(settings.namespace), NO_VOTES)
     legacy = {"/legacy": LegacyReads(*production), "/legacy-test": LegacyReads(*test)}
     minutes = Timeline(valkey, settings.namespace)
     reads = PastReads(settings.past_rows_per_s)

@@ -54,7 +54,7 @@ MINE: Final = {"title": "Mine"}
 
 @dataclass
 class Victim:
-    """One record of every resource in each of two worlds, and what they look like to their owner."""
+    """One record of every resource in each of two environments, and what they look like to their owner."""
 
     catalogue: Catalogue
     account: str
@@ -63,7 +63,7 @@ class Victim:
 
     @classmethod
     async def made(cls, catalogue: Catalogue, client: httpx.AsyncClient | None) -> Victim:
-        """`client` is of a world where purchases are."""
+        """`client` is of an environment where purchases are."""
         account = f"victim-{new_id()[:8]}"
         records: dict[str, Stored] = {}
         for row in sorted(RESOURCES.values(), key=lambda row: row.parent is not None):
@@ -121,7 +121,7 @@ class Victim:
 
 @dataclass
 class Case:
-    """A world, its victim, and a stranger with all permissions there."""
+    """An environment, its victim, and a stranger with all permissions there."""
 
     victim: Victim
     client: httpx.AsyncClient
@@ -132,11 +132,11 @@ async def cases(stack: Supervisor) -> AsyncIterator[dict[str, Case]]:
     told = stack.stack
     found: dict[str, Case] = {}
     async with AsyncExitStack() as opened:
-        for world, bases in (
+        for namespace, bases in (
             (told["namespace"], ("", "/legacy", "/legacy/dev")),
-            (topics.test_world(told["namespace"]), ("/legacy-test", "/legacy-test/dev")),
+            (topics.legacy_test_namespace(told["namespace"]), ("/legacy-test", "/legacy-test/dev")),
         ):
-            catalogue = await opened.enter_async_context(open_catalogue(told["kafka"], told["valkey"], world))
+            catalogue = await opened.enter_async_context(open_catalogue(told["kafka"], told["valkey"], namespace))
             key = await issue_key(catalogue.writer, f"stranger-{new_id()[:8]}", PERMISSIONS)
             headers = {
                 "Authorization": f"Bearer {key.api_key}",

@@ -206,7 +206,7 @@ async def test_a_ticket_opens_one_session_within_a_minute(
         assert (await browser.post(SESSION, json={"ticket": given})).status_code == status, given
 
 
-async def test_the_test_world_and_the_legacy_generation_know_no_sessions(
+async def test_the_test_environment_and_the_legacy_generation_know_no_sessions(
     browser: httpx.AsyncClient, issue: Issue, stack: Supervisor
 ) -> None:
     await log_in(browser, await issue())

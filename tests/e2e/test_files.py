@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from libs.storage.store import world_files
+from libs.storage.store import environment_files
 from tests.e2e.test_refusals import key_with
 from tests.support.eventually import eventually
 from tests.support.voting import Api, code
@@ -53,7 +53,7 @@ async def scanned(api: Api, record: dict[str, Any]) -> bool:
 
 def objects(stack: Supervisor, record: dict[str, Any]) -> list[Path]:
     """Everything that the object store holds of a file, halves too."""
-    below = Path(stack.data_dir, "objects", world_files(stack.stack["namespace"]), "files")
+    below = Path(stack.data_dir, "objects", environment_files(stack.stack["namespace"]), "files")
     return [path for path in below.rglob(f"{record['key']}/*") if path.is_file()]
 
 

@@ -1,4 +1,4 @@
-"""The recorded requests of the legacy generation, on the running service: in both worlds, in all spellings."""
+"""The recorded requests of the legacy API, on the running service: in both environments, in all spellings."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ async def client(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def brand(stack: Supervisor, world: str, name: str) -> dict[str, str]:
-    """The headers of a brand's key with all permissions; `world` is a namespace."""
+async def brand(stack: Supervisor, namespace: str, name: str) -> dict[str, str]:
+    """The headers of a key with all permissions of the brand."""
     told = stack.stack
     kafka = KafkaSettings(kafka_bootstrap_servers=told["kafka"])
-    issued = await issue_key(kafka, told["valkey"], world, name, PERMISSIONS)
+    issued = await issue_key(kafka, told["valkey"], namespace, name, PERMISSIONS)
     return {"service-brand": name, "service-key": issued.api_key}
 
 
@@ -39,10 +39,10 @@ async def brand(stack: Supervisor, world: str, name: str) -> dict[str, str]:
 async def test_what_was_recorded_comes_back(
     client: httpx.AsyncClient, stack: Supervisor, story: str, base: str, slash: str
 ) -> None:
-    world: str = stack.stack["namespace"]
-    world = topics.test_world(world) if base.startswith("/legacy-test") else world
+    namespace: str = stack.stack["namespace"]
+    namespace = topics.legacy_test_namespace(namespace) if base.startswith("/legacy-test") else namespace
     names = {name: f"{story}-{name}{base.replace('/', '-')}" for name in ("brand", "other")}
-    owner, other = [await brand(stack, world, name) for name in names.values()]
+    owner, other = [await brand(stack, namespace, name) for name in names.values()]
     keys = {
         "owner": owner,
         "other": other,

@@ -10,7 +10,7 @@ from libs.contracts.catalogue import KeyRow
 from libs.contracts.topics import catalogue_topic
 from libs.deployment.deployment import check_deployment_of
 from libs.kafka.reader import LogReader
-from libs.storage.store import open_store, world_files
+from libs.storage.store import environment_files, open_store
 from services.cli.catalogue_access import Environment, EnvironmentOption, open_catalogue_access
 from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.progress import ProgressBar
@@ -58,13 +58,13 @@ def wipe(
             contents = Contents(catalogue_topic(namespace), reader, access.views, access.writer)
             found = Found(
                 await contents.list_records(),
-                await store.names(world_files(namespace)),
+                await store.names(environment_files(namespace)),
                 await list_keys(access.views) if keys else [],
             )
             if execute:
                 with ProgressBar("Wiping", enabled=not as_json) as progress:
                     await contents.delete_all(progress)
-                    for name in await store.names(world_files(namespace)):
+                    for name in await store.names(environment_files(namespace)):
                         await store.delete(name)
                     for key in found.keys:
                         await revoke_key(access.writer, access.views, key.key_id)

@@ -1,4 +1,4 @@
-"""The catalogue's service over both worlds and an object store, once for a module's tests."""
+"""The catalogue's service over both environments and an object store, once for a module's tests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
-from libs.contracts.topics import test_world as namespace_of_tests
+from libs.contracts.topics import legacy_test_namespace
 from libs.local_stack.servers import Addresses, Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
-from libs.storage.store import Store, open_store, world_files
+from libs.storage.store import Store, environment_files, open_store
 from libs.web.asgi import Front
 from libs.web.service import build_app
 from services.catalogue.app import open_surface
@@ -29,40 +29,40 @@ MAX_BYTES = 100_000
 
 
 class Place:
-    """The catalogue's service over both worlds and an object store."""
+    """The catalogue's service over both environments and an object store."""
 
-    def __init__(self, front: Front, worlds: dict[str, Catalogue], store: Store, decoders: Decoders) -> None:
+    def __init__(self, front: Front, environments: dict[str, Catalogue], store: Store, decoders: Decoders) -> None:
         self.front = front
-        self.worlds = worlds
+        self.environments = environments
         self.store = store
         self.decoders = decoders
 
-    async def names(self, key: str = "", world: str = "production") -> list[str]:
+    async def names(self, key: str = "", environment: str = "production") -> list[str]:
         """What lies in the object store of an image, without what all have in common."""
-        prefix = f"{world_files(self.worlds[world].namespace)}images"
+        prefix = f"{environment_files(self.environments[environment].namespace)}images"
         return [name.rsplit("/", 1)[1] for name in await self.store.names(prefix) if f"/{key}/" in name]
 
     @asynccontextmanager
     async def client(
-        self, *permissions: str, account: str = "", world: str = "production"
+        self, *permissions: str, account: str = "", environment: str = "production"
     ) -> AsyncIterator[httpx.AsyncClient]:
         account = account or f"account-{uuid.uuid4().hex[:8]}"
-        issued = await issue_key(self.worlds[world].writer, account, permissions or PERMISSIONS)
+        issued = await issue_key(self.environments[environment].writer, account, permissions or PERMISSIONS)
         async with self.anybody() as client:
             client.headers["authorization"] = f"Bearer {issued.api_key}"
             client.headers["x-account"] = account
             yield client
 
     @asynccontextmanager
-    async def legacy(self, world: str = "production") -> AsyncIterator[httpx.AsyncClient]:
+    async def legacy(self, environment: str = "production") -> AsyncIterator[httpx.AsyncClient]:
         """Speaks to both generations, as one account."""
-        async with self.client(world=world) as client:
+        async with self.client(environment=environment) as client:
             client.headers["service-brand"] = client.headers["x-account"]
             client.headers["service-key"] = client.headers["authorization"].removeprefix("Bearer ")
             yield client
 
-    def image_store(self, world: str) -> ImageStore:
-        return ImageStore(self.store, self.worlds[world].namespace, self.decoders)
+    def image_store(self, environment: str) -> ImageStore:
+        return ImageStore(self.store, self.environments[environment].namespace, self.decoders)
 
     def anybody(self) -> httpx.AsyncClient:
         transport = httpx.ASGITransport(self.front, raise_app_exceptions=False)
@@ -85,7 +85,7 @@ async def open_place(addresses: Addresses, objects: Path, **given: Any) -> Async
     )
     async with (
         open_catalogue(addresses.kafka, addresses.valkey, namespace) as production,
-        open_catalogue(addresses.kafka, addresses.valkey, namespace_of_tests(namespace)) as test,
+        open_catalogue(addresses.kafka, addresses.valkey, legacy_test_namespace(namespace)) as test,
         production.folding(),
         test.folding(),
         open_surface(settings, guard=Unguarded()) as http_module,

@@ -14,7 +14,7 @@ import pytest
 from libs.catalogue.api_key_cache import ApiKey, ApiKeyCache
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
-from libs.storage.store import StorageUnavailable, Store, open_store, world_files
+from libs.storage.store import StorageUnavailable, Store, environment_files, open_store
 from libs.tally.errors import NotFound, ViewsUnavailable
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
@@ -70,12 +70,12 @@ def objects(tmp_path: Path) -> list[Path]:
 
 
 async def test_objects_lie_in_their_world_and_account(catalogue: Catalogue, files: Files, store: Store) -> None:
-    """So that wiping a world finds them, and whoever copies the world's folder has them all."""
+    """So that wiping an environment finds them, and whoever copies the environment's folder has them all."""
     key = (await catalogue.create("files", "a", BODY)).key
     await files.put("a", key, chunks("1"))
     name = (await kept(files, key)).object
-    assert await store.names(world_files(catalogue.namespace)) == [
-        f"{world_files(catalogue.namespace)}files/a/{key}/{name}"
+    assert await store.names(environment_files(catalogue.namespace)) == [
+        f"{environment_files(catalogue.namespace)}files/a/{key}/{name}"
     ]
 
 

@@ -249,7 +249,7 @@ async def test_another_account_s_records_are_not_there(
         assert (await stranger.get("/contests")).json()["data"] == []
 
 
-async def test_a_key_of_the_test_world_is_unknown_here(
+async def test_a_key_of_the_test_environment_is_unknown_here(
     servers: Servers, catalogue: Catalogue, client: httpx.AsyncClient
 ) -> None:
     addresses = servers.addresses

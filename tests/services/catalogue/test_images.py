@@ -18,7 +18,7 @@ from libs.local_stack.servers import Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.fetcher import Fetcher
 from libs.media.image_store import Kept
-from libs.storage.store import world_files
+from libs.storage.store import environment_files
 from libs.tally.errors import AppendUnknown, ViewsUnavailable
 from services.catalogue.images import Images
 from tests.services.catalogue.conftest import MAX_BYTES, Place
@@ -396,8 +396,8 @@ async def test_a_private_picture_is_for_keys_of_its_account(place: Place, client
 
 
 async def test_the_media_host_shows_pictures_of_the_test_environment_too(place: Place) -> None:
-    world = place.worlds["test"]
-    images = Images(world.record_service, place.image_store("test"), NO_FETCHER)
+    environment = place.environments["test"]
+    images = Images(environment.record_service, place.image_store("test"), NO_FETCHER)
     private = {"access": {"access": "private"}}
     keys = [
         (await images.upload("a", io.BytesIO(picture()), body, Request.once())).stored.key
@@ -405,7 +405,7 @@ async def test_the_media_host_shows_pictures_of_the_test_environment_too(place: 
     ]
     async with (
         place.anybody() as anybody,
-        place.client(account="a", world="test") as own,
+        place.client(account="a", environment="test") as own,
         place.client(account="a") as namesake,
     ):
         assert (await anybody.get(f"/media/image/{keys[0]}")).status_code == 200
@@ -421,14 +421,14 @@ async def test_a_picture_stays_where_its_record_may_yet_come(
 ) -> None:
     addresses = servers.addresses
     async with open_catalogue(addresses.kafka, addresses.valkey, namespace) as unfolded:
-        place.worlds["unfolded"] = unfolded
+        place.environments["unfolded"] = unfolded
         writer = CatalogueWriter(unfolded.topic, unfolded.log, unfolded.views, AppendUnknown, deadline_s=0.2)
         images = Images(
             RecordService(RESOURCES, unfolded.views, writer), place.image_store("unfolded"), NO_FETCHER
         )
         with pytest.raises(ViewsUnavailable):
             await images.upload("a", io.BytesIO(picture()), {}, Request.once())
-        [name] = await place.store.names(world_files(namespace))
+        [name] = await place.store.names(environment_files(namespace))
         async with unfolded.folding():
             key = name.split("/")[-3]
             assert (await eventually(lambda: unfolded.views.get("a", "images", key))) is not None

@@ -61,7 +61,7 @@ def answered(answer: httpx.Response) -> dict[str, Any]:
 @pytest.fixture
 async def reel(place: Place, client: httpx.AsyncClient) -> Reel:
     made = answered(await client.post("/legacy/v2/articlefeeds", json={"title": "News"}))
-    return Reel(place.worlds["production"].record_service, client, made["feed_key"])
+    return Reel(place.environments["production"].record_service, client, made["feed_key"])
 
 
 async def test_articles_that_are_added_at_once_are_all_there_once(reel: Reel) -> None:

@@ -41,13 +41,13 @@ def refused(answer: httpx.Response, name: str = "validation_failed") -> bool:
     return answer.status_code == 400 and answer.json()["error"]["code"] == name
 
 
-@pytest.mark.parametrize(("base", "world"), [("/legacy", "production"), ("/legacy-test", "test")])
+@pytest.mark.parametrize(("base", "environment"), [("/legacy", "production"), ("/legacy-test", "test")])
 async def test_a_picture_is_fetched_and_replaced_by_its_address(
-    place: Place, host: WebHost, base: str, world: str
+    place: Place, host: WebHost, base: str, environment: str
 ) -> None:
     host.respond("/main%20stage.png", picture("png", 40, 20))
     host.respond("/second.jpg", picture("jpg", 20, 80))
-    async with place.legacy(world) as client, place.anybody() as anybody:
+    async with place.legacy(environment) as client, place.anybody() as anybody:
         image = await made(client, base, url=host.url("/main%20stage.png"), title="Stage")
         key = image["image_id"]
         assert (image["title"], image["ratio"]) == ("Stage", 2.0)
@@ -58,7 +58,7 @@ async def test_a_picture_is_fetched_and_replaced_by_its_address(
         second = await anybody.get(f"/media/image/{key}", headers={"If-None-Match": first.headers["etag"]})
         assert (second.status_code, second.headers["content-type"]) == (200, "image/jpeg")
         assert opened(second.content).size == (20, 80)
-        assert await place.names(key, world) == ["original"]
+        assert await place.names(key, environment) == ["original"]
 
 
 async def test_a_picture_that_is_refused_replaces_nothing(

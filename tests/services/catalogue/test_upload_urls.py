@@ -10,7 +10,7 @@ import httpx
 from hypothesis import given
 
 from libs.contracts.catalogue import Stored
-from libs.storage.store import open_store, world_files
+from libs.storage.store import environment_files, open_store
 from services.catalogue.upload_urls import UploadUrls, _signature
 from tests.services.catalogue.conftest import Place
 from tests.support.hostile import mutated
@@ -96,7 +96,7 @@ async def test_an_upload_that_a_renewal_overtakes_is_refused_and_leaves_nothing(
         go_on.set()
         assert (await sending).status_code == 404
         assert (await anybody.get(new["upload_url"])).content == b"mine"
-        prefix = f"{world_files(place.worlds['production'].namespace)}files/"
+        prefix = f"{environment_files(place.environments['production'].namespace)}files/"
         assert len([name for name in await place.store.names(prefix) if f"/{record['key']}/" in name]) == 1
 
 

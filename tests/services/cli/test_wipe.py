@@ -13,11 +13,10 @@ from typer.testing import CliRunner, Result
 
 from libs.catalogue.api_keys import issue_key, list_keys
 from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated
-from libs.contracts.topics import test_world as world_of_tests
-from libs.contracts.topics import topics_of
+from libs.contracts.topics import legacy_test_namespace, topics_of
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
-from libs.storage.store import open_store, world_files
+from libs.storage.store import environment_files, open_store
 from services.cli.__main__ import app
 from tests.libs.catalogue.conftest import TABLE
 from tests.support.catalogue import Catalogue, open_catalogue
@@ -34,7 +33,7 @@ async def unfolded(
     monkeypatch.setenv("TALLY_PARTITIONS", "1")
     monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
     await create_topics(KafkaSettings(kafka_bootstrap_servers=kafka), topics_of(namespace, 1))
-    async with open_catalogue(kafka, valkey_address, world_of_tests(namespace), TABLE) as catalogue:
+    async with open_catalogue(kafka, valkey_address, legacy_test_namespace(namespace), TABLE) as catalogue:
         yield catalogue
 
 
@@ -71,7 +70,8 @@ async def test_a_wipe_previews_by_account_and_empties_every_list(world: Catalogu
     await contest(world, "without-keys")
     await issue_key(world.writer, "a", ["content:read"])
     store = open_store(str(tmp_path / "objects"))
-    mine, others = world_files(world.namespace) + "image/1", world_files(f"{world.namespace}2") + "image/1"
+    names = world.namespace, f"{world.namespace}2"
+    mine, others = [f"{environment_files(name)}image/1" for name in names]
     await store.put_if_absent(mine, b"x")
     await store.put_if_absent(others, b"x")
     expected = {

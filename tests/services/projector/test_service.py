@@ -11,8 +11,7 @@ import pytest
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Position
-from libs.contracts.topics import Topic, purchases_topic, topics_of, votes_topic
-from libs.contracts.topics import test_world as environment_of_tests
+from libs.contracts.topics import Topic, legacy_test_namespace, purchases_topic, topics_of, votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
@@ -38,7 +37,7 @@ class Deployment:
         self.writer = LogWriter(self.settings)
         self.valkey = open_valkey(valkey)
         self.views = VoteViews(self.valkey, namespace)
-        self.test_catalogue = CatalogueViews(self.valkey, environment_of_tests(namespace))
+        self.test_catalogue = CatalogueViews(self.valkey, legacy_test_namespace(namespace))
         purchases = PurchaseViews(self.valkey, namespace, purchases_topic(namespace, PARTITIONS))
         catalogue = CatalogueViews(self.valkey, namespace)
         self.all_views = self.views, purchases, catalogue, self.test_catalogue

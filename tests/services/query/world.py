@@ -30,7 +30,7 @@ from libs.contracts.catalogue import (
 )
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.position_token import encode_positions
-from libs.contracts.topics import catalogue_topic, source_log_key, test_world, votes_topic
+from libs.contracts.topics import catalogue_topic, legacy_test_namespace, source_log_key, votes_topic
 from libs.kafka.writer import LogWriter
 from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, VoteCast, VoteRemoved
 from libs.views.catalogue import CatalogueViews
@@ -191,7 +191,7 @@ class World:
         self.settings = settings
         self.views = VoteViews(valkey, namespace)
         self.production = Catalogue(valkey, namespace)
-        self.test = Catalogue(valkey, test_world(namespace))
+        self.test = Catalogue(valkey, legacy_test_namespace(namespace))
         self.clock_ms = START_MS
         self._valkey = valkey
         self._namespace = namespace

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, test_world, votes_topic
+from libs.contracts.topics import Topic, catalogue_topic, legacy_test_namespace, purchases_topic, votes_topic
 from libs.deployment.deployment import Deployment
 from libs.projection.catalogue import CatalogueProjection, no_votes
 from libs.projection.projection import Projection
@@ -52,7 +52,7 @@ def _production(stack: Deployment) -> str:
 
 
 def _test(stack: Deployment) -> str:
-    return test_world(stack.namespace)
+    return legacy_test_namespace(stack.namespace)
 
 
 def _votes(valkey: Valkey, stack: Deployment, number: int) -> Projection:

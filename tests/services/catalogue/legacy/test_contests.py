@@ -1,4 +1,4 @@
-"""Legacy contests on the catalogue alone: in both worlds, by permission, and without anybody who knows counts."""
+"""Legacy contests without the query service: in both environments, and by permission."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
-from libs.contracts.topics import test_world as world_of_tests
+from libs.contracts.topics import legacy_test_namespace
 from libs.local_stack.servers import Servers
 from libs.web.asgi import Front
 from libs.web.service import build_app
@@ -24,11 +24,11 @@ BASES = ("/legacy", "/legacy-test")
 
 
 @pytest.fixture(scope="module")
-async def worlds(servers: Servers) -> AsyncIterator[dict[str, Catalogue]]:
+async def environments(servers: Servers) -> AsyncIterator[dict[str, Catalogue]]:
     kafka, valkey, name = servers.addresses.kafka, servers.addresses.valkey, f"t{uuid.uuid4().hex[:8]}"
     async with (
         open_catalogue(kafka, valkey, name) as production,
-        open_catalogue(kafka, valkey, world_of_tests(name)) as test,
+        open_catalogue(kafka, valkey, legacy_test_namespace(name)) as test,
         production.folding(),
         test.folding(),
     ):
@@ -37,12 +37,12 @@ async def worlds(servers: Servers) -> AsyncIterator[dict[str, Catalogue]]:
 
 @pytest.fixture(scope="module")
 async def client(
-    worlds: dict[str, Catalogue], servers: Servers, tmp_path_factory: pytest.TempPathFactory
+    environments: dict[str, Catalogue], servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=servers.addresses.valkey,
-        namespace=worlds["/legacy"].namespace,
+        namespace=environments["/legacy"].namespace,
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
     async with open_surface(settings, guard=Unguarded()) as http_module:
@@ -51,8 +51,8 @@ async def client(
             yield client
 
 
-async def headers(world: Catalogue, *permissions: str, brand: str = "acme") -> dict[str, str]:
-    issued = await issue_key(world.writer, brand, permissions or PERMISSIONS)
+async def headers(environment: Catalogue, *permissions: str, brand: str = "acme") -> dict[str, str]:
+    issued = await issue_key(environment.writer, brand, permissions or PERMISSIONS)
     return {"service-brand": brand, "service-key": issued.api_key}
 
 
@@ -60,9 +60,9 @@ async def headers(world: Catalogue, *permissions: str, brand: str = "acme") -> d
 @pytest.mark.parametrize("dev", ["", "/dev"])
 @pytest.mark.parametrize("slash", ["", "/"])
 async def test_a_contest_from_its_creation_to_its_end(
-    client: httpx.AsyncClient, worlds: dict[str, Catalogue], base: str, dev: str, slash: str
+    client: httpx.AsyncClient, environments: dict[str, Catalogue], base: str, dev: str, slash: str
 ) -> None:
-    keys = await headers(worlds[base])
+    keys = await headers(environments[base])
 
     async def post(path: str, **body: Any) -> dict[str, Any]:
         answer = await client.post(f"{base}{dev}{path}{slash}", json=body, headers=keys)
@@ -75,23 +75,23 @@ async def test_a_contest_from_its_creation_to_its_end(
     assert (made["total_vote_count"], made["participants"][0]["vote_count"]) == (None, None)
     where = f"/contests/{made['contest_id']}"
     assert (await post(where, text="Of the year"))["title"] == "Song"
-    stored = await worlds[base].views.get("acme", "contests", made["contest_id"])
+    stored = await environments[base].views.get("acme", "contests", made["contest_id"])
     assert stored is not None
     assert stored.document["contest_config"]["paid"] == {"max_contest": 0, "max_participant": 0}
     gone = await client.delete(f"{base}{dev}{where}{slash}", headers=keys)
     assert (gone.status_code, gone.content) == (204, b"")
-    assert await worlds[base].views.get("acme", "contests", made["contest_id"]) is None
+    assert await environments[base].views.get("acme", "contests", made["contest_id"]) is None
 
 
 async def test_a_write_needs_the_permission_and_the_answer_names_it(
-    client: httpx.AsyncClient, worlds: dict[str, Catalogue]
+    client: httpx.AsyncClient, environments: dict[str, Catalogue]
 ) -> None:
-    reader = await headers(worlds["/legacy"], "content:read")
+    reader = await headers(environments["/legacy"], "content:read")
     for method, path in (("POST", "/contests"), ("POST", "/contests/x"), ("DELETE", "/contests/x")):
         answer = await client.request(method, f"/legacy{path}", headers=reader)
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "forbidden")
         assert "content:write" in answer.json()["error"]["message"]
-    writer = await headers(worlds["/legacy"], "content:write")
+    writer = await headers(environments["/legacy"], "content:write")
     assert (await client.post("/legacy/contests", json={}, headers=writer)).status_code == 200
 
 
@@ -109,18 +109,25 @@ FAULTS = [
 
 @pytest.mark.parametrize(("path", "body", "named"), FAULTS)
 async def test_all_faults_of_a_body_are_named_at_once(
-    client: httpx.AsyncClient, worlds: dict[str, Catalogue], path: str, body: dict[str, Any], named: list[str]
+    client: httpx.AsyncClient,
+    environments: dict[str, Catalogue],
+    path: str,
+    body: dict[str, Any],
+    named: list[str],
 ) -> None:
-    answer = await client.post(f"/legacy{path}", json=body, headers=await headers(worlds["/legacy"]))
+    answer = await client.post(f"/legacy{path}", json=body, headers=await headers(environments["/legacy"]))
     assert answer.status_code == 400
     said = answer.json()["error"]["message"].split("; ")
     assert {each.partition(":")[0] for each in said} == set(named)
 
 
 async def test_items_that_are_no_timeslots_are_named_beside_wrong_ones(
-    client: httpx.AsyncClient, worlds: dict[str, Catalogue]
+    client: httpx.AsyncClient, environments: dict[str, Catalogue]
 ) -> None:
-    keys, span = await headers(worlds["/legacy"]), {"start": "2026-05-01T18:00:00Z", "end": "2026-05-01T19:00:00Z"}
+    keys, span = (
+        await headers(environments["/legacy"]),
+        {"start": "2026-05-01T18:00:00Z", "end": "2026-05-01T19:00:00Z"},
+    )
     made = await client.post("/legacy/dev/v2/conventions", json=span, headers=keys)
     path = f"/legacy/v2/conventions/{made.json()['convention_key']}/timeslots/multi"
     items = [7, span | {"title": 7}, {"timeslot_key": 1}, {"end": span["end"]}]
@@ -132,16 +139,18 @@ async def test_items_that_are_no_timeslots_are_named_beside_wrong_ones(
 
 @pytest.mark.parametrize("value", ["7", True, 1.5, [1]])
 async def test_a_json_value_of_another_type_is_refused(
-    client: httpx.AsyncClient, worlds: dict[str, Catalogue], value: Any
+    client: httpx.AsyncClient, environments: dict[str, Catalogue], value: Any
 ) -> None:
-    keys = await headers(worlds["/legacy"])
+    keys = await headers(environments["/legacy"])
     answer = await client.post("/legacy/contests", json={"limit_result_amount": value}, headers=keys)
     assert answer.status_code == 400
     assert "limit_result_amount" in answer.json()["error"]["message"]
 
 
-async def test_no_world_knows_the_other_s_records(client: httpx.AsyncClient, worlds: dict[str, Catalogue]) -> None:
-    keys = {base: await headers(worlds[base]) for base in BASES}
+async def test_no_environment_knows_the_other_s_records(
+    client: httpx.AsyncClient, environments: dict[str, Catalogue]
+) -> None:
+    keys = {base: await headers(environments[base]) for base in BASES}
     made = (await client.post("/legacy/contests", json={}, headers=keys["/legacy"])).json()
     path = f"/legacy-test/contests/{made['contest_id']}"
     assert (await client.post(path, json={}, headers=keys["/legacy"])).status_code == 401
@@ -149,8 +158,8 @@ async def test_no_world_knows_the_other_s_records(client: httpx.AsyncClient, wor
     assert (answer.status_code, answer.json()["error"]["message"]) == (400, "contest not found")
 
 
-async def test_a_body_can_be_too_large(client: httpx.AsyncClient, worlds: dict[str, Catalogue]) -> None:
-    keys = await headers(worlds["/legacy"])
+async def test_a_body_can_be_too_large(client: httpx.AsyncClient, environments: dict[str, Catalogue]) -> None:
+    keys = await headers(environments["/legacy"])
     bodies: list[dict[str, Any]] = [
         {"json": {"text": "x" * (1 << 20)}},
         {"data": {"text": "x" * (1 << 20)}},
@@ -162,9 +171,9 @@ async def test_a_body_can_be_too_large(client: httpx.AsyncClient, worlds: dict[s
 
 
 async def test_an_integer_beyond_64_bits_is_refused_in_json_and_in_forms(
-    client: httpx.AsyncClient, worlds: dict[str, Catalogue]
+    client: httpx.AsyncClient, environments: dict[str, Catalogue]
 ) -> None:
-    keys, wide = await headers(worlds["/legacy"]), {"n": 2**70}
+    keys, wide = await headers(environments["/legacy"]), {"n": 2**70}
     bodies: list[dict[str, Any]] = [
         {"json": {"custom_data": wide}},
         {"data": {"custom_data": json.dumps(wide)}},
@@ -178,9 +187,9 @@ async def test_an_integer_beyond_64_bits_is_refused_in_json_and_in_forms(
 
 @pytest.mark.parametrize("field", ["custom_data", "add_participants", "tags"])
 async def test_a_form_may_not_nest_deeper_than_a_body(
-    client: httpx.AsyncClient, worlds: dict[str, Catalogue], field: str
+    client: httpx.AsyncClient, environments: dict[str, Catalogue], field: str
 ) -> None:
-    keys = await headers(worlds["/legacy"])
+    keys = await headers(environments["/legacy"])
     deep = '{"a":' * 300 + "1" + "}" * 300
     answer = await client.post("/legacy/contests", headers=keys, data={field: deep})
     assert answer.status_code == (400 if field == "custom_data" else 200)

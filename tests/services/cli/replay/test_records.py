@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts.catalogue import KeyRow
-from libs.contracts.topics import CATALOGUE_PARTITIONS
-from libs.contracts.topics import test_world as world_of_tests
+from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
 from libs.views.catalogue import CatalogueViews
 from services.cli.commands.replay.projections import ProjectionName
 from tests.services.cli.replay.context import ReplayContext, voted
@@ -49,8 +48,8 @@ async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(
     assert (await api.client.get(paths[0], headers=stranger)).status_code == 401
 
 
-async def test_the_legacy_test_world_is_rebuilt_too_with_its_keys(context: ReplayContext) -> None:
-    views = CatalogueViews(context.valkey, world_of_tests(context.stack.namespace))
+async def test_the_legacy_test_environment_is_rebuilt_too_with_its_keys(context: ReplayContext) -> None:
+    views = CatalogueViews(context.valkey, legacy_test_namespace(context.stack.namespace))
 
     async def keys() -> list[tuple[KeyRow, ...] | None]:
         return [(await views.keys(partition, "")).rows for partition in range(CATALOGUE_PARTITIONS)]
