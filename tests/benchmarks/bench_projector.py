@@ -1,4 +1,4 @@
-"""How fast a projector folds, against its own loop folding nothing, and what a voter takes in the ledger.
+"""Measures how fast a projector folds, against its own loop without a fold, and the ledger's bytes a voter.
 
 `python -m tests.benchmarks.bench_projector [events]`: by voters who cast three votes each, for 100 participants,
 in 16 partitions, exact uniques included; produced first, then folded by one process from the beginning.

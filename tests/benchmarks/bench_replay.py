@@ -163,7 +163,7 @@ class Bench:
         self._valkey = open_valkey(self._stack.valkey)
 
     async def run(self, votes: int) -> bool:
-        """Whether all went well."""
+        """Return whether all went well."""
         print(f"filled with {votes:,} votes, {await fill(self._contest, votes):,.0f} a second")
         public = Public(self._contest)
         clean = [await verified(self._supervisor, "before")]

@@ -1,4 +1,4 @@
-"""What traces cost the single-vote POST: off, at the ratio that is the default, and of every request.
+"""Measures the cost of traces for a POST of one vote: off, at the default ratio, and of every request.
 
 `python -m tests.benchmarks.bench_traces [rounds]`: three gateways over the same servers, loaded in turn. The
 processor's time that a gateway takes for a request says more than its rate, which others on the machine disturb.

@@ -1,4 +1,4 @@
-"""How near LogWriter comes to a bare aiokafka loop: `python -m tests.benchmarks.bench_writer [bootstrap servers]`.
+"""Compares LogWriter with a bare aiokafka loop: `python -m tests.benchmarks.bench_writer [bootstrap servers]`.
 
 One process, one broker, 16 partitions, 400-byte values. The writer is called as ingestion calls it: by many
 coroutines, each waiting for its own record's answer; the bare loops have no callers to answer.

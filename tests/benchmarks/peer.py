@@ -1,4 +1,4 @@
-"""What the single-vote POST is measured against: a handler that only counts in Redis, and a bare ASGI answer."""
+"""Peers of the POST of one vote: a handler that only counts in Redis, and a bare ASGI response."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the benchmarks share: the whole service, a load from wrk, and medians of what it says."""
+"""Shared parts of the benchmarks: the whole service, a load from wrk, and medians of its figures."""
 
 import asyncio
 import re
@@ -49,7 +49,7 @@ async def own_servers() -> AsyncIterator[Addresses]:
 
 @dataclass(frozen=True)
 class Load:
-    """What one run of wrk measured. Times in ms."""
+    """Figures of one run of wrk; times in ms."""
 
     per_s: float
     p50: float

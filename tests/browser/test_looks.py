@@ -29,7 +29,7 @@ APART: Final = """items => items.every((item) => {
   const places = parts.map((part) => part.getBoundingClientRect());
   return places.every((place) => place.top >= top && place.bottom <= bottom);
 })"""
-"""Whether all parts of every place lie within it."""
+"""Return whether all parts of every place lie within it."""
 
 
 async def is_sound(page: Page, name: str) -> None:

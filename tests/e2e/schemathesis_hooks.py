@@ -1,4 +1,4 @@
-"""What `test_schemathesis.py` adds to the checks of schemathesis; its process loads this by name."""
+"""Further checks for schemathesis; the process of `test_schemathesis.py` loads this module by name."""
 
 import re
 from typing import Any, Final
@@ -41,7 +41,7 @@ def lines(ctx: Any, value: Any) -> bytes:
 
 @schemathesis.check
 def what_fits_is_taken(ctx: Any, response: Any, case: Any) -> None:
-    """What fits the description is not refused for its form, unless by a rule that no schema can express.
+    """Requests that fit the document are not refused for their form, unless by a rule that no schema can express.
 
     In place of `positive_data_acceptance`, which cannot tell apart the codes that share a status.
     """

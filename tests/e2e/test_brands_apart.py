@@ -27,7 +27,7 @@ from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.voting import new_id
 
 OWN_KEYS: Final = ("/surveys/{survey_key}", "/api/users/{user_id}/purchases")
-"""What is named so is another thing in each account: tried for nothing but what it does to the victim's."""
+"""Names that mean another record in each account: tried only for their effect on the victim's."""
 BODIES: Final = {
     "/contests/{contest_key}/votes": {"participant_key": "{participant_key}", "voter_id": "v"},
     "/contests/{contest_key}/votes/batch": {"votes": [{"participant_key": "{participant_key}", "voter_id": "v"}]},

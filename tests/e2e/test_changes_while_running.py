@@ -103,7 +103,7 @@ class Crowd:
         return [vote for vote in self.votes if vote.sent > moment]
 
     async def goes_on(self, moment: float) -> list[Answered]:
-        """What was sent since then, once each worker has answered enough of it."""
+        """Return the requests sent since then, once each worker has answered enough of them."""
 
         def enough() -> bool:
             heard = [vote.worker for vote in self.since(moment)]

@@ -1,4 +1,4 @@
-"""Generated descriptions are checked for drift: TALLY_UPDATE_DOCUMENTS=1 writes them anew; look at the diff."""
+"""Generated descriptions are checked for drift: TALLY_UPDATE_DOCUMENTS=1 writes them again; look at the diff."""
 
 import os
 from pathlib import Path
@@ -40,9 +40,9 @@ PUBLIC = {
     "/asyncapi",
     "/metrics",
 }
-"""What is there for everybody, without a key, but for private images; and log-in, to which the key is sent."""
+"""Paths that need no key, except private images; and log-in, to which the key is sent."""
 ALWAYS_THERE = {"/livez", "/asyncapi", "/metrics"}
-"""What needs nothing but the process itself."""
+"""Paths that need only the process itself."""
 
 
 async def test_every_operation_says_what_it_does_how_it_fails_and_for_whom(api: Api) -> None:

@@ -58,7 +58,7 @@ async def seal(stack: Supervisor, contest: Contest) -> None:
 
 
 async def look_ups(contest: Contest, vote: httpx.Response) -> list[tuple[int, str | None]]:
-    """What asks for a voter: a status, an allowance, a removal."""
+    """Requests about a voter: a status, an allowance, a removal."""
     voter = {"voter_id": "v1"}
     answers = [
         await contest.client.get(f"{contest.path}/votes/{vote.json()['vote_id']}", params=voter),

@@ -1,4 +1,4 @@
-"""What Prometheus is told, against what happened."""
+"""Prometheus metrics, against what happened."""
 
 from __future__ import annotations
 

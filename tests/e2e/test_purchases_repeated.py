@@ -1,4 +1,4 @@
-"""What happens to a purchase when managers die, sleep or meet: its votes count once, or not at all."""
+"""Purchases whose managers die, freeze or run at the same time: the votes count once, or not at all."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ from tests.support.voting import Api, new_id
 
 @dataclass
 class Second:
-    """What a second projector has of the purchases, beside the stack's own."""
+    """A second projector's access to the purchases, beside the stack's own."""
 
     account: str
     topic: Topic

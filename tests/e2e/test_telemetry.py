@@ -1,4 +1,4 @@
-"""What the processes of a stack tell of themselves: traces from the POST to the fold, and their logs."""
+"""Telemetry of a stack's processes: traces from the POST to the fold, and logs."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _part(text: str) -> tuple[str | None, str | bytes]:
 
 
 def _body(told: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
-    """What httpx is told of a request's headers and body."""
+    """Return httpx's arguments for a request's headers and body."""
     sent: dict[str, Any] = {"headers": headers}
     if "json" in told:
         sent["json"] = told["json"]

@@ -1,4 +1,4 @@
-"""What members of records hold: values that are taken or refused, and what a cleared one reads as."""
+"""Values of records' members: accepted and refused ones, and the value of a cleared member."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Kind:
     required: bool = False
 
     def changed(self, is_in_list: bool) -> Any:
-        """What it reads as when `first` was changed to `second`: lists are replaced, objects merged."""
+        """Return the value read after a change of `first` to `second`: lists are replaced, objects merged."""
         found = (self.shown, self.second) if is_in_list else (self.merged, self.shown, self.second)
         return next(value for value in found if value is not None)
 

@@ -1,4 +1,4 @@
-"""What the service does with the fields of a resource: many in one request, where that says the same."""
+"""Proofs of a resource's fields by requests: many fields in one request, if that proves the same."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def leaves(resource: str) -> Iterator[tuple[str, Kind]]:
 
 
 def at(record: Document, path: str) -> Any:
-    """What stands there; of lists, in their first item."""
+    """Return the value at a path; in lists, of their first item."""
     found: Any = record
     for step in path.split("/"):
         found = found[0] if step == "*" else found[step]

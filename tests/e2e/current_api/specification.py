@@ -320,7 +320,7 @@ FIELDS: Final[dict[str, Fields]] = {
         "upload_url": SERVER,
     },
 }
-"""What is written. Images are: their records come of a picture."""
+"""Members that clients write, except those of images, whose records are made from a picture."""
 
 READ_ONLY: Final[dict[str, tuple[str, ...]]] = {
     "images": ("key", "title", "format", "created", "updated", "access/access", "access/updated", "custom_data"),
@@ -367,4 +367,4 @@ READ_ONLY: Final[dict[str, tuple[str, ...]]] = {
         "total_vote_sources/*/updated",
     ),
 }
-"""What is read alone. `mapped_id` of external vote sources is proven with those."""
+"""Members that are only read. `mapped_id` of external vote sources is tested with those."""

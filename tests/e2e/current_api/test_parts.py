@@ -1,4 +1,4 @@
-"""What the server gives inside a record: keys and times of packages, times of access and cloud settings."""
+"""Nested members that the server assigns: keys and times of packages, times of access and cloud settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What refers to other records firmly: they must be there, and cannot go. The rows of the table say which."""
+"""References to records, which must exist and cannot be deleted. The rows of the table list them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what is voided now takes effect at once, or waits, has to be certain."""
+"""The preview must know whether a voiding takes effect at once or waits."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def records_in(directory: Path) -> dict[str, list[LogRecord]]:
 
 
 def events_in(directory: Path, kind: str) -> list[str]:
-    """What the events of one topic are called, with their ids."""
+    """Return the names of one topic's events, with their ids."""
     events = [json.loads(record.value) for name, records in records_in(directory).items() for record in records
               if name.startswith(kind)]  # fmt: skip
     return [" ".join([event["type"], event.get("vote_id") or event.get("key") or ""]).strip() for event in events]

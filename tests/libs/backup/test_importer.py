@@ -43,7 +43,7 @@ def copy(out: Path, tmp_path: Path) -> Path:
 
 
 async def exists(target: Site) -> bool:
-    """Whether anything of the target does."""
+    """Return whether anything of the target exists."""
     topics = topics_by_kind(target.stack.namespace, PARTITIONS).values()
     return bool(
         await find_topics(target.stack.kafka_settings, list(topics)) or await target.store.names("secrets")

@@ -1,4 +1,4 @@
-"""What the server's own secrets signed, before and after their rotation, holds where an export is imported."""
+"""Signatures of the server's own secrets, before and after their rotation, hold where an export is imported."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Site:
         return await asyncio.to_thread(CliRunner().invoke, app, [str(each) for each in arguments], env=env)
 
     async def export(self, directory: Path, *arguments: str) -> dict[str, Any]:
-        """What the command says of it."""
+        """Return the command's report."""
         result = await self.tally("export", "--to", directory, *arguments, "--json")
         assert result.exit_code == 0, result.output
         found: dict[str, Any] = json.loads(result.stdout)
@@ -133,5 +133,5 @@ def modes_of(directory: Path) -> dict[str, int]:
 
 
 def complaint(result: Result) -> str:
-    """What it says on standard error, without the frame."""
+    """Return its text on standard error, without the frame."""
     return " ".join(result.stderr.replace("│", " ").split())

@@ -1,4 +1,4 @@
-"""What a body may hold, member by member."""
+"""Permitted bodies, member by member."""
 
 from typing import Any
 

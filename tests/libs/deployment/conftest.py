@@ -21,7 +21,7 @@ from libs.views.functions import load_functions, open_valkey
 
 @dataclass
 class Place:
-    """What one process is set to."""
+    """Settings of one process."""
 
     settings: KafkaSettings
     namespace: str

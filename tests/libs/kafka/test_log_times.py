@@ -1,4 +1,4 @@
-"""Where in the log an instant is, also where the broker's clock went back."""
+"""The offset of an instant in the log, also if the broker's clock went back."""
 
 from __future__ import annotations
 

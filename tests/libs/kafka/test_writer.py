@@ -1,4 +1,4 @@
-"""What a caller of LogWriter is told, on a real Kafka that works, freezes, dies and refuses."""
+"""LogWriter's answers, with a real Kafka that works, freezes, dies and refuses."""
 
 import asyncio
 import os

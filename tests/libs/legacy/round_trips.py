@@ -44,7 +44,7 @@ def bodies(translator: Translator, schema: type[Record]) -> SearchStrategy[Docum
 
 
 def sent_back(translator: Translator, schema: type[Record], document: Document) -> Document:
-    """What a legacy client makes of a record that writes back all that it can read."""
+    """Return the record that results when a legacy client writes back all that it read."""
     shape = translator.read(schema.model_validate(document))
     body = {
         field.parameter: _at(shape, field.legacy) for field in translator.fields if field.reads and field.writes

@@ -71,7 +71,7 @@ LISTED_MEMBERS = {
 }
 IMAGE_MEMBERS = {"image_id", "brand", "title", "story", "ratio", "love_count", "message_count", "tags", "created"}
 IMAGE_RECORD_MEMBERS = {"image_text", "is_icon", "public_use"}
-"""What only the image read shape has."""
+"""Members that only the image read shape has."""
 PARTICIPANT_MEMBERS = {
     "participant_key",
     "title",

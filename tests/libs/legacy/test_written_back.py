@@ -1,4 +1,4 @@
-"""What the legacy generation shows of a record can be written back whole, with what it embeds: nothing is lost."""
+"""A record as the legacy API returns it can be written back whole, with its embedded records: nothing is lost."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from libs.telemetry.redaction import redacted
 
 PASSWORD = "0123456789abcdef" * 4
 PLACE = ("KAFKA_LOG_DIRS", "KAFKA_CONTROLLER_QUORUM_VOTERS", "KAFKA_LISTENERS")
-"""Where the container has its data and its controller: the native broker has others."""
+"""Settings of the container's data and controller; those of the native broker differ."""
 
 
 class BrokerOfTheImage(NativeKafka):

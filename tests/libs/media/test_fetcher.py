@@ -1,4 +1,4 @@
-"""What a URL of a caller's makes this service do: fetch from public places, and nothing else."""
+"""A caller's URL makes the service fetch from public addresses, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken for a picture, and what is left of it."""
+"""Accepted pictures, and what is kept of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses may be reached: none that leads inside, however it is written."""
+"""Only public addresses may be reached, however an address is written."""
 
 from __future__ import annotations
 

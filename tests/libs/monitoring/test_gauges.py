@@ -1,4 +1,4 @@
-"""What views and log say, as metrics: everything that becomes of a vote, and nothing where nobody can tell."""
+"""Metrics of views and log: every outcome of a vote, and nothing if it is unknown."""
 
 from __future__ import annotations
 

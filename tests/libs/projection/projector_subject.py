@@ -10,7 +10,7 @@ from libs.tally.errors import ViewsUnavailable
 
 
 class Views:
-    """What several projectors share, as they share Valkey."""
+    """State that several projectors share, as they share Valkey."""
 
     def __init__(self) -> None:
         self.positions: dict[int, Position] = {}
@@ -33,7 +33,7 @@ class MemoryProjection:
         self.topic = topic
         self.views = views
         self.hold = hold
-        """Where given, folds wait for it between reading their batch and applying it."""
+        """Folds wait for it, if given, between reading their batch and applying it."""
         self.calls: list[tuple[int, Position, int]] = []
 
     async def position(self, partition: int) -> Position | None:

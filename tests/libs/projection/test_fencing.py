@@ -39,7 +39,7 @@ class Steered:
     now: float = 1_000.0
     time_ns: Callable[[], int] = time.time_ns
     catalogue: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
-    """Where its views stand; the log of each partition ends at `catalogue_end`."""
+    """The positions of its views; the log of each partition ends at `catalogue_end`."""
     catalogue_end: int = 0
     fences: list[bytes] = field(default_factory=list)
 

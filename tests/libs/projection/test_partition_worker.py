@@ -1,4 +1,4 @@
-"""What one partition's fold does with what it is handed, where the moment of a batch's arrival is the subject."""
+"""The fold of one partition, where the moment of a batch's arrival is the subject."""
 
 import asyncio
 from collections.abc import AsyncIterator

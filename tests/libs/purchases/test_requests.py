@@ -1,4 +1,4 @@
-"""What of a purchase is taken, what of it the log can be read for, and what callers see again."""
+"""Members of a purchase: those accepted, those legible in the log, and those returned to callers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a contest's configuration alone says against a vote, and in which order."""
+"""Refusals by a contest's configuration alone, and their order."""
 
 from __future__ import annotations
 

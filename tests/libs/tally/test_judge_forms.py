@@ -1,4 +1,4 @@
-"""Which kind of vote a contest takes, and every way in which a rating or a ballot does not fit."""
+"""The kind of vote that a contest accepts, and every way in which a rating or a ballot does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a contest stands at a moment."""
+"""The phase of a contest at a moment."""
 
 from __future__ import annotations
 

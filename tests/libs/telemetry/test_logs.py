@@ -1,4 +1,4 @@
-"""What a process's own log says, and what it never says."""
+"""Contents of a process's own log, and what it never contains."""
 
 import json
 import logging

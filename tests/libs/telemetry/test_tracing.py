@@ -1,4 +1,4 @@
-"""Where traces are sent, and what happens when they cannot be."""
+"""The target of traces, and failures to send them."""
 
 import sys
 import time

@@ -67,7 +67,7 @@ class Model:
             self._command(offset, event)
 
     def outcome(self, command_id: str) -> Outcome | None:
-        """What is remembered for 24 h of log time."""
+        """Outcomes, kept for 24 h of log time."""
         kept = self.outcomes.get(command_id)
         return kept[1] if kept is not None and kept[0] > self.time - DAY_MS else None
 

@@ -77,7 +77,7 @@ class Keys(NamedTuple):
             await self.valkey.call("DEL", *names)
 
     async def held(self, number: int) -> dict[str, Any]:
-        """What a generation holds, by the name of the key; what is forgotten lazily is left out."""
+        """Return a generation's contents by the name of the key, without what is deleted lazily."""
         prefix, found = f"{self.base}:g{number}:", dict[str, Any]()
         for key in await self.names():
             name = key.decode().removeprefix(prefix)

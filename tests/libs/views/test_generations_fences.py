@@ -112,7 +112,7 @@ async def test_nobody_is_admitted_by_what_a_generation_swapped_in_does_not_count
 
 
 async def test_a_swap_is_refused_though_the_latest_fence_is_the_same(replayed: Replayed) -> None:
-    """What landed between the quarantined fence and its copy counts in one of them only."""
+    """Votes between the quarantined fence and its copy count in one of them only."""
     command = a_vote()
     granted = await replayed.partition.grant(command)
     await replayed.fence(quarantined=True)

@@ -164,7 +164,7 @@ async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Coa
 
 
 async def test_of_a_cast_and_a_refusal_the_first_holds(valkey: Coalescer) -> None:
-    """While its log is folded anew a cast purchase looks open again; what is decided then changes nothing."""
+    """While its log is folded again a cast purchase looks open again; what is decided then changes nothing."""
     views = views_of(valkey)
     of: dict[str, Any] = {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
     cast = PurchaseCast(**of, accepted_at=NOW_US)

@@ -1,4 +1,4 @@
-"""Where a contest's closing stands in a partition, and what the marks do to what comes behind them."""
+"""The state of a contest's closing in a partition, and the effect of marks on later events."""
 
 from __future__ import annotations
 

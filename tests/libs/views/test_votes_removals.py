@@ -216,7 +216,7 @@ async def test_a_refund_behind_the_close_waits(partition: Partition) -> None:
 
 
 async def test_the_content_of_a_vote_does_not_matter_to_its_refund(partition: Partition) -> None:
-    """What is in the log is what is taken back."""
+    """A removal takes back exactly what is in the log."""
     await partition.cast(PAID)
     granted = await partition.ask_removal(replace(PAID, content=content_hash("other")))
     assert isinstance(granted, RemovalGranted)

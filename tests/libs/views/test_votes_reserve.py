@@ -1,4 +1,4 @@
-"""What `reserve` answers, and in which order it checks."""
+"""The answers of `reserve`, and the order of its checks."""
 
 from __future__ import annotations
 

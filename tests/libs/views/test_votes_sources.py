@@ -1,4 +1,4 @@
-"""What external sources reported: no call of the views grows with how many ids a source has."""
+"""Reports of external sources: no call of the views grows with the number of ids of a source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a contest was at the end of any minute is what the log said by then, however it was cut."""
+"""The counts at the end of any minute are those of the log until then, however it was cut into batches."""
 
 from __future__ import annotations
 

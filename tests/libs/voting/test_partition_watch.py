@@ -113,7 +113,7 @@ async def test_a_gate_that_opens_wakes_all_that_wait_at_it(partition: Partition,
 async def test_at_an_open_gate_the_next_progress_is_waited_for(
     partition: Partition, watch: PartitionWatch
 ) -> None:
-    """What admits nobody with its gate open waits for the fold: of a reopening, or of a removal."""
+    """Requests that an open gate does not admit wait for the fold: of a reopening, or of a removal."""
     seen = await watch.wait_for_gate(0, None, soon())
     assert seen is not None
     waiting = watch.wait_for_gate(0, seen, soon())

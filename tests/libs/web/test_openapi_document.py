@@ -1,4 +1,4 @@
-"""How the OpenAPI document is put together from what routers say."""
+"""The OpenAPI document, built from the routers' descriptions."""
 
 from typing import Any
 

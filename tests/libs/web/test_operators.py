@@ -1,4 +1,4 @@
-"""What is for operators, at a port of its own."""
+"""The operators' paths, at a port of their own."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -38,7 +38,7 @@ class Place:
         self.decoders = decoders
 
     async def names(self, key: str = "", environment: str = "production") -> list[str]:
-        """What lies in the object store of an image, without what all have in common."""
+        """Return the names of an image's objects in the store, without their common prefix."""
         prefix = f"{environment_files(self.environments[environment].namespace)}images"
         return [name.rsplit("/", 1)[1] for name in await self.store.names(prefix) if f"/{key}/" in name]
 

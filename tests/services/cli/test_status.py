@@ -48,7 +48,7 @@ async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -
 
 
 def environment(stack: Deployment) -> dict[str, str]:
-    """What makes a command find it."""
+    """Return the options by which a command finds it."""
     return {
         "TALLY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "TALLY_VALKEY_URL": stack.valkey,

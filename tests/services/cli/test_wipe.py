@@ -101,7 +101,7 @@ async def test_what_others_refer_to_goes_after_them(world: Catalogue) -> None:
 
 
 async def test_records_that_refer_to_one_another_go_too(world: Catalogue) -> None:
-    """Which no order of deletions gets rid of."""
+    """A cycle, which no order of deletions removes."""
     named: dict[str, Any] = {"account": "a", "resource": "labels", "record": "{}", "at": 1}
     first = RecordCreated(key="first", command_id="1", **named)
     second = RecordCreated(key="second", command_id="2", refs=(("labels", "first"),), **named)

@@ -32,7 +32,7 @@ from tests.support.proxy import proxy
 
 PATH = "/operations/status"
 NOW_AND_THEN = {"lag_s", "folded_per_s", "oldest_pending_s", "left_s", "valkey_clock_off_s"}
-"""What another look finds otherwise."""
+"""Return the differences to another read."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What tests of closings do again and again."""
+"""Steps that tests of closings share."""
 
 import asyncio
 from typing import Any
@@ -30,7 +30,7 @@ async def vote_until_refused(world: World, contest: str) -> int:
 
 
 async def decide(world: World, contest: str) -> ContestClosing:
-    """What a manager writes first, as of now."""
+    """Return a manager's first write, as of now."""
     config = await world.catalogue.views.contest_config(ACCOUNT, contest)
     found = await world.read(contest)
     assert config.contest is not None
@@ -52,7 +52,7 @@ async def source(world: World, contest: str, name: str, **members: Any) -> None:
 
 
 async def ask(world: World, contest: Contest) -> Answer:
-    """What is answered to a voter right now, by these rules."""
+    """Return the answer to a voter now, by these rules."""
     command = a_vote(f"{contest.key}-p0", contest=contest.key, voter="slow", vote_id="slow")
     partition, selection = world.topic.partition_of(command.voter), judge(contest, command)
     assert isinstance(selection, Selection)

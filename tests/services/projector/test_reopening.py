@@ -71,7 +71,7 @@ async def test_marks_that_come_late_or_twice_change_nothing(world: World) -> Non
 async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
     own: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which another projector finishes, where the first was killed."""
+    """Reopening that another projector finishes, as the first was killed."""
     async with own.projecting():
         contest = await own.contest(end=await own.now() + SECOND)
         assert await own.vote(contest)

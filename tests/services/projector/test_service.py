@@ -73,7 +73,7 @@ class Deployment:
         return self._said.read_bytes()
 
     async def ends(self, process: asyncio.subprocess.Process) -> bytes:
-        """What it has said when it has ended."""
+        """Return its log, once it has ended."""
         await asyncio.wait_for(process.wait(), 30)
         return self.said()
 

@@ -173,7 +173,7 @@ async def test_an_unchanged_answer_is_304_and_a_vote_a_name_and_a_phase_change_i
     tags: list[str] = []
 
     async def changed() -> bool:
-        """Whether the answer is a new one; the tag that it has stands for it from then on."""
+        """Return whether the answer is a new one, and keep its tag."""
         answer = await world.client.get(PATH, headers={"if-none-match": tags[-1] if tags else '"none"'})
         assert answer.status_code in (200, 304)
         tags.append(answer.headers["etag"])

@@ -209,7 +209,7 @@ async def test_up_to_any_interval_it_adds_up_to_what_was_counted_by_then(
 
 
 class Shown:
-    """What readers are shown of the contest."""
+    """Return the contest as readers are served it."""
 
     def __init__(self, views: VoteViews, catalogue: CatalogueViews, timeline: Timeline) -> None:
         topic = catalogue_topic(views._namespace)
@@ -264,7 +264,7 @@ async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(worl
 
 
 class Counting(Timeline):
-    """How many changes it told of."""
+    """Return the number of changes in it."""
 
     fetched = 0
 

@@ -36,14 +36,14 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Seen(NamedTuple):
-    """What a read path says of counts: participants in its order with their numbers, and other numbers."""
+    """Counts of a read path: participants in its order with their numbers, and other numbers."""
 
     entries: list[tuple[str, Any]]
     others: list[Any]
 
 
 Read = Callable[[World, str], Awaitable[Seen | None]]
-"""What a key sees; None where it is refused."""
+"""Return the answer to a key; None if it is refused."""
 
 
 def _entries(participants: list[dict[str, Any]], *names: str) -> list[tuple[str, Any]]:

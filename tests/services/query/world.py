@@ -249,7 +249,7 @@ class World:
         assert (await generations.swap(partition, 2)).done
 
     async def lose_everything(self) -> None:
-        """What an emptied Valkey holds of it."""
+        """Delete all of its keys, as an emptied Valkey has."""
         await self._valkey.call("DEL", *(await self._valkey.call("KEYS", f"{self._namespace}*")))
 
     def head(self) -> str:

@@ -1,4 +1,4 @@
-"""What an external source reported is counted or held, whatever its mapping says."""
+"""Reports of an external source are counted or held, whatever its mapping."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def a_tally(reports: list[SourceReported]) -> SourceTally:
 
 
 def latest_of(reports: list[SourceReported]) -> dict[str, VoteSums]:
-    """What the source said last of each id, permitted or not."""
+    """The source's latest report of each id, permitted or not."""
     latest: dict[str, VoteSums] = {}
     for report in reports:
         for mapped, *numbers in report.counts:

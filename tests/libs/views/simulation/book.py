@@ -1,4 +1,4 @@
-"""What one voter has used of an allowance, folded and pending, looked up in the plainest way."""
+"""A voter's use of an allowance, folded and pending, looked up in the plainest way."""
 
 from __future__ import annotations
 

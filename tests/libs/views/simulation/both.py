@@ -23,7 +23,7 @@ class Both:
         self.logs: list[list[Event]] = [[LogCreated("log")], [LogCreated("log")]]
 
     def ask(self, question: Callable[[Ledger], Any]) -> list[Any]:
-        """What both answer; it must be the same."""
+        """Return the answer of both, which must be the same."""
         answers = [question(ledger) for ledger in self.ledgers]
         lua, model = (_without_incarnation(answer) for answer in answers)
         assert lua == model

@@ -24,7 +24,7 @@ def differing(view: Table, fold: Table) -> list[str]:
 
 
 def described(tally: PartitionTally) -> Table:
-    """What a fold says, as a table. Names, ids and pseudonyms appear as the views keep them."""
+    """Return a fold as a table. Names, ids and pseudonyms appear as in the views."""
     table: Table = {
         ("fence",): tally.fence,
         ("stats",): (tally.fenced, tally.duplicates, tally.overruled),
@@ -86,7 +86,7 @@ def _record(vote: FoldedVote) -> tuple[Any, ...]:
 
 
 async def described_view(views: VoteViews, partition: int, contests: set[str]) -> Table:
-    """What the views of one partition hold about `contests`, as the same table."""
+    """Return the views of one partition about `contests`, as the same table."""
     state = await views.state(partition)
     table: Table = {
         ("fence",): state.fence,

@@ -1,4 +1,4 @@
-"""What voters and payment platforms ask for: to cast a vote, to remove one, to refund one."""
+"""Requests of voters and payment platforms: to cast a vote, to remove one, to refund one."""
 
 from __future__ import annotations
 

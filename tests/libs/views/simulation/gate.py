@@ -29,7 +29,7 @@ class Removal:
 
 @dataclass(slots=True)
 class Stored:
-    """What a server keeps, and may lose the last changes of."""
+    """A server's state, whose last changes it may lose."""
 
     open: bool = False
     run: int = -1

@@ -1,4 +1,4 @@
-"""What the simulated services ask of a partition's ledger, whichever keeps it: the model or Valkey's functions."""
+"""The ledger of a partition for the simulated services, kept by the model or by Valkey's functions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from libs.tally.reservations import Answer, RemovalAnswer
 from libs.views.replies import ClosingState, PartitionState, VoterAllowance
 
 BEGIN_MS: Final = 47_500 * DAY_US // 1000 - 200
-"""Where the simulated clock begins, by the simulation's clock a millisecond a turn: shortly before a midnight that
-is still far off, since Valkey's own clock must not overtake it."""
+"""Start of the simulated clock, which advances a millisecond a turn: shortly before a midnight that is still far
+off, since Valkey's own clock must not overtake it."""
 
 
 class Ledger(Protocol):
@@ -55,7 +55,7 @@ class Ledger(Protocol):
     def closing(self, contest: str) -> ClosingState: ...
 
     def differences(self, tally: PartitionTally) -> list[str]:
-        """Where the view is another one than `tally`; empty when it is the same."""
+        """Return the differences between the view and `tally`; empty if there are none."""
 
     def snapshot(self) -> Any:
         """All that the server holds now."""

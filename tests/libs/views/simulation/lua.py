@@ -122,7 +122,7 @@ class LuaLedger:
             self._redis.delete(*keys)
 
     def forget(self) -> LuaLedger:
-        """Begin anew, for the next schedule."""
+        """Begin again, for the next schedule."""
         self.clear()
         self._life, self._run, self._now_ms, self._clock_is_behind = 0, None, BEGIN_MS, True
         return self

@@ -43,7 +43,7 @@ class ModelLedger(ModelGate):
         return replace(first.granted, joined=True, incarnation=self.s.n)
 
     def is_reopened(self, contest: Contest) -> bool:
-        """Whether the marks that a reopening voids are void here already."""
+        """Return whether the marks that a reopening voids are void here already."""
         return self._contest(contest.key).reopened >= contest.reopened
 
     def is_being_removed(self, contest: str, voter: str, vote_id: str | None) -> bool:
@@ -56,7 +56,7 @@ class ModelLedger(ModelGate):
         return any(book.holder(r.slot, r.command.source) == vote_id for r in book.pending)
 
     def waits_for_former_period(self, book: Book, epoch: int) -> bool:
-        """Whether a free vote of a period before the former one is pending still."""
+        """Return whether a free vote of a period before the former one is still pending."""
         free = (r.granted for r in book.pending if r.command.source == "c-free")
         return any(granted.epoch < epoch - 1 for granted in free)
 

@@ -111,7 +111,7 @@ class ReliesOnPendingVotes(ModelLedger):
 
 
 class StaleBook(Book):
-    """What took no allowance when it was reserved, since another one had its slot, never will."""
+    """A vote that used no allowance at its reservation, as another had its slot, never will."""
 
     weightless: set[tuple[str, int]]
 
@@ -293,7 +293,7 @@ LUA_MUTATIONS = {
         ("if not gate.open or gate.n ~= tonumber(args[1]) then return 0 end\n  call('HINCRBY'", "call('HINCRBY'")
     ],
 }
-"""What trouble brings to light."""
+"""Mutations that faults reveal."""
 
 ADMISSION_MUTATIONS = {
     "a replaced vote leaves its figures": [("move_choices(c, standing, replaced, -1, counted and -1 or 0)", "")],
@@ -337,4 +337,4 @@ ADMISSION_MUTATIONS = {
     ],
     "a voter takes back what was voided": [("(refund or find_pending(list, REMOVAL .. digest))", "true")],
 }
-"""What voters bring to light."""
+"""Mutations that requests of voters reveal."""

@@ -1,4 +1,4 @@
-"""A log of votes counted in the plainest way: a list of votes, looked through anew for every question."""
+"""A log of votes counted in the plainest way: a list of votes, searched again for every question."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Vote:
     voids: list[str] = field(default_factory=list)
 
     def parts(self) -> Iterator[tuple[Sum, int]]:
-        """What it uses of which sums."""
+        """Return the votes that it uses, by sum."""
         cast = self.cast
         if cast is not None:
             for participant, count in cast.choices:
@@ -78,7 +78,7 @@ class PlainCount:
                     self.reopened = event.seq
 
     def _reopen(self, event: ContestReopened) -> None:
-        """What waited first takes effect; the closing is in force until nothing waits."""
+        """Waiting events take effect first; the closing is in force until nothing waits."""
         cut = len(self.waiting) if event.at_most is None else event.at_most
         waited, self.waiting = self.waiting[:cut], self.waiting[cut:]
         closed, self.closed = self.closed, 0
@@ -152,7 +152,7 @@ class PlainCount:
         return (vote for vote in self.votes.values() if vote.status is VoteStatus.COUNTED)
 
     def used(self) -> Counter[Sum]:
-        """What the votes that count use up, and those that are voided."""
+        """Return the allowance used by votes that count, and by voided ones."""
         used: Counter[Sum] = Counter()
         for vote in self.votes.values():
             for key, votes in vote.parts() if vote.status in USING else ():
@@ -185,7 +185,7 @@ class PlainCount:
         }
 
     def ratings(self) -> dict[str, tuple[int, int, dict[str, tuple[int, int]]]]:
-        """How many ratings and their sum by participant or "", and the same of sub-ratings; nothing empty."""
+        """Return number and sum of ratings by participant or "", and of sub-ratings; without empty ones."""
         given: dict[str, list[int]] = defaultdict(list)
         subs: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for vote in self.counting():
@@ -208,6 +208,6 @@ def plainly(log: Sequence[Event]) -> PlainCount:
 
 
 def _is_same(event: Change, other: Change) -> bool:
-    """Whether the one is a copy of the other."""
+    """Return whether the one is a copy of the other."""
     what = event.type, event.voter, event.vote_id, getattr(event, "void", None)
     return what == (other.type, other.voter, other.vote_id, getattr(other, "void", None))

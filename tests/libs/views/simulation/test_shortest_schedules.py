@@ -257,7 +257,7 @@ def test_after_a_reopening_nobody_is_admitted_before_its_mark(ledger: Ledger) ->
 
 
 def test_a_reopening_in_parts_is_a_closing_until_the_last(ledger: Ledger) -> None:
-    """What waited takes effect in the order of the log; a late mark of the closing does not bring that back."""
+    """Waiting events take effect in the order of the log; a late mark of the closing does not undo that."""
     log, free = Log(ledger), Limits(-1, -1)
     log.fence()
     log.cast(a_contest(free=free), *(a_vote(vote_id=name) for name in "abc"))
@@ -386,7 +386,7 @@ def test_of_voidings_and_restorings_behind_the_close_none_is_lost(ledger: Ledger
 
 
 def test_a_voter_takes_back_no_voided_vote_and_joins_a_removal_that_came_before(ledger: Ledger) -> None:
-    """What is answered 204 must not count again once it is restored."""
+    """A removal answered with 204 must not count again once it is restored."""
     log, vote = Log(ledger), a_vote()
     log.fence()
     log.cast(a_contest(), vote)

@@ -1,4 +1,4 @@
-"""What the promises demand, once everything has settled, of log, views and answers."""
+"""Checks of the promises on log, views and answers, once everything has settled."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check(world: World) -> None:
 
 
 def check_fold(contest: ContestTally, count: PlainCount) -> None:
-    """What was removed or replaced has left no trace, and nothing admitted was too late or too much."""
+    """Removed and replaced votes left no trace, and nothing admitted was too late or too much."""
     ids = Counter(vote.status for vote in count.votes.values())
     demand(contest.ids == ids, f"ids {contest.ids}, counted plainly {ids}")
     demand(not ids[VoteStatus.OVERRULED], "a vote was overruled")
@@ -125,7 +125,7 @@ def check_periods(world: World, count: PlainCount) -> None:
 
 
 def check_allowances(world: World, count: PlainCount) -> None:
-    """What the ledger holds against a voter is what the log holds: no reservation leaks."""
+    """The ledger holds against a voter what the log holds: no reservation leaks."""
     held: Counter[Sum] = Counter()
     used: Counter[Sum] = Counter()
     for voter in count.anonymous:
@@ -147,7 +147,7 @@ def check_close(world: World, contest: ContestTally) -> None:
 
 
 def check_sources(contest: ContestTally, log: list[Event]) -> None:
-    """What a source reported last of an id is counted or held, and a report id counts once."""
+    """A source's latest report of an id is counted or held, and a report id counts once."""
     latest: dict[tuple[str, str], int] = {}
     seen: set[tuple[str, str]] = set()
     closed: dict[str, int] = {}

@@ -79,7 +79,7 @@ def check_grant(world: World, contest: Contest, granted: Granted) -> None:
 
 
 def contest_for(world: World, worker: int, stale: Stale) -> Contest:
-    """What the worker has, where that is as new as what is in force; else, and where nothing is, a load."""
+    """Return the worker's contest if it is as new as the one in force; otherwise load it."""
     cached = world.caches[worker]
     if stale.in_force is not None and cached.version >= stale.in_force:
         return cached
@@ -116,7 +116,7 @@ def settle(world: World, errand: Errand, incarnation: int) -> Generator[int, Non
 
 
 def produce(world: World, event: Event) -> Generator[int, None, str]:
-    """What the log does with a record: takes it, refuses it for certain, or nobody knows."""
+    """Outcome of an append: in the log, definitely refused, or unknown."""
     if not world.chance(world.faults.send):
         world.append(event)
         yield 1

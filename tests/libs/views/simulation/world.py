@@ -36,7 +36,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How likely each is, a turn."""
+    """Probability of each, a turn."""
 
     crash: float = 0.01
     freeze: float = 0.03

@@ -41,7 +41,7 @@ async def api(stack: Supervisor) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def context(stack: Supervisor) -> AsyncIterator[ReplayContext]:
-    """Where an operator works; no generation but the live ones is left by the tests before."""
+    """The context of an operator, with live generations only."""
     async with ReplayContext.open(stack) as context:
         await context.run("replay", "drop", "--execute")
         yield context

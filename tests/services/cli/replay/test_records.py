@@ -1,4 +1,4 @@
-"""Catalogue and purchases folded anew: the same records, keys and outcomes; what was still to be done is done."""
+"""Catalogue and purchases folded again: the same records, keys and outcomes; what was still to be done is done."""
 
 from __future__ import annotations
 

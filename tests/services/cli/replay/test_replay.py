@@ -1,4 +1,4 @@
-"""`tally replay`: what is wrong in the views is folded anew from the log; nobody notices, but for right counts."""
+"""`tally replay` folds wrong views again from the log; readers notice nothing but right counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def a_spoilt_contest(api: Api, context: ReplayContext) -> Contest:
     contest = await api.contest(free={"max_participant": 2})
     await voted(contest, *VOTERS)
     await context.spoil(contest, by=SPOILT)
-    # the same voters: readers fetch anew only what has changed, and that must be among it
+    # the same voters: readers fetch again only what has changed, and that must be among it
     await voted(contest, *VOTERS)
     assert await count(contest) == 2 * len(VOTERS) + SPOILT
     return contest

@@ -91,7 +91,7 @@ class Service:
 
 
 async def first_events(world: World, path: str, key: str | None = None) -> tuple[int, list[Event]]:
-    """What a stream begins with, but for `retry`: its status, and its events. No server is needed for that."""
+    """Return a stream's status and first events, without `retry`. Needs no server."""
     path, _, query = path.partition("?")
     headers = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
     scope = {

@@ -1,4 +1,4 @@
-"""What streams say, to whom, and when they end."""
+"""Events of streams, their receivers, and their ends."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def change(world: World, **config: Any) -> None:
 
 
 async def is_silent(stream: Stream) -> bool:
-    """Whether no event comes. The stream is of no use after that."""
+    """Return whether no event comes. The stream cannot be used after that."""
     try:
         await stream.next(within_s=QUIET_S)
     except TimeoutError:
