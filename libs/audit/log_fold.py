@@ -14,7 +14,8 @@ from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Event, SourceReported, VoteCast
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote
-from libs.views.serialization import POISON, digest, fold_item
+from libs.views.fold_items import POISON, fold_item
+from libs.views.serialization import digest
 
 SLICE = 2_000
 """Records folded in one go (about 30 ms), before other tasks of the event loop run."""

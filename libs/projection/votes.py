@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from libs.contracts.codec import vote_codec
+from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
-from libs.tally.events import ContestReopened, VoteCast, VoteRemoved, address_votes
+from libs.tally.contest import UNLIMITED
+from libs.tally.events import Event, VoteCast, VoteRemoved, address_votes
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
-from libs.views.replies import FoldInput
+from libs.views.fold_items import OFFSET, Item, fold_items, reopened_by
 from libs.views.votes import APPLY_BYTES, APPLY_ITEMS, VoteViews
 
 FRESH_S = 0.5
@@ -41,9 +42,9 @@ class VotesProjection:
             return
         # checked before and after: a fence among the records may open the gate, and Valkey may restart meanwhile
         same_run = await self._is_same_run(partition)
-        items = await self._apply(partition, start, records)
+        await self._apply(partition, start, records)
         if not (same_run and await self._is_same_run(partition)):
-            await refill(self._addresses, items)
+            await refill(self._addresses, vote_codec.decode_many([record.value for record in records]))
 
     async def _is_same_run(self, partition: int) -> bool:
         """Return whether Valkey has run without restart since the gate was opened, so that no counter was lost.
@@ -52,29 +53,26 @@ class VotesProjection:
         """
         return (await self._views.state(partition)).same_run
 
-    async def _apply(self, partition: int, start: Position, records: Sequence[LogRecord]) -> list[FoldInput]:
-        pieces = (items for piece in _pieces(records) for items in _split(_items(piece)))
-        folded: list[FoldInput] = []
-        while flight := list(islice(pieces, IN_FLIGHT)):
+    async def _apply(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
+        slices = (items for piece in _pieces(records) for items in _split(fold_items(piece)))
+        while flight := list(islice(slices, IN_FLIGHT)):
             calls = []
             for items in flight:
-                end = items[-1].offset + 1
-                calls.append(self._views.apply(partition, start, items, end))
-                folded += items
+                end = items[-1][OFFSET] + 1
+                calls.append(self._views.apply_items(partition, start, items, end))
                 start = Position(start.log_id, end)
             # started in the same tick, the calls share a pipeline and arrive in order
             for error in await asyncio.gather(*calls, return_exceptions=True):
                 if error is not None:
                     raise error
-        return folded
 
 
-async def refill(addresses: AddressCounters, items: Sequence[FoldInput]) -> None:
+async def refill(addresses: AddressCounters, events: Sequence[Event | Undecodable]) -> None:
     """Count votes again in their addresses' limits: one call per counter."""
     now_s = int(time.time())
     taken = defaultdict[Counter, list[TakenBefore]](list)
-    for item in items:
-        match item.event:
+    for event in events:
+        match event:
             case VoteCast(source="c-free", address=str() as address) as cast:
                 if cast.accepted_at // 1_000_000 < now_s - ADDRESS_LIFE_S:
                     continue
@@ -100,22 +98,15 @@ def _pieces(records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:
         yield records[first:]
 
 
-def _split(items: Sequence[FoldInput]) -> Iterator[Sequence[FoldInput]]:
+def _split(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     """Split further at reopenings: each waiting vote that they take back costs as much as a record."""
     first = count = 0
     for at, item in enumerate(items):
         cost = 1
-        if isinstance(item.event, ContestReopened):
-            cost = APPLY_ITEMS if item.event.at_most is None else item.event.at_most
+        if (reopened := reopened_by(item)) is not None:
+            cost = APPLY_ITEMS if reopened == UNLIMITED else reopened
         count += cost
         if at > first and count > APPLY_ITEMS:
             yield items[first:at]
             first, count = at, cost
     yield items[first:]
-
-
-def _items(records: Sequence[LogRecord]) -> list[FoldInput]:
-    events = vote_codec.decode_many([record.value for record in records])
-    return [
-        FoldInput(event, record.offset, record.timestamp_ms) for event, record in zip(events, records, strict=True)
-    ]

@@ -7,21 +7,8 @@ from typing import Any, Final
 
 import msgpack
 
-from libs.contracts.codec import Undecodable
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import LimitScope
-from libs.tally.events import (
-    ContestClosed,
-    ContestReopened,
-    Event,
-    Fence,
-    LogCreated,
-    SourceReported,
-    VoteCast,
-    VoteRemoved,
-    VoteRestored,
-    VoteVoided,
-)
 from libs.tally.reservations import (
     Answer,
     Duplicate,
@@ -44,10 +31,6 @@ from libs.tally.voter_ledger import VoteStatus
 
 SOURCES: Final = ("c-free", "c-paid")
 FORMS: Final = ("plain", "rating", "ballot")
-OTHER, CAST, FENCE, POISON, REMOVAL, REPORT, CLOSED, REOPENED, VOIDED = range(9)
-COUNTS, LIMITS, EPOCHS, WHOLE = 2**24, 2**31, 2**28, 2**53
-RATINGS, FIGURES = 2**31, 2**44
-"""Exclusive bounds of a stored record's fields; Lua's numbers are exact integers below `WHOLE`."""
 
 _GLOB: Final = str.maketrans({character: f"\\{character}" for character in "*?[]\\^"})
 
@@ -172,123 +155,3 @@ def limited(number: int) -> int | None:
 
 def unlimited(number: int | None) -> int:
     return UNLIMITED if number is None else number
-
-
-class DoesNotFit(Exception):
-    """A number, name or identity of an event cannot be stored in the views."""
-
-
-def fold_item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
-    """Convert a record to an item of `votes_apply`; one that cannot be folded becomes poison, with the reason."""
-    try:
-        return _item(event, offset, time_ms)
-    except DoesNotFit as error:
-        return [POISON, offset, str(error)]
-
-
-def _item(event: Event | Undecodable, offset: int, time_ms: int) -> list[Any]:
-    match event:
-        case Undecodable():
-            raise DoesNotFit(event.reason)
-        case LogCreated():
-            return [OTHER, offset]
-        case Fence():
-            _check(-1 < event.incarnation < WHOLE and -1 < (event.after or 0) < WHOLE, "a number out of range")
-            return [FENCE, offset, event.incarnation, unlimited(event.after), event.run or ""]
-    _check("\0" not in event.contest and event.contest != "", "the contest has no name")
-    head = [offset, time_ms, event.contest]
-    match event:
-        case VoteCast():
-            return [CAST, *head, *_cast(event)]
-        case VoteRemoved():
-            _check(0 <= event.incarnation < WHOLE and 0 <= event.removed_at < WHOLE, "a number out of range")
-            identity = _voter(event.voter), digest(event.vote_id), event.incarnation
-            vote = int(event.anonymous), _content(event.content), SOURCES.index(event.source), event.removed_at
-            return [REMOVAL, *head, *identity, *vote]
-        case VoteVoided() | VoteRestored():
-            _check(event.void != "", "the operation has no name")
-            name = _voter(event.voter), digest(event.vote_id)
-            return [VOIDED, *head, *name, int(isinstance(event, VoteRestored)), event.void]
-        case SourceReported():
-            _check(_name(event.source) and _name(event.report_id), "the source or the report has no name")
-            for mapped, *numbers in event.counts:
-                _check(mapped != "" and all(0 <= n < FIGURES for n in numbers), "a figure out of range")
-            report = event.source, event.report_id, _content(event.content)
-            return [REPORT, *head, *report, event.mode == "delta", event.allow_decrease, event.counts]
-        case ContestClosed():
-            _check(0 < event.seq < WHOLE, "a number out of range")
-            _check(event.source is None or _name(event.source), "the source has no name")
-            return [CLOSED, *head, event.seq, event.source or ""]
-        case ContestReopened():
-            _check(0 < event.seq < WHOLE, "a number out of range")
-            _check(event.at_most is None or 0 < event.at_most < WHOLE, "a number out of range")
-            return [REOPENED, *head, event.seq, UNLIMITED if event.at_most is None else event.at_most]
-
-
-def _cast(cast: VoteCast) -> list[Any]:
-    _check(_is_of_its_form(cast), "the choices do not fit the form")
-    _check(all(name != "" and 0 < count < COUNTS for name, count in cast.choices), "a choice out of range")
-    _check(0 <= cast.epoch < EPOCHS, "the epoch is out of range")
-    moments = cast.incarnation, cast.accepted_at, cast.next_free_vote_at or 0
-    _check(all(0 <= moment < WHOLE for moment in moments), "a time out of range")
-    limits = cast.max_participant, cast.max_contest, cast.remaining_participant or 0, cast.remaining_contest or 0
-    _check(all(UNLIMITED <= limit < LIMITS for limit in limits), "a limit out of range")
-    rating = None
-    if cast.rating is not None:
-        values = (cast.rating.value, *(value for _, value in cast.rating.sub_ratings))
-        _check(all(0 <= value < RATINGS for value in values), "a rating out of range")
-        rating = [cast.rating.value, [part for pair in cast.rating.sub_ratings for part in pair]]
-    return [
-        _voter(cast.voter),
-        int(cast.anonymous),
-        digest(cast.vote_id),
-        _content(cast.content),
-        SOURCES.index(cast.source),
-        cast.choices,
-        cast.accepted_at,
-        cast.incarnation,
-        cast.max_participant,
-        cast.max_contest,
-        cast.epoch,
-        unlimited(cast.remaining_participant),
-        unlimited(cast.remaining_contest),
-        cast.next_free_vote_at or 0,
-        FORMS.index(cast.form),
-        rating or False,
-    ]
-
-
-def _is_of_its_form(cast: VoteCast) -> bool:
-    if cast.form == "ballot":
-        participants = {participant for participant, _ in cast.choices}
-        return 0 < len(cast.choices) == len(participants) and cast.rating is None
-    if len(cast.choices) != 1:
-        return False
-    return cast.rating is None if cast.form == "plain" else cast.rating is not None and cast.choices[0][1] == 1
-
-
-def _voter(voter: str) -> bytes:
-    try:
-        found = raw(voter)
-    except ValueError as error:
-        raise DoesNotFit(f"voter: {error}") from error
-    _check(len(found) == len(voter) * 3 // 4, "the voter is no base64url text")
-    return found
-
-
-def _content(content: str) -> bytes:
-    try:
-        found = raw(content)
-    except ValueError as error:
-        raise DoesNotFit(f"content: {error}") from error
-    _check(len(found) == 8, "a content hash has 8 bytes")
-    return found
-
-
-def _name(text: str) -> bool:
-    return text != "" and "\0" not in text
-
-
-def _check(is_valid: bool, reason: str) -> None:
-    if not is_valid:
-        raise DoesNotFit(reason)

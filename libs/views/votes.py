@@ -14,6 +14,7 @@ from libs.tally.events import Fence
 from libs.tally.reservations import Answer, RemovalAnswer, Request, Stale
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import Valkey
+from libs.views.fold_items import Item, fold_item
 from libs.views.generations import apply
 from libs.views.replies import (
     ClosingState,
@@ -33,7 +34,6 @@ from libs.views.serialization import (
     SOURCES,
     answer,
     digest,
-    fold_item,
     limited,
     pack,
     raw,
@@ -158,9 +158,12 @@ class VoteViews:
         return state.position if state.position.log_id else None
 
     async def apply(self, partition: int, start: Position, items: Sequence[FoldInput], end: int) -> None:
+        """Fold events, see `generations.apply`."""
+        await self.apply_items(partition, start, [fold_item(*item) for item in items], end)
+
+    async def apply_items(self, partition: int, start: Position, items: Sequence[Item], end: int) -> None:
         """Fold records, see `generations.apply`."""
-        packed = pack([fold_item(*item) for item in items])
-        await apply(self._valkey, "votes", self._base(partition), start, end, packed, self.generation)
+        await apply(self._valkey, "votes", self._base(partition), start, end, pack(items), self.generation)
 
     async def state(self, partition: int) -> PartitionState:
         r = unpack(await self._read("votes_state", partition, self._named))

@@ -1,4 +1,4 @@
-"""Measures how fast a projector folds, against its own loop without a fold, and the ledger's bytes a voter.
+"""Measures how fast a projector folds and its CPU time, against its loop without a fold, and the ledger's size.
 
 `python -m tests.benchmarks.bench_projector [events]`: by voters who cast three votes each, for 100 participants,
 in 16 partitions, exact uniques included; produced first, then folded by one process from the beginning.
@@ -10,7 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
+import uvloop
 from redis.asyncio import Redis
 from uuid_utils import uuid7
 
@@ -28,13 +30,28 @@ from libs.projection.settings import VOTES, ProjectorSettings
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Fence, VoteCast
 from libs.views.address_counters import AddressCounters
+from libs.views.client import Valkey
+from libs.views.fold_items import fold_items
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
+from libs.web.service import tune_garbage_collector
 from tests.benchmarks.stack import own_servers
 
 NAMESPACE = "bench"
 INCARNATION = 1
 PARTICIPANTS = [f"{number:024x}" for number in range(100)]
+
+
+class Costs(NamedTuple):
+    """Events a second, and CPU time an event (us) of the projector's process and of Valkey."""
+
+    per_s: float
+    projector_us: float
+    valkey_us: float
+
+    def __str__(self) -> str:
+        cpu = f"CPU {self.projector_us:5.1f} us projector + {self.valkey_us:5.1f} us Valkey"
+        return f"{self.per_s:8.0f} events/s   {cpu} = {self.projector_us + self.valkey_us:5.1f} us an event"
 
 
 class Nothing:
@@ -49,7 +66,7 @@ class Nothing:
         return self.positions.get(partition)
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
-        vote_codec.decode_many([record.value for record in records])
+        fold_items(records)
         self.positions[partition] = Position(start.log_id, records[-1].offset + 1)
 
 
@@ -95,17 +112,19 @@ def cast(voter: str, participant: str) -> VoteCast:
 
 
 async def fold(
-    settings: KafkaSettings, topic: Topic, projection: Projection, ends: dict[int, int], group: str
-) -> float:
-    """Events a second, from the first fold to the last."""
+    settings: KafkaSettings, topic: Topic, projection: Projection, ends: dict[int, int], group: str, valkey: Valkey
+) -> Costs:
+    """Of all events, from the first fold to the last."""
     projector = Projector(projection, settings, ProjectorSettings(), VOTES, group=group)
     task = asyncio.create_task(projector.run())
 
-    async def until(reached: Callable[[int, int], bool]) -> float:
+    async def until(reached: Callable[[int, int], bool]) -> tuple[float, float, float]:
         while True:
             found = {fold.partition: fold.position.offset for fold in projector.folds if fold.position is not None}
             if reached(sum(found.values()), sum(ends.values())):
-                return time.perf_counter()
+                cpu = await valkey.call("INFO", "cpu")
+                spent = sum(cpu[f"used_cpu_{kind}_main_thread"] for kind in ("user", "sys"))
+                return time.perf_counter(), time.process_time(), spent
             await asyncio.sleep(0.005)
 
     begun = await until(lambda found, _: found > 0)
@@ -113,7 +132,9 @@ async def fold(
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    return sum(ends.values()) / (done - begun)
+    wall_s, ours_s, valkey_s = (after - before for before, after in zip(begun, done, strict=True))
+    events = sum(ends.values())
+    return Costs(events / wall_s, ours_s / events * 1e6, valkey_s / events * 1e6)
 
 
 async def main(events: int) -> None:
@@ -127,10 +148,11 @@ async def main(events: int) -> None:
         valkey = open_valkey(servers.valkey)
         await load_functions(valkey)
         views, addresses = VoteViews(valkey, NAMESPACE), AddressCounters(valkey, NAMESPACE)
-        ceiling = await fold(settings, topic, Nothing(topic), ends, "nothing")
-        ours = await fold(settings, topic, VotesProjection(topic, views, addresses), ends, "votes")
-        print(f"folded into Valkey {ours:8.0f} events/s")
-        print(f"decoded only       {ceiling:8.0f} events/s   ratio {ours / ceiling:.2f}")
+        tune_garbage_collector()
+        ceiling = await fold(settings, topic, Nothing(topic), ends, "nothing", valkey)
+        ours = await fold(settings, topic, VotesProjection(topic, views, addresses), ends, "votes", valkey)
+        print(f"folded into Valkey {ours}")
+        print(f"decoded only       {ceiling}   ratio {ours.per_s / ceiling.per_s:.2f}")
         async with Redis.from_url(servers.valkey) as redis:
             sizes = [
                 await redis.memory_usage(f"{NAMESPACE}:{{{p}}}:g1:voters:contest", samples=0) or 0
@@ -141,4 +163,4 @@ async def main(events: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 300_000))
+    uvloop.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 300_000))

@@ -215,7 +215,8 @@ class Bench:
             ends = await reader.end_offsets(topic.name, range(topic.partitions))
         views = VoteViews(self._valkey, f"{namespace}-again")
         addresses = AddressCounters(self._valkey, f"{namespace}-again")
-        return await fold(settings, topic, VotesProjection(topic, views, addresses), ends, "again")
+        projection = VotesProjection(topic, views, addresses)
+        return (await fold(settings, topic, projection, ends, "again", self._valkey)).per_s
 
     async def _memory(self) -> int:
         return int((await read_info(self._valkey, "memory"))["used_memory"])

@@ -11,7 +11,7 @@ from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchases import purchases_codec
 from libs.deployment.deployment import Deployment
 from libs.monitoring.projection_names import Fold
-from libs.views.serialization import POISON, fold_item
+from libs.views.fold_items import POISON, fold_item
 from services.cli.commands.quarantine.records import Quarantined
 from services.cli.commands.replay.context import open_replay_context
 from services.cli.commands.replay.job import Job, Rebuilt
