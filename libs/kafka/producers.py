@@ -105,7 +105,7 @@ class Producers:
             metadata_max_age_ms=METADATA_MS,
             acks="all",
             enable_idempotence=True,
-            linger_ms=settings.produce_linger_ms,
+            linger_ms=0,  # the writer decides when to send
             max_batch_size=settings.produce_max_batch_bytes,
             max_request_size=2 * settings.produce_max_record_bytes,
         )

@@ -42,7 +42,10 @@ class KafkaSettings(BaseSettings):
         5_000, ge=10, description="Time for a record to be acknowledged, after which its outcome is unknown."
     )
     produce_linger_ms: int = Field(
-        2, ge=0, description="Minimum time between two batches to a broker: fewer, larger requests under load."
+        2,
+        ge=0,
+        description="Minimum time between two requests to a broker while each carries several records: fewer, "
+        "larger requests under load. A lone record is sent at once.",
     )
     produce_max_queued_records: int = Field(
         20_000, ge=1, description="Maximum records that a process queues for Kafka; more are refused at once."

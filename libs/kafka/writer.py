@@ -7,16 +7,18 @@ import logging
 import math
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextvars import Context
 from typing import NamedTuple
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.structs import RecordMetadata
+from aiokafka.structs import RecordMetadata, TopicPartition
 
 from libs.contracts.log_records import Appended
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.guard import LogGuard
+from libs.kafka.pacing import Pace
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
 from libs.kafka.settings import KafkaSettings
 from libs.metrics.table import APPEND_SECONDS, APPENDED_RECORDS
@@ -42,20 +44,22 @@ class _Waiting(NamedTuple):
 
 
 class _Lane:
-    """One partition: its queued records, and the one batch in flight."""
+    """One partition: its queued records, and the one batch in flight, sent through `link` at `sent_at`."""
 
     __slots__ = (
+        "ack",
         "acknowledged",
         "earliest",
         "end",
         "flight",
+        "link",
         "partition",
         "queue",
         "refused",
         "seconds",
+        "sent_at",
         "topic",
         "unknown",
-        "worker",
     )
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -63,7 +67,9 @@ class _Lane:
         self.partition = partition
         self.queue: deque[_Waiting] = deque()
         self.flight: list[_Waiting] = []
-        self.worker: asyncio.Task[None] | None = None
+        self.ack: asyncio.Future[RecordMetadata] | None = None
+        self.link: Link | None = None
+        self.sent_at = 0.0
         self.earliest = math.inf
         """Lower bound of the deadlines of all records in the lane."""
         self.end = 1
@@ -83,9 +89,9 @@ class _Lane:
 class LogWriter:
     """Appends records; each is acknowledged by all in-sync replicas before its caller gets the result.
 
-    While a partition's batch is in flight, later records are queued, and are sent as one batch when it is
-    acknowledged. Records of a partition keep the order of their appends, except after an unknown outcome: that
-    record may still be appended after later ones.
+    While a request to a broker is in flight, later records for its partitions are queued, and are sent as one
+    request, a batch for each partition (`Pace`). Records of a partition keep the order of their appends, except
+    after an unknown outcome: that record may still be appended after later ones.
     """
 
     def __init__(
@@ -97,6 +103,8 @@ class LogWriter:
         self._tracing = tracing
         self._deadline_s = settings.produce_deadline_ms / 1000
         self._lanes: dict[tuple[str, int], _Lane] = {}
+        self._paces: dict[int | str, Pace[_Lane]] = {}
+        self._sending: set[asyncio.Task[None]] = set()
         self._held = 0
         self._stopping = False
         self._emptied = asyncio.Event()
@@ -145,9 +153,9 @@ class LogWriter:
                     await self._emptied.wait()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        for task in self._sending:
+            task.cancel()
         for lane in self._lanes.values():
-            if lane.worker is not None:
-                lane.worker.cancel()
             self._answer_flight(lane, _unknown(_STOPPING))
             self._refuse_all(lane, NotAppended(_STOPPING, retry_after_s=1))
         await self._producers.stop(max(0.1, end - loop.time()))
@@ -193,8 +201,7 @@ class LogWriter:
         headers = NO_HEADERS if self._tracing is None else self._tracing.headers()
         lane.queue.append(_Waiting(value, key, headers, deadline, answer))
         self._held += 1
-        if lane.worker is None and self._producers.link is not None:
-            self._wake(lane)
+        self._wake(lane)
         return answer
 
     def _refusal(self, value: bytes, key: bytes | None) -> NotAppended | None:
@@ -213,25 +220,42 @@ class LogWriter:
 
     def _wake_all(self) -> None:
         for lane in self._lanes.values():
-            if lane.worker is None and lane.queue:
-                self._wake(lane)
+            self._wake(lane)
 
     def _wake(self, lane: _Lane) -> None:
-        # it outlives the request that wakes it, so it must not log under that request's id
-        lane.worker = asyncio.create_task(self._work(lane), context=Context())
+        """Send the lane's queue with the next request to its broker, unless a batch is in flight."""
+        link = self._producers.link
+        if lane.flight or not lane.queue or link is None:
+            return
+        leader = link.producer.client.cluster.leader_for_partition(TopicPartition(lane.topic, lane.partition))
+        # topics without metadata must not delay others
+        broker = lane.topic if leader is None else leader
+        pace = self._paces.get(broker)
+        if pace is None:
+            pace = self._paces[broker] = Pace(self._start_request, self._settings.produce_linger_ms / 1000)
+        pace.add(lane)
 
-    async def _work(self, lane: _Lane) -> None:
-        """Send batches until the queue is empty, or there is no producer."""
-        try:
-            while lane.queue and (link := self._producers.link) is not None:
-                await self._send(lane, link)
-        except Exception as error:
-            logger.exception("sending to %s/%d failed", lane.topic, lane.partition)
-            self._answer_flight(lane, _unknown(repr(error)))
-        finally:
-            lane.worker = None
+    def _start_request(self, pace: Pace[_Lane], lanes: Sequence[_Lane]) -> None:
+        # it outlives the call that starts it, so it must not log under that request's id
+        task = asyncio.get_running_loop().create_task(self._send_all(pace, lanes), context=Context())
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
 
-    async def _send(self, lane: _Lane, link: Link) -> None:
+    async def _send_all(self, pace: Pace[_Lane], lanes: Sequence[_Lane]) -> None:
+        request = pace.request
+        for lane in lanes:
+            if (link := self._producers.link) is None:
+                return  # all lanes are woken when there is one
+            try:
+                await self._send(lane, link, pace, request)
+            except Exception as error:
+                logger.exception("sending to %s/%d failed", lane.topic, lane.partition)
+                self._answer_flight(lane, _unknown(repr(error)))
+            if not lane.flight:
+                pace.landed(request)
+                self._wake(lane)
+
+    async def _send(self, lane: _Lane, link: Link, pace: Pace[_Lane], request: int) -> None:
         producer = link.producer
         try:
             # The only await before a batch is built: until then its records stay in our own queue.
@@ -247,7 +271,7 @@ class LogWriter:
                 NotAppended(NO_ANSWER, retry_after_s=1, cause=f"{lane.topic} has no partition {lane.partition}"),
             )
             return
-        if link is not self._producers.link:
+        if link is not self._producers.link or lane.flight:
             return
         batch = producer.create_batch()
         self._fill(lane, batch)
@@ -260,10 +284,17 @@ class LogWriter:
             self._producers.replace(link, f"{lane.topic}/{lane.partition}: {error!r}", always=True)
             self._answer_flight(lane, _refused(error))
             return
+        lane.ack, lane.link, lane.sent_at = ack, link, asyncio.get_running_loop().time()
         link.records += len(lane.flight)
+        pace.records += len(lane.flight)
         if link.records > SEQUENCE_ROOM:
             self._producers.replace(link, "sequence numbers exhausted")
-        await self._land(lane, link, ack)
+
+        def land(ack: "asyncio.Future[RecordMetadata]") -> None:
+            pace.landed(request)
+            self._land(lane, link, ack)
+
+        ack.add_done_callback(land)
 
     def _fill(self, lane: _Lane, batch: BatchBuilder) -> None:
         """Move queued records into `batch` until it is full, dropping cancelled and expired ones."""
@@ -279,24 +310,21 @@ class LogWriter:
                 flight.append(waiting)
             queue.popleft()
 
-    async def _land(self, lane: _Lane, link: Link, ack: "asyncio.Future[RecordMetadata]") -> None:
-        """Wait until the batch in flight is acknowledged, fails or hangs, and resolve its records."""
-        ack.add_done_callback(_retrieve)
-        began = time.perf_counter()
-        while not ack.done():
-            await asyncio.wait([ack], timeout=self._deadline_s)
-            # With too many retired producers, a new one would only hang like this one: keep waiting.
-            if not ack.done() and self._producers.replace(link, f"{lane.topic}/{lane.partition} hangs"):
-                self._answer_flight(lane, _unknown("no acknowledgement in time"))
-                return
+    def _land(self, lane: _Lane, link: Link, ack: "asyncio.Future[RecordMetadata]") -> None:
+        """Resolve the records of the batch in flight by its acknowledgement or error."""
         error = asyncio.CancelledError() if ack.cancelled() else ack.exception()
+        if lane.ack is not ack:
+            return  # given up before
         if error is not None:
             # The batch's sequence numbers are used up, so Kafka would refuse this producer's next batches.
             self._producers.replace(link, f"{lane.topic}/{lane.partition}: {error!r}", always=True)
             self._answer_flight(lane, _unknown(repr(error)))
-            return
-        landed = ack.result()
-        lane.seconds.observe(time.perf_counter() - began)
+        else:
+            self._acknowledge(lane, ack.result())
+        self._wake(lane)
+
+    def _acknowledge(self, lane: _Lane, landed: RecordMetadata) -> None:
+        lane.seconds.observe(asyncio.get_running_loop().time() - lane.sent_at)
         if self._guard is not None and landed.timestamp_type != 0:
             if landed.offset < lane.end:
                 self._guard.report_shortened(lane.topic, lane.partition)
@@ -312,7 +340,7 @@ class LogWriter:
             offset += 1
         lane.acknowledged.inc(answered)
         self._release(len(lane.flight))
-        lane.flight = []
+        lane.flight, lane.ack = [], None
 
     async def _sweep(self) -> None:
         """Fail expired records: queued ones definitely, those in flight with an unknown outcome."""
@@ -323,6 +351,17 @@ class LogWriter:
             for lane in self._lanes.values():
                 if lane.earliest <= now:
                     self._expire(lane, now)
+                if lane.ack is not None and lane.sent_at + self._deadline_s <= now:
+                    self._give_up(lane, now)
+
+    def _give_up(self, lane: _Lane, now: float) -> None:
+        """Replace the producer of a batch that hangs, and send the next ones through another."""
+        assert lane.link is not None
+        if self._producers.replace(lane.link, f"{lane.topic}/{lane.partition} hangs"):
+            self._answer_flight(lane, _unknown("no acknowledgement in time"))
+            self._wake(lane)
+        else:  # with too many retired producers, a new one would only hang like this one: keep waiting
+            lane.sent_at = now
 
     def _expire(self, lane: _Lane, now: float) -> None:
         live: deque[_Waiting] = deque()
@@ -355,7 +394,7 @@ class LogWriter:
             self._drop(lane, lane.queue.popleft(), refusal.message, refusal.cause)
 
     def _answer_flight(self, lane: _Lane, error: LogUnavailable) -> None:
-        flight, lane.flight = lane.flight, []
+        flight, lane.flight, lane.ack = lane.flight, [], None
         self._release(len(flight))
         for waiting in flight:
             lane.fail(waiting, copy.copy(error))
@@ -373,9 +412,3 @@ def _refused(error: Exception) -> NotAppended:
 
 def _unknown(why: str) -> AppendUnknown:
     return AppendUnknown("It is not yet known whether the record was written.", retry_after_s=1, cause=why)
-
-
-def _retrieve(ack: "asyncio.Future[RecordMetadata]") -> None:
-    """Retrieve the acknowledgement's error, so that asyncio does not log it as never retrieved."""
-    if not ack.cancelled():
-        ack.exception()

@@ -1,10 +1,7 @@
 """LogWriter's answers, with a real Kafka that works, freezes, dies and refuses."""
 
 import asyncio
-import os
-import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -20,6 +17,7 @@ from libs.kafka.writer import LogWriter
 from libs.local_stack.servers import Servers
 from libs.tally.errors import AppendUnknown, NotAppended
 from tests.support.eventually import eventually
+from tests.support.stopped import stopped
 
 
 @pytest.fixture
@@ -36,17 +34,6 @@ async def in_log(settings: KafkaSettings, topic: Topic, partition: int = 0) -> l
         end = (await reader.end_offsets(topic.name, [partition]))[partition]
         batches = [batch async for _, batch in reader.records(topic.name, {partition: Extent(0, end)})]
     return [record.value for batch in batches for record in batch]
-
-
-@contextmanager
-def frozen(breakable: Servers) -> Iterator[None]:
-    """Kafka takes connections and bytes, and answers nothing."""
-    pid = breakable.pids["kafka"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 async def outcomes(appends: list["asyncio.Task[Appended]"]) -> list[Appended | BaseException]:
@@ -152,7 +139,7 @@ async def test_a_frozen_kafka_leaves_unknown_what_it_may_have_and_nothing_else(
     writer = LogWriter(settings.model_copy(update=limits))
     await writer.start()
     await eventually(lambda: appended(writer, topic, b"before"))
-    with frozen(breakable):
+    with stopped(breakable.pids["kafka"]):
         flight = [start(writer, topic, b"flight %d" % n) for n in range(5)]
         await asyncio.sleep(0.1)
         queued = [start(writer, topic, b"queued %d" % n, deadline_s=0.2) for n in range(15)]
@@ -177,7 +164,7 @@ async def test_one_hung_partition_does_not_hold_the_next_records(
     writer = LogWriter(settings.model_copy(update={"produce_deadline_ms": 500}))
     await writer.start()
     await writer.append(topic.name, 0, b"before")
-    with frozen(breakable):
+    with stopped(breakable.pids["kafka"]):
         with pytest.raises(AppendUnknown):
             await writer.append(topic.name, 0, b"hung")
         waiting = start(writer, topic, b"next", deadline_s=30)
@@ -290,7 +277,7 @@ async def test_stopping_answers_everybody_even_when_kafka_is_frozen(
     writer = LogWriter(settings)
     await writer.start()
     await writer.append(topic.name, 0, b"before")
-    with frozen(breakable):
+    with stopped(breakable.pids["kafka"]):
         flight = start(writer, topic, b"flight")
         await asyncio.sleep(0.1)
         queued = start(writer, topic, b"queued")

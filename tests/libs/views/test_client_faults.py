@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,6 +22,7 @@ from libs.views.settings import ValkeySettings
 from tests.support.eventually import eventually
 from tests.support.proxy import pump
 from tests.support.secured import Certificates, terminator
+from tests.support.stopped import stopped
 
 LIBRARY = """#!lua name=faulty
 redis.register_function('writes_then_fails', function(keys)
@@ -64,15 +63,9 @@ async def opened(url: str, **settings: Any) -> AsyncIterator[Coalescer]:
     await valkey.close()
 
 
-@contextmanager
-def stopped(server: NativeValkey) -> Iterator[None]:
+def pid_of(server: NativeValkey) -> int:
     assert server.pid is not None
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        if server.pid is not None:
-            os.kill(server.pid, signal.SIGCONT)
+    return server.pid
 
 
 async def error_of(call: Any) -> ViewsUnavailable:
@@ -85,7 +78,7 @@ async def test_calls_in_flight_at_a_kill_are_of_unknown_outcome_and_later_ones_n
     valkey: Coalescer, server: NativeValkey
 ) -> None:
     await valkey.call("PING")
-    with stopped(server):
+    with stopped(pid_of(server)):
         calls = [valkey.call("INCR", "counter") for _ in range(3)]
         await asyncio.sleep(0)
         await server.kill()
@@ -128,7 +121,7 @@ async def test_a_stopped_server_answers_those_who_still_wait_when_it_goes_on(
     valkey: Coalescer, server: NativeValkey
 ) -> None:
     await valkey.call("PING")
-    with stopped(server):
+    with stopped(pid_of(server)):
         calls = [valkey.call("INCR", "counter") for _ in range(3)]
         await asyncio.sleep(0)
         calls[1].cancel()
@@ -139,7 +132,7 @@ async def test_a_connection_without_data_for_the_timeout_is_replaced(
     valkey: Coalescer, server: NativeValkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = await valkey.call("CLIENT", "ID")
-    with stopped(server):
+    with stopped(pid_of(server)):
         monkeypatch.setattr(client, "TIMEOUT_S", 0.2)
         assert not isinstance(await error_of(valkey.call("PING")), NotExecuted)
         assert isinstance(await error_of(valkey.call("PING")), NotExecuted)  # the log-in hangs too

@@ -1,0 +1,138 @@
+"""When the partitions of a broker are sent: a lone record at once, many of them together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from libs.contracts.topics import Topic
+from libs.kafka import pacing
+from libs.kafka.pacing import FEW_RECORDS, Pace
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.writer import LogWriter
+from tests.support.eventually import eventually
+
+NEVER_S = 3600.0
+
+
+class Broker:
+    """Keeps the requests; they carry `records` each."""
+
+    def __init__(self, linger_s: float = 0.0, records: int = 1) -> None:
+        self.requests: list[list[str]] = []
+        self.records = records
+        self.pace = Pace[str](self.send, linger_s)
+
+    def send(self, pace: Pace[str], partitions: Sequence[str]) -> None:
+        self.requests.append(list(partitions))
+        pace.records = self.records
+
+    def add(self, *partitions: str) -> None:
+        for partition in partitions:
+            self.pace.add(partition)
+
+    async def has_sent(self, *requests: list[str]) -> None:
+        await eventually(lambda: len(self.requests) >= len(requests), deadline_s=2)
+        assert self.requests == list(requests)
+
+
+async def a_tick() -> None:
+    await asyncio.sleep(0)
+
+
+async def test_with_nothing_in_flight_a_tick_is_sent_together_at_its_end() -> None:
+    broker = Broker(linger_s=NEVER_S)
+    broker.add("a", "b", "a")
+    assert broker.requests == []
+    await a_tick()
+    assert broker.requests == [["a", "b"]]
+
+
+async def test_what_comes_during_a_request_is_sent_after_its_first_acknowledgement() -> None:
+    broker = Broker(linger_s=NEVER_S)
+    broker.add("a", "b")
+    await a_tick()
+    for partition in "cda":
+        broker.add(partition)
+        await a_tick()
+    assert broker.requests == [["a", "b"]]
+    broker.pace.landed(broker.pace.request)
+    await broker.has_sent(["a", "b"], ["c", "d", "a"])
+
+
+async def test_only_a_request_of_several_records_delays_the_next_one() -> None:
+    for records, delays in (FEW_RECORDS - 1, False), (FEW_RECORDS, True):
+        broker = Broker(NEVER_S, records)
+        broker.add("a")
+        await a_tick()
+        broker.pace.landed(broker.pace.request)
+        broker.add("b")
+        if delays:
+            await a_tick()
+            await a_tick()
+            assert broker.requests == [["a"]]
+        else:
+            await broker.has_sent(["a"], ["b"])
+
+
+async def test_a_partition_without_acknowledgement_does_not_hold_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pacing, "LONGEST_WAIT_S", 0.01)
+    broker = Broker(linger_s=NEVER_S)
+    broker.add("hung")
+    await a_tick()
+    hung = broker.pace.request
+    broker.add("a")
+    await broker.has_sent(["hung"], ["a"])
+    monkeypatch.setattr(pacing, "LONGEST_WAIT_S", NEVER_S)
+    broker.pace.landed(broker.pace.request)
+    broker.add("b")
+    await broker.has_sent(["hung"], ["a"], ["b"])
+    broker.pace.landed(hung)  # late: it says nothing about the request in flight
+    broker.add("c")
+    await a_tick()
+    assert len(broker.requests) == 3
+
+
+async def test_records_that_come_during_a_request_are_one_batch_for_each_partition(
+    settings: KafkaSettings, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = LogWriter(settings)
+    await writer.start()
+    await writer.append(topic.name, 0, b"first")
+    monkeypatch.setattr(pacing, "LONGEST_WAIT_S", NEVER_S)
+    link = writer._producers.link
+    assert link is not None
+    batches: list[int] = []
+    released = asyncio.get_running_loop().create_future()
+    send_batch = link.producer.send_batch
+
+    async def held(batch: object, topic: str, *, partition: int) -> asyncio.Future[Any]:
+        """Hold back the acknowledgement of the first batch."""
+        batches.append(partition)
+        acknowledgement: asyncio.Future[Any] = await send_batch(batch, topic, partition=partition)
+        if len(batches) > 1:
+            return acknowledgement
+        released.set_result(await acknowledgement)
+        return asyncio.ensure_future(until(submitted, released))
+
+    submitted = asyncio.Event()
+    monkeypatch.setattr(link.producer, "send_batch", held)
+    appends = [writer.submit(topic.name, 0, b"in flight")]
+    await eventually(lambda: batches == [0])
+    for n in range(200):
+        appends.append(writer.submit(topic.name, n % 4, b"%d" % n))
+        await a_tick()
+    submitted.set()
+    await asyncio.gather(*appends)
+    assert sorted(batches) == [0, 0, 1, 2, 3]
+    await writer.stop()
+
+
+async def until(event: asyncio.Event, result: asyncio.Future[Any]) -> Any:
+    await event.wait()
+    return await result
