@@ -31,7 +31,7 @@ from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.voting import Api
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
     settings = StackSettings(
         stack="native",
@@ -70,7 +70,7 @@ def issue(stack: Supervisor, catalogue: Catalogue) -> Issue:
     return issue
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def chromium() -> AsyncIterator[Browser]:
     path = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if path is None:

@@ -1,4 +1,4 @@
-"""The whole service, as `tally up` runs it, once for the session; each test makes contests of its own."""
+"""The whole service, as `tally up` runs it, once for a worker's tests; each makes contests of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.support.secured import Secured
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def stack(
     servers: Servers, secured: Secured | None, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Supervisor]:

@@ -20,7 +20,7 @@ from tests.support.examples import is_long
 
 pytestmark = pytest.mark.slow
 
-SECONDS: Final = float(os.environ.get("TALLY_SCHEMATHESIS_S") or (12 if is_long() else 6))
+SECONDS: Final = float(os.environ.get("TALLY_SCHEMATHESIS_S") or (12 if is_long() else 3))
 SEED: Final = os.environ.get("TALLY_SCHEMATHESIS_SEED", "1")
 HERE: Final = Path(__file__).parent
 

@@ -4,36 +4,55 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 MOST_WORKERS = 4
 """Workers at most: each runs its own services, whose processes need CPU time, too."""
-FOLDERS_WITH_A_SERVICE = ("tests/browser/", "tests/services/cli/commands/replay/")
+FOLDERS_WITH_A_SERVICE = ("tests/browser/", "tests/services/cli/replay/")
 """Folders whose tests share a service; one worker runs all tests of a folder."""
+E2E = "tests/e2e/"
+"""Each worker that runs tests of this folder starts a service for them, which ends with the last one."""
 
 
 def number_of_workers(config: pytest.Config) -> int:
-    """Return the number of workers; None for selected files, as starting workers takes longer than it saves."""
+    """Return the number of workers: one more than processors, as tests wait about half of their time.
+
+    0 for selected files, as starting workers takes longer than it saves.
+    """
     if chosen := os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return int(chosen)
     if all(Path(str(argument).partition("::")[0]).suffix for argument in config.args):
         return 0
-    return min(os.cpu_count() or 1, MOST_WORKERS)
+    return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
 
 
 class FileScheduling(LoadScopeScheduling):
     """Sends a file's tests to one worker, which sets up module fixtures once; slow files first."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        for folder in FOLDERS_WITH_A_SERVICE:
+            assert (config.rootpath / folder).is_dir(), f"{folder} has moved"
 
     def _split_scope(self, nodeid: str) -> str:
         return _scope(nodeid)
 
 
 def slow_files_first(items: list[pytest.Item]) -> None:
-    """Sort slow files first, so that the workers finish at about the same time."""
-    slow = {_scope(item.nodeid) for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: _scope(item.nodeid) not in slow)
+    """Sort slow files first, so that the workers finish at about the same time; then those of `E2E`.
+
+    A service of `E2E` takes a tenth of a processor while it only polls, so it does not outlast its tests.
+    """
+    slow = {_scope(item.nodeid) for item in items if item.get_closest_marker("slow")} | {*FOLDERS_WITH_A_SERVICE}
+
+    def rank(item: pytest.Item) -> tuple[bool, bool]:
+        is_slow, is_e2e = _scope(item.nodeid) in slow, item.nodeid.startswith(E2E)
+        return not (is_slow or is_e2e), is_e2e
+
+    items.sort(key=lambda item: (*rank(item), _scope(item.nodeid) not in slow))
 
 
 def _scope(nodeid: str) -> str:

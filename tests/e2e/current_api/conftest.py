@@ -14,7 +14,7 @@ from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def records(stack: Supervisor) -> AsyncIterator[Records]:
     told = stack.stack
     async with httpx.AsyncClient(

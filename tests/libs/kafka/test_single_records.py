@@ -28,7 +28,7 @@ async def test_a_partition_that_does_not_answer_holds_up_its_own_readers_alone(
     settings: KafkaSettings, topic: Topic, reader: LogReader
 ) -> None:
     """Simulated by a record that has not come yet: its broker is waited for, and is the others' broker, too."""
-    wanted = await written(settings, topic, 40)
+    wanted = await written(settings, topic, 12)
     end = (await reader.end_offsets(topic.name, [0]))[0]
     silent = asyncio.ensure_future(reader.record(topic.name, 0, end, wait_s=30))
     for partition, offset, value in wanted:

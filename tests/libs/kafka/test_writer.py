@@ -19,6 +19,8 @@ from libs.tally.errors import AppendUnknown, NotAppended
 from tests.support.eventually import eventually
 from tests.support.stopped import stopped
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def writer(settings: KafkaSettings) -> AsyncIterator[LogWriter]:

@@ -22,6 +22,8 @@ from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from tests.libs.projection.projector_subject import MemoryProjection, Views
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 4
 SETTINGS = ProjectorSettings(projector_check_interval_ms=100)
 

@@ -18,6 +18,8 @@ import pytest
 from libs.local_stack.reaper import start_time
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -16,7 +16,7 @@ from libs.local_stack import kafka
 from libs.local_stack.reaper import start_time
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 SCRIPT = Path(__file__).parents[2] / "support" / "run_up.py"
 ROOT = Path(__file__).parents[3]

@@ -19,6 +19,8 @@ from services.cli.__main__ import app
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 from tests.support.folded_log import FoldedLog, folded_log
 
+pytestmark = pytest.mark.slow
+
 MANY = 12
 """More vote ids than the ledger keeps beside their voter."""
 

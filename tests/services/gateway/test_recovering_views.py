@@ -34,6 +34,8 @@ from tests.support.freshness import are_fresh
 from tests.support.proxy import proxy
 from tests.support.voting import Api, Contest, code, new_id
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 2
 ACCOUNT = "acme"
 

@@ -29,6 +29,8 @@ from tests.services.projector.world import ACCOUNT, PARTITIONS, SECOND, World
 from tests.support.builders import a_report
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_contest_closes_at_its_end_with_all_that_was_accepted(world: World) -> None:
     contest = await world.contest(end=await world.now() + 2 * SECOND)

@@ -24,6 +24,8 @@ from tests.services.projector.world import ACCOUNT, PARTITIONS, SECOND, World
 from tests.support.builders import a_void
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_reopened_contest_takes_votes_again_and_closes_anew(world: World) -> None:
     contest = await world.contest(end=await world.now() + SECOND)

@@ -24,6 +24,8 @@ from libs.views.purchases import PurchaseViews
 from libs.views.votes import VoteViews
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 2
 
 
