@@ -17,6 +17,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import State
 from libs.web.errors import METHODS, TABLE
 from services.cli.__main__ import app
+from tests.support.openapi import read_tracked
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 HERE = DEPLOY / "observability"
@@ -114,7 +115,7 @@ def test_every_metric_is_shown_or_alerted_on() -> None:
 
 
 def test_routes_in_expressions_are_those_of_the_description() -> None:
-    paths = json.loads((DEPLOY.parent / "services/gateway/openapi.json").read_text())["paths"]
+    paths = read_tracked()["paths"]
     routes = {
         matcher.value
         for _, expression in EXPRESSIONS

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from libs.catalogue.resource import Document
 from libs.catalogue.schemas.base import Record, checked
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.web.openapi import json_schema, named
+from libs.web.openapi import COMPONENT, json_schema, named
 
 JsonSchema = dict[str, Any]
 
@@ -276,13 +276,14 @@ def inlined(schema: JsonSchema) -> JsonSchema:
 
 
 def _inlined(whole: JsonSchema, found: Any) -> Any:
-    """Replace references, which are invalid outside of the schema."""
+    """Replace references, which are invalid outside of the schema, and mark what they name as a component."""
     if isinstance(found, list):
         return [_inlined(whole, each) for each in found]
     if not isinstance(found, dict):
         return found
+    mark = {COMPONENT: f"schemas/legacy.{found['$ref'].rpartition('/')[2]}"} if found.keys() == {"$ref"} else {}
     found = _resolved(whole, found) if "$ref" in found else found
-    return {name: _inlined(whole, each) for name, each in found.items()}
+    return mark | {name: _inlined(whole, each) for name, each in found.items()}
 
 
 def _resolved(whole: JsonSchema, schema: JsonSchema) -> JsonSchema:

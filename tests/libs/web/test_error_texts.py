@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from libs.web.errors import TABLE
+from tests.support.openapi import read_tracked
 
 ROOT = Path(__file__).parents[3]
 INNER = re.compile(
@@ -62,7 +62,7 @@ def test_no_message_of_an_error_uses_an_inner_word() -> None:
 
 
 def test_no_text_of_the_description_uses_an_inner_word_but_the_operators_status() -> None:
-    document = json.loads((ROOT / "services/gateway/openapi.json").read_text())
+    document = read_tracked()
     schemas = document["components"]["schemas"]
     for name in [name for name in schemas if ANSWERS_OF_OPERATORS.fullmatch(name)]:
         del schemas[name]

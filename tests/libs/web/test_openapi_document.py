@@ -45,9 +45,11 @@ def test_what_is_marked_stands_once_among_the_components_and_is_referred_to() ->
     found = document({"extra": extra}, {"extra": extra})
     for path in ("/0", "/1"):
         operation = found["paths"][path]["post"]
-        assert operation["requestBody"]["content"]["application/json"]["schema"] == reference("schemas/Outer")
+        assert operation["requestBody"] == reference("requestBodies/0")
         assert operation["parameters"] == [reference("parameters/limit"), reference("parameters/next")]
         assert operation["responses"]["404"] == reference("responses/not_found")
+    whole = found["components"]["requestBodies"]["0"]["content"]["application/json"]
+    assert whole["schema"] == reference("schemas/Outer")
     schemas = found["components"]["schemas"]
     assert schemas["Outer"]["properties"] == {
         "inner": reference("schemas/Inner"),
@@ -94,3 +96,23 @@ def test_what_stands_in_a_path_is_named() -> None:
 def test_paths_stand_in_the_order_of_the_tags() -> None:
     found = document({"tags": ["other"]}, {"tags": ["second"]}, {"tags": ["first"]}, {"tags": ["second"]})
     assert list(found["paths"]) == ["/2", "/1", "/3", "/0"]
+
+
+def test_a_parameter_a_response_and_a_body_that_occur_twice_stand_once() -> None:
+    own = {"name": "file_key", "in": "path", "description": "Key of the file."}
+    other = own | {"description": "Of another kind."}
+    body = {"content": {"text/plain": {"schema": {"type": "string"}}}}
+    twice = {"extra": {"parameters": [own], "requestBody": body}}
+    once = {"extra": {"parameters": [other]}}
+    found = document(twice, twice, once, once)
+    for path in ("/0", "/1"):
+        operation = found["paths"][path]["post"]
+        assert operation["parameters"] == [reference("parameters/file_key")]
+        assert operation["requestBody"] == reference("requestBodies/0")
+        assert operation["responses"]["200"] == reference("responses/0.200")
+    for path in ("/2", "/3"):
+        assert found["paths"][path]["post"]["parameters"] == [reference("parameters/2.file_key")]
+    components = found["components"]
+    assert components["parameters"] == {"file_key": own, "2.file_key": other}
+    assert components["requestBodies"] == {"0": body}
+    assert components["responses"]["0.200"]["description"] == "Done."

@@ -39,6 +39,7 @@ from tests.libs.views.test_votes_timeline import stretched
 from tests.services.query.world import PARTITIONS, START_MS, Catalogue, World, contest
 from tests.support.builders import a_removal
 from tests.support.examples import examples
+from tests.support.openapi import resolved
 
 PATH = "/contests/song/timeline"
 START = START_MS // MINUTE_MS
@@ -484,7 +485,7 @@ async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(world: Worl
 async def test_the_timeline_is_documented(world: World) -> None:
     document = (await world.client.get("/openapi.json")).json()
     operation = document["paths"]["/contests/{contest_key}/timeline"]["get"]
-    names = {p["name"] for p in operation["parameters"] if "name" in p}
+    names = {resolved(document, each)["name"] for each in operation["parameters"]}
     assert {"contest_key", "interval", "from", "to", "participant"} <= names
     schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
     assert schema == {"$ref": "#/components/schemas/TimelineRecord"}

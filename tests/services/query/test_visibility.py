@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import httpx
-import orjson
 import pytest
 
 from tests.services.query.streams.listening import first_events
 from tests.services.query.world import World, contest
+from tests.support.openapi import read_tracked
 
 ROOT: Final = Path(__file__).parents[3]
 
@@ -320,12 +320,7 @@ async def test_a_rejected_participant_has_no_votes_anywhere_until_approved_again
 
 
 def test_every_read_of_the_api_is_known_to_show_counts_or_not_to() -> None:
-    document = orjson.loads((ROOT / "services/gateway/openapi.json").read_bytes())
-    reads = {
-        path.replace("/legacy-test/", "/legacy/")
-        for path, methods in document["paths"].items()
-        if "get" in methods
-    }
+    reads = {path for path, methods in read_tracked()["paths"].items() if "get" in methods}
     assert reads == READS.keys() | WITHOUT_COUNTS.keys()
 
 
