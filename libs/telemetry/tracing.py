@@ -66,7 +66,7 @@ class Tracing:
 
     def headers(self) -> Headers:
         """Return the headers for a record appended now."""
-        if not _traced():
+        if not is_traced():
             return NO_HEADERS
         carrier: dict[str, str] = {}
         _PROPAGATOR.inject(carrier)
@@ -125,12 +125,12 @@ class Tracing:
 
 def step(tracing: Tracing | None, name: str) -> AbstractContextManager[None]:
     """Open a child span of the current one, if any."""
-    return _NOTHING if tracing is None or not _traced() else tracing.step(name)
+    return _NOTHING if tracing is None or not is_traced() else tracing.step(name)
 
 
 def appending(tracing: Tracing | None, topic: str, records: int) -> AbstractContextManager[None]:
     """Open a `step` for an append; the records' headers refer to it."""
-    if tracing is None or not _traced():
+    if tracing is None or not is_traced():
         return _NOTHING
     attributes = _place(topic, "append", "send") | {"messaging.batch.message_count": records}
     return tracing.step(f"append {topic}", SpanKind.PRODUCER, attributes)
@@ -167,7 +167,8 @@ def open_tracing(settings: TelemetrySettings, service: str) -> Iterator[Tracing 
         stopping.join(STOP_S)
 
 
-def _traced() -> bool:
+def is_traced() -> bool:
+    """Return whether the current span is recorded."""
     return trace.get_current_span().is_recording()
 
 

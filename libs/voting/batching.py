@@ -3,28 +3,44 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from contextvars import Context
 
 from libs.metrics.table import RESERVE_SECONDS
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
 from libs.views.votes import VoteViews
-from libs.voting.vote_attempt import RECOVERING
+from libs.voting.protocol.outcomes import RECOVERING
 
 CALL_REQUESTS = 64
 """Requests decided by one call: about 1 ms of Valkey's time."""
 SWEEP_S = 0.1
 """Interval of the deadline checks: a timeout may be reported this much late."""
 
+Reply = Callable[[Answer | Exception], None]
+"""Called once, with the ledger's answer or the error."""
+Confirmed = Callable[[bool | Exception], None]
+"""Called once, with the gate's answer or the error."""
 
-class _Queued(NamedTuple):
-    """One request with the future of its answer and its deadline (loop time)."""
 
-    request: Request
-    answer: "asyncio.Future[Answer]"
-    deadline: float
+class _Queued:
+    """One request, its deadline (loop time), and the callback of its answer; None once called."""
+
+    __slots__ = ("deadline", "reply", "request")
+
+    def __init__(self, request: Request, deadline: float, reply: Reply) -> None:
+        self.request = request
+        self.deadline = deadline
+        self.reply: Reply | None = reply
+
+    def answer(self, answer: Answer | Exception) -> bool:
+        """Return whether the caller still waited for an answer."""
+        reply, self.reply = self.reply, None
+        if reply is None:
+            return False
+        reply(answer)
+        return True
 
 
 class _Lane:
@@ -51,22 +67,20 @@ class ReservationBatcher:
         self._sweeper: asyncio.TimerHandle | None = None
         self._releases: set[asyncio.Task[None]] = set()
 
-    def reserve(self, partition: int, request: Request, deadline: float) -> "asyncio.Future[Answer]":
+    def reserve(self, partition: int, request: Request, deadline: float, reply: Reply) -> None:
         """Queue a request; those for one partition are decided in the order of these calls.
 
-        The future raises `ViewsUnavailable`, also at `deadline` (loop time). A later reservation is released.
+        The reply is `ViewsUnavailable` at `deadline` (loop time). A later reservation is released.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
         lane = self._lanes.get(partition)
         if lane is None:
             lane = self._lanes[partition] = _Lane(partition)
-        lane.queue.append(_Queued(request, future, deadline))
+        lane.queue.append(_Queued(request, deadline, reply))
         if lane.worker is None:
-            lane.worker = asyncio.ensure_future(self._work(lane))
+            lane.worker = asyncio.create_task(self._work(lane), context=Context())  # it outlives the request
         if self._sweeper is None:
+            loop = asyncio.get_running_loop()
             self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
-        return future
 
     async def _work(self, lane: _Lane) -> None:
         try:
@@ -77,8 +91,7 @@ class ReservationBatcher:
                     await self._decide(lane.partition, batch)
                 except Exception as error:
                     for queued in batch:
-                        if not queued.answer.done():
-                            queued.answer.set_exception(error)
+                        queued.answer(error)
         finally:
             lane.in_flight, lane.worker = [], None
 
@@ -86,11 +99,9 @@ class ReservationBatcher:
         started = time.perf_counter()
         answers = await self._views.reserve(partition, [queued.request for queued in batch])
         RESERVE_SECONDS.observe(time.perf_counter() - started)
-        for (request, future, _), answer in zip(batch, answers, strict=True):
-            if not future.done():
-                future.set_result(answer)
-            elif isinstance(answer, Granted):
-                release = asyncio.ensure_future(self._release(partition, request, answer))
+        for queued, answer in zip(batch, answers, strict=True):
+            if not queued.answer(answer) and isinstance(answer, Granted):
+                release = asyncio.ensure_future(self._release(partition, queued.request, answer))
                 self._releases.add(release)
                 release.add_done_callback(self._releases.discard)
 
@@ -105,16 +116,16 @@ class ReservationBatcher:
         """Fail overdue requests. Queued ones are never sent; the outcome of those in flight is unknown."""
         now = loop.time()
         busy = [lane for lane in self._lanes.values() if lane.worker is not None]
+        self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop) if busy else None
         for lane in busy:
-            for queued in (*lane.in_flight, *lane.queue):
-                if queued.deadline <= now and not queued.answer.done():
-                    queued.answer.set_exception(ViewsUnavailable(RECOVERING, retry_after_s=1))
-            # in place: the worker uses the same queue
-            live = [queued for queued in lane.queue if not queued.answer.done()]
-            if len(live) < len(lane.queue):
+            overdue = [queued for queued in (*lane.in_flight, *lane.queue) if queued.deadline <= now]
+            if overdue:
+                live = [queued for queued in lane.queue if queued.deadline > now]
+                # in place: the worker uses the same queue
                 lane.queue.clear()
                 lane.queue.extend(live)
-        self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop) if busy else None
+            for queued in overdue:
+                queued.answer(ViewsUnavailable(RECOVERING, retry_after_s=1))
 
 
 class ConfirmationBatcher:
@@ -122,32 +133,27 @@ class ConfirmationBatcher:
 
     def __init__(self, views: VoteViews) -> None:
         self._views = views
-        self._waiting: dict[tuple[int, int], list[asyncio.Future[bool]]] = {}
+        self._waiting: dict[tuple[int, int], list[Confirmed]] = {}
         self._asking: set[asyncio.Task[None]] = set()
 
-    def confirm(self, partition: int, incarnation: int) -> "asyncio.Future[bool]":
-        """Share one call among all votes acknowledged before it is sent. The future raises `ViewsUnavailable`."""
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    def confirm(self, partition: int, incarnation: int, reply: Confirmed) -> None:
+        """Share one call among all votes acknowledged before it is sent."""
         key = partition, incarnation
         waiting = self._waiting.get(key)
         if waiting is None:
-            self._waiting[key] = [future]
-            task = asyncio.ensure_future(self._ask(key))
+            self._waiting[key] = [reply]
+            task = asyncio.create_task(self._ask(key), context=Context())
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
         else:
-            waiting.append(future)
-        return future
+            waiting.append(reply)
 
     async def _ask(self, key: tuple[int, int]) -> None:
         waiting = self._waiting.pop(key)
+        answer: bool | Exception
         try:
-            is_confirmed = await self._views.confirm(*key)
+            answer = await self._views.confirm(*key)
         except Exception as error:
-            for future in waiting:
-                if not future.done():
-                    future.set_exception(error)
-        else:
-            for future in waiting:
-                if not future.done():
-                    future.set_result(is_confirmed)
+            answer = error
+        for reply in waiting:
+            reply(answer)

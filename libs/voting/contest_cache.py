@@ -1,19 +1,14 @@
 """In-memory cache of contests in a worker that casts votes; `reserve` rejects a stale configuration."""
 
-import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from libs.concurrency.single_flight import SingleFlight
 from libs.tally.contest import Contest
 from libs.tally.errors import NotFound, SecretErased, ViewsUnavailable
-from libs.tally.reservations import Stale
-from libs.views.freshness import RECOVERING
-from libs.views.votes import VoteViews
-from libs.voting.timeouts import POLL_S
 
 MOST_CONTESTS: Final = 10_000
 RECENT_S = 2.0
@@ -159,40 +154,3 @@ class ContestCache:
         if not contest.is_erased:
             secret = (former and former.secret) or await self._load_secret(contest.key)
         return Known(contest, secret, now)
-
-
-async def refresh(
-    views: VoteViews,
-    contests: ContestCache,
-    account: str,
-    before: Contest,
-    stale: Mapping[int, Stale],
-    deadline: float,
-) -> Contest:
-    """Reload the contest and put its version in force where none or an older one is. `stale` is by partition.
-
-    If a partition has no version in force, the load starts after its answer; otherwise any load of the version in
-    force suffices. All callers that wait for the projector to fold it share the loads.
-    Raises `ViewsUnavailable` after `deadline`, and at once if the account's catalogue view is behind.
-    """
-    clock = asyncio.get_running_loop().time
-    in_force = [answer.in_force for answer in stale.values()]
-    known = [version for version in in_force if version is not None]
-    at_least = max(known) if len(known) == len(in_force) else None
-    while clock() <= deadline:
-        fresh = await contests.reload(account, before.key, at_least)
-        if fresh.version >= max(known, default=0):
-            break
-        await asyncio.sleep(POLL_S)  # the projector has yet to fold the version in force
-    else:
-        raise ViewsUnavailable("The contest's configuration keeps changing.", retry_after_s=1)
-    older = [
-        views.put_in_force(partition, fresh, answer.incarnation)
-        for partition, answer in stale.items()
-        if answer.in_force is None or answer.in_force < fresh.version
-    ]
-    if not all(await asyncio.gather(*older)):
-        raise ViewsUnavailable(RECOVERING, retry_after_s=1)
-    if fresh.version == before.version:
-        await asyncio.sleep(POLL_S)  # the gate may have been closed meanwhile
-    return fresh

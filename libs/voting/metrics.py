@@ -8,7 +8,7 @@ from prometheus_client import Counter
 from libs.metrics.table import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
 from libs.tally.errors import AppendUnknown, TallyError
 from libs.tally.events import Source
-from libs.voting.vote_attempt import Outcome
+from libs.voting.protocol.outcomes import Outcome
 
 _ACCEPTED: Final = {source: VOTES_ACCEPTED.labels(source) for source in get_args(Source)}
 

@@ -1,6 +1,4 @@
-"""Wires up the objects that cast and remove votes in a process."""
-
-from dataclasses import dataclass
+"""Wires up the service that casts and removes votes in a process."""
 
 from libs.catalogue.contests.mapper import load_contest
 from libs.contracts.topics import votes_topic
@@ -15,22 +13,13 @@ from libs.views.address_counters import AddressCounters
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.votes import VoteViews
-from libs.voting.batching import ConfirmationBatcher, ReservationBatcher
-from libs.voting.caster import Caster
 from libs.voting.contest_cache import ContestCache
-from libs.voting.partition_watch import PartitionWatch
-from libs.voting.recorder import Recorder
-from libs.voting.remover import Remover, cast_reader
+from libs.voting.driver import Driver
+from libs.voting.record_reader import cast_reader
+from libs.voting.service import VotingService
 
 SINGLE_RECORD_BYTES = 4_000
 """Fetch size that suffices to read one vote from the log."""
-
-
-@dataclass(frozen=True, slots=True)
-class Casting:
-    contests: ContestCache
-    caster: Caster
-    remover: Remover
 
 
 async def assemble(
@@ -41,8 +30,8 @@ async def assemble(
     reader: LogReader,
     store: Store,
     tracing: Tracing | None = None,
-) -> Casting:
-    """Build them on connections that the caller opens and closes. Raises `StorageUnavailable`."""
+) -> VotingService:
+    """Build it on connections that the caller opens and closes. Raises `StorageUnavailable`."""
     topic, views = votes_topic(namespace, partitions), VoteViews(valkey, namespace)
     catalogue = CatalogueViews(valkey, namespace)
 
@@ -57,12 +46,7 @@ async def assemble(
         return await contest_secret(store, contest)
 
     contests = ContestCache(load, load_version, load_secret)
-    addresses, confirmations = AddressCounters(valkey, namespace), ConfirmationBatcher(views)
-    watch, receipts = PartitionWatch(views), SecretRing(store, "receipts")
+    receipts = SecretRing(store, "receipts")
     await receipts.load()
-    recorder = Recorder(topic, views, addresses, log, confirmations, watch, receipts, tracing)
-    return Casting(
-        contests=contests,
-        caster=Caster(topic, views, addresses, contests, ReservationBatcher(views), recorder, watch, tracing),
-        remover=Remover(topic, views, addresses, contests, log, confirmations, watch, cast_reader(reader, topic)),
-    )
+    addresses, read = AddressCounters(valkey, namespace), cast_reader(reader, topic)
+    return VotingService(topic, contests, Driver(topic, views, addresses, contests, log, read, tracing), receipts)

@@ -61,7 +61,7 @@ async def _open_guarded(
     store = open_store(settings.storage_url)
     log, reader = LogWriter(settings, tracing, guard), LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
     await log.start()
-    casting = await assemble(settings.namespace, settings.partitions, valkey, log, reader, store, tracing)
+    votes = await assemble(settings.namespace, settings.partitions, valkey, log, reader, store, tracing)
     purchases = purchases_topic(settings.namespace, settings.partitions)
     register = PurchaseService(
         purchases,
@@ -74,7 +74,7 @@ async def _open_guarded(
     auth = Authenticator(keys, proxies, Sessions(SecretRing(store, "sessions")))
     requests = RequestKeys(valkey, settings.namespace)
 
-    voting = Voting(auth, casting.caster, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies)
+    voting = Voting(auth, votes, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies)
 
     async def check_ledger() -> None:
         states = await asyncio.gather(*(views.state(partition) for partition in range(topic.partitions)))
@@ -90,7 +90,7 @@ async def _open_guarded(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 hot=hot_routes(voting),
                 routers=[
-                    voter_router(auth, VoterReads(topic, views, casting.contests, catalogue), casting.remover),
+                    voter_router(auth, VoterReads(topic, views, votes, catalogue), votes),
                     purchase_router(auth, register, requests),
                     source_router(auth, SourceReporter(topic, views, catalogue, log), requests),
                 ],

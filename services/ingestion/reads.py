@@ -16,8 +16,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue import CatalogueViews
 from libs.views.freshness import RECOVERING
 from libs.views.votes import VoteViews
-from libs.voting.contest_cache import ContestCache, refresh
-from libs.voting.timeouts import GATE_WAIT_S
+from libs.voting.service import VotingService
 from services.ingestion.forms import (
     Allowance,
     AllowanceAnswer,
@@ -41,11 +40,12 @@ REASONS = {
 class VoterReads:
     """Reads of one voter, identified by a pseudonym made with the contest's secret."""
 
-    def __init__(self, topic: Topic, views: VoteViews, contests: ContestCache, catalogue: CatalogueViews) -> None:
+    def __init__(self, topic: Topic, views: VoteViews, votes: VotingService, catalogue: CatalogueViews) -> None:
         self._catalogue = catalogue
         self._topic = topic
         self._views = views
-        self._contests = contests
+        self._votes = votes
+        self._contests = votes.contests
 
     async def status(
         self, account: str, contest: str, vote_id: str, voter_id: str | None, anonymous_id: str | None
@@ -126,9 +126,7 @@ class VoterReads:
         if not found.is_open:
             raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
         if found.config.in_force != contest.version:
-            deadline = asyncio.get_running_loop().time() + GATE_WAIT_S
-            stale = {partition: found.config}
-            contest = await refresh(self._views, self._contests, account, contest, stale, deadline)
+            contest = await self._votes.refresh(account, contest, voter, found.config)
         renews_at = None if found.latest is None else contest.renewal.after(found.latest)
         renewed = renews_at is not None and renews_at <= found.now
         periods = {"c-free": found.epoch + renewed, "c-paid": 0}

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from libs.contracts.position_token import encode_positions
 from libs.tally.commands import RemoveVote
-from libs.voting.remover import Remover
+from libs.voting.service import VotingService
 from libs.web.asgi_routes import AsgiRoute
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.openapi import (
@@ -128,7 +128,7 @@ def cast_votes(contest_key: str) -> None:
     """
 
 
-def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> APIRouter:
+def voter_router(auth: Authenticator, reads: VoterReads, votes: VotingService) -> APIRouter:
     async def votes_key(request: Request) -> ApiKey:
         key = await auth.authenticate(request.scope)
         require(key, "votes:write")
@@ -173,8 +173,8 @@ def voter_router(auth: Authenticator, reads: VoterReads, remover: Remover) -> AP
         The voter regains the allowance once the removal is counted (read with its Tally-Position); the id stays
         used.
         """
-        voter = await find_voter(remover.contests, key.account, contest_key, voter_id, anonymous_id)
-        removed = await remover.remove(key.account, RemoveVote(contest_key, voter, vote_id))
+        voter = await find_voter(votes.contests, key.account, contest_key, voter_id, anonymous_id)
+        removed = await votes.remove(key.account, RemoveVote(contest_key, voter, vote_id))
         headers = {}
         if removed.offset is not None:
             headers["Tally-Position"] = encode_positions({removed.partition: removed.offset + 1})

@@ -14,9 +14,9 @@ from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.commands import CastVote
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError
 from libs.tally.time import timestamp
-from libs.voting.caster import Caster
 from libs.voting.metrics import count
-from libs.voting.vote_attempt import Accepted, Outcome
+from libs.voting.protocol.outcomes import Accepted, Outcome
+from libs.voting.service import VotingService
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.client_address import Proxies
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
@@ -36,10 +36,10 @@ class Voting:
     """The two endpoints, with a limit on the votes and batches in flight."""
 
     def __init__(
-        self, auth: Authenticator, caster: Caster, max_in_flight: int, max_batch_bytes: int, proxies: Proxies
+        self, auth: Authenticator, votes: VotingService, max_in_flight: int, max_batch_bytes: int, proxies: Proxies
     ) -> None:
         self._auth = auth
-        self._caster = caster
+        self._votes = votes
         self._max_in_flight = max_in_flight
         self._proxies = proxies
         self._in_flight = 0
@@ -64,7 +64,7 @@ class Voting:
             require(key, "purchases:write")
         contest = scope["path_params"]["contest_key"]
         try:
-            secret = await self._caster.contests.secret(key.account, contest)
+            secret = await self._votes.contests.secret(key.account, contest)
             vote = command(contest, secret, form, vote_id, self._proxies.end_user(scope))
             (accepted,) = await self._take(key, [vote])
             if isinstance(accepted, TallyError):
@@ -99,7 +99,7 @@ class Voting:
         headers = scope["headers"]
         items = parse_batch(media_type, body, header(headers, b"idempotency-key"))
         contest, forwarded = scope["path_params"]["contest_key"], self._proxies.end_user(scope)
-        secret = await self._caster.contests.secret(key.account, contest)
+        secret = await self._votes.contests.secret(key.account, contest)
         answers: list[dict[str, Any]] = []
         positions: list[dict[int, int]] = []
         for at in range(0, len(items), SLICE):
@@ -146,7 +146,7 @@ class Voting:
             raise _no_room()
         self._in_flight += len(votes)
         try:
-            return await self._caster.cast(key.account, votes)
+            return await self._votes.cast(key.account, votes)
         finally:
             self._in_flight -= len(votes)
 

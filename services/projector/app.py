@@ -111,9 +111,9 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
 
     async def manage_purchases() -> None:
         place = settings.namespace, settings.partitions
-        casting = await _when_there(lambda: assemble(*place, valkey, writer, reader, store))
+        voting = await _when_there(lambda: assemble(*place, valkey, writer, reader, store))
         ciphers = AccountCiphers(partial(account_secret, store))
-        steps = Steps(casting.caster, casting.remover, ciphers, account_is_folded)
+        steps = Steps(voting, ciphers, account_is_folded)
         await PurchaseManager(
             purchases, purchase_views, writer, steps.take, lambda: purchases_projector.assigned
         ).run()

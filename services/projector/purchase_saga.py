@@ -18,9 +18,8 @@ from libs.purchases.votes import paid_vote
 from libs.tally.commands import CastVote
 from libs.tally.errors import NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.views.freshness import RECOVERING
-from libs.voting.caster import Caster
 from libs.voting.metrics import count
-from libs.voting.remover import Remover
+from libs.voting.service import VotingService
 
 UNDECIDED: Final = frozenset(
     {
@@ -43,8 +42,7 @@ class Steps:
     `catalogue_is_folded(account)` returns whether the account's views have reached their log's end as of the call.
     """
 
-    caster: Caster
-    remover: Remover
+    votes: VotingService
     ciphers: AccountCiphers
     catalogue_is_folded: Callable[[str], Awaitable[bool]]
 
@@ -74,14 +72,14 @@ class Steps:
             raise
 
     async def _cast(self, purchase: Purchase) -> PurchaseEvent:
-        [outcome] = await self.caster.cast(purchase.account, [await self._vote(purchase)])
+        [outcome] = await self.votes.cast(purchase.account, [await self._vote(purchase)])
         count(outcome)
         if isinstance(outcome, TallyError):
             raise outcome
         return PurchaseCast(**_of(purchase), accepted_at=outcome.accepted_at)
 
     async def _take_back(self, purchase: Purchase) -> PurchaseEvent:
-        await self.remover.refund(await self._vote(purchase))
+        await self.votes.refund(await self._vote(purchase))
         return PurchaseTakenBack(**_of(purchase))
 
     async def _vote(self, purchase: Purchase) -> CastVote:
@@ -89,7 +87,7 @@ class Steps:
         assert recorded is not None
         assert recorded.vote is not None, "only purchases of votes are processed"
         cipher = await self.ciphers.of(purchase.account)
-        secret = await self.caster.contests.secret(purchase.account, recorded.vote.contest_key)
+        secret = await self.votes.contests.secret(purchase.account, recorded.vote.contest_key)
         return paid_vote(recorded, recorded.vote, cipher, secret)
 
 

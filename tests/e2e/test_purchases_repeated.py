@@ -84,12 +84,12 @@ async def second(stack: Supervisor) -> AsyncIterator[Second]:
     valkey, log, reader = open_valkey(found.valkey), LogWriter(settings), LogReader(settings)
     await log.start()
     store, topic = open_store(found.storage_url), purchases_topic(found.namespace, found.partitions)
-    casting = await assemble(found.namespace, found.partitions, valkey, log, reader, store)
+    voting = await assemble(found.namespace, found.partitions, valkey, log, reader, store)
 
     async def folded(account: str) -> bool:
         return True
 
-    steps = Steps(casting.caster, casting.remover, AccountCiphers(partial(account_secret, store)), folded)
+    steps = Steps(voting, AccountCiphers(partial(account_secret, store)), folded)
     views = PurchaseViews(valkey, found.namespace, topic)
     yield Second(found.description["account"], topic, views, log, steps)
     await log.stop()

@@ -84,7 +84,7 @@ async def test_a_vote_s_trace_begins_with_its_caller_s_and_ends_with_its_fold(
 
     def whole() -> dict[str, Span]:
         spans = collector.of_trace(trace)
-        assert len(spans) == 5
+        assert spans.keys() >= {"POST /contests/{contest_key}/votes", f"append {topic}", "confirm", "fold"}
         return spans
 
     spans = await eventually(whole)

@@ -1,16 +1,28 @@
-"""A partition of the vote views on the real Valkey, whose calls are counted."""
+"""A partition of the vote views on the real Valkey, whose calls are counted, and a log that a test answers for."""
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
+from libs.contracts.codec import Undecodable, vote_codec
+from libs.contracts.log_records import Appended
+from libs.contracts.topics import votes_topic
+from libs.tally.contest import Contest
+from libs.tally.errors import LogUnavailable
+from libs.tally.events import Event
+from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, Valkey, connect
 from libs.views.functions import load_functions
 from libs.views.serialization import unpack
 from libs.views.settings import ValkeySettings
 from libs.views.votes import VoteViews
+from libs.voting.contest_cache import ContestCache
+from libs.voting.driver import Driver
+from libs.voting.record_reader import CastReader
+from libs.voting.service import VotingService
 from tests.libs.views.simulation.partition import Partition
 
 
@@ -28,6 +40,68 @@ class Counted:
         return await self._valkey.call(*command)
 
 
+class Receipts:
+    """A secret of its own for each moment."""
+
+    async def load(self) -> None: ...
+
+    def at(self, moment: int) -> bytes:
+        return str(moment).encode()
+
+
+Outcome = Appended | LogUnavailable
+
+
+class Log:
+    """Stands for a log: takes every record, at the next offset, unless `answers` has other outcomes."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.events: list[Event] = []
+        self.answers: Callable[[int], Outcome | None] = lambda _: None
+        """Returns the outcome of the record of this number; None: it is appended."""
+
+    def submit(
+        self, topic: str, partition: int, value: bytes, key: bytes | None = None
+    ) -> "asyncio.Future[Appended]":
+        number = len(self.events)
+        event = vote_codec.decode(value)
+        assert not isinstance(event, Undecodable)
+        self.events.append(event)
+        outcome = self.answers(number) or Appended(partition, self.partition.end + number, True)
+        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        if isinstance(outcome, Appended):
+            answer.set_result(outcome)
+        else:
+            answer.set_exception(outcome)
+        return answer
+
+
+def service_of(
+    partition: Partition,
+    valkey: Counted,
+    namespace: str,
+    log: Log,
+    contest: Contest,
+    read_cast: CastReader,
+) -> VotingService:
+    """A service that votes in one contest, on one partition."""
+
+    async def load(account: str, key: str) -> Contest:
+        return contest
+
+    async def load_version(account: str, key: str) -> int:
+        return contest.version
+
+    async def load_secret(key: str) -> bytes:
+        return b"secret"
+
+    contests, topic = ContestCache(load, load_version, load_secret), votes_topic(namespace, 1)
+    addresses = AddressCounters(valkey, namespace)
+    driver = Driver(topic, partition.views, addresses, contests, log, read_cast)
+    return VotingService(topic, contests, driver, Receipts())
+
+
 @pytest.fixture
 async def valkey(valkey_address: str) -> AsyncIterator[Counted]:
     connection = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
@@ -43,3 +117,8 @@ async def partition(valkey: Counted, namespace: str) -> Partition:
     await partition.fence()
     valkey.calls.clear()
     return partition
+
+
+@pytest.fixture
+def log(partition: Partition) -> Log:
+    return Log(partition)

@@ -3,15 +3,19 @@
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import pytest
 
 from libs.storage.store import StorageUnavailable
+from libs.tally.commands import RemoveVote
 from libs.tally.contest import Contest
-from libs.tally.errors import NotFound, SecretErased, ViewsUnavailable
+from libs.tally.errors import LedgerCatchingUp, NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.tally.reservations import Stale
 from libs.voting import contest_cache as contests
-from libs.voting.contest_cache import ContestCache, refresh
+from libs.voting.contest_cache import ContestCache
+from libs.voting.driver import Driver
+from libs.voting.protocol.recording import refresh
 from tests.support.builders import a_contest
 from tests.support.eventually import eventually
 
@@ -94,9 +98,17 @@ async def secret(known: ContestCache, key: str = "contest") -> bytes:
 
 async def refreshed(known: ContestCache, before: Contest, ledger: Ledger, *in_force: int | None) -> Contest:
     """After answers of as many partitions, all under incarnation 7."""
-    stale = {partition: Stale(version, 7) for partition, version in enumerate(in_force)}
-    deadline = asyncio.get_running_loop().time() + 5
-    return await refresh(ledger, known, "account", before, stale, deadline)  # type: ignore[arg-type]
+    unused: Any = None
+    driver = Driver(unused, cast(Any, ledger), unused, known, unused, unused)
+    done: list[asyncio.Future[Contest | TallyError]] = []
+    for partition, version in enumerate(in_force):
+        done.append(asyncio.get_running_loop().create_future())
+        steps, of = refresh(before, Stale(version, 7)), RemoveVote(before.key, "", "")
+        driver.run(steps, "account", of, partition, done[-1].set_result)
+    loaded = await asyncio.gather(*done)
+    if isinstance(loaded[0], TallyError):
+        raise loaded[0]
+    return loaded[0]
 
 
 async def test_a_destroyed_secret_is_forgotten_when_the_record_says_so(
@@ -172,7 +184,7 @@ async def test_where_nothing_is_in_force_only_what_was_read_after_the_answer_is_
     under_way = asyncio.create_task(known.reload("account", "contest"))
     await eventually(lambda: catalogue.loads == 2)
     catalogue.change()
-    later = asyncio.create_task(refreshed(known, before, ledger, None, 1))
+    later = asyncio.create_task(refreshed(known, before, ledger, None, None))
     await asyncio.sleep(0)
     catalogue.gate.set()
     assert ((await under_way).version, (await later).version) == (1, 2)
@@ -245,7 +257,7 @@ async def test_a_contest_whose_catalogue_is_behind_is_refused_at_once(
 ) -> None:
     """Instead of being asked for again and again by each of its votes."""
     before = await known.get("account", "contest")
-    with pytest.raises(ViewsUnavailable):
+    with pytest.raises(LedgerCatchingUp):
         await refreshed(known, before, Ledger(is_read_too_early=True), None)
 
 

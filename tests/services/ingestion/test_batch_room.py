@@ -24,8 +24,8 @@ class Keys:
 
 def a_worker(max_in_flight: int = 1, max_batch_bytes: int = MAX_BATCH_BYTES) -> Voting:
     auth: Any = Keys()
-    caster: Any = object()
-    return Voting(auth, caster, max_in_flight, max_batch_bytes, Proxies())
+    votes: Any = object()
+    return Voting(auth, votes, max_in_flight, max_batch_bytes, Proxies())
 
 
 class Upload:

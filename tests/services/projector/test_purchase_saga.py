@@ -31,7 +31,7 @@ ACCOUNT_SECRET = bytes(32)
 
 @dataclass
 class Casting:
-    """Stands for the caster, the remover, the catalogue and the object store: all that steps come upon."""
+    """Stands for the voting service, the catalogue and the object store: all that steps come upon."""
 
     contests: ContestCache = field(init=False)
     removed: set[str] = field(default_factory=set)
@@ -74,7 +74,7 @@ class Casting:
         async def account_secret(account: str) -> bytes:
             return ACCOUNT_SECRET
 
-        return Steps(self, self, AccountCiphers(account_secret), self.folded)  # type: ignore[arg-type]
+        return Steps(self, AccountCiphers(account_secret), self.folded)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.replies import ClosingState
 from libs.views.votes import VoteViews
-from libs.voting.caster import Caster
-from libs.voting.vote_attempt import Accepted, Outcome
+from libs.voting.protocol.outcomes import Accepted, Outcome
+from libs.voting.service import VotingService
 from libs.voting.wiring import assemble
 from services.projector.app import run
 from services.projector.settings import Settings
@@ -47,7 +47,7 @@ class World:
     topic: Topic
     catalogue: Catalogue
     votes: VoteViews
-    caster: Caster
+    voting: VotingService
     reader: LogReader
     ids: int = 0
 
@@ -91,7 +91,7 @@ class World:
     async def cast(self, contest: str, name: str = "p0") -> Outcome:
         self.ids += 1
         command = a_vote(f"{contest}-{name}", contest=contest, voter=f"voter {self.ids}", vote_id=f"v{self.ids}")
-        [outcome] = await self.caster.cast(ACCOUNT, [command])
+        [outcome] = await self.voting.cast(ACCOUNT, [command])
         return outcome
 
     async def set_clocks(self, moment: int) -> None:
@@ -163,6 +163,6 @@ async def open_world(kafka: str, valkey_address: str, namespace: str, storage: P
     await create_topics(settings, topics_of(namespace, PARTITIONS))
     async with open_catalogue(kafka, valkey_address, namespace) as catalogue, LogReader(settings) as reader:
         store = open_store(settings.storage_url)
-        casting = await assemble(namespace, PARTITIONS, catalogue.valkey, catalogue.log, reader, store)
+        voting = await assemble(namespace, PARTITIONS, catalogue.valkey, catalogue.log, reader, store)
         topic, views = votes_topic(namespace, PARTITIONS), VoteViews(catalogue.valkey, namespace)
-        yield World(settings, topic, catalogue, views, casting.caster, reader)
+        yield World(settings, topic, catalogue, views, voting, reader)

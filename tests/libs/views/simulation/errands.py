@@ -5,21 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from libs.contracts.vote_states import VoteState
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
-from libs.tally.events import VoteCast, VoteRemoved
-from libs.tally.reservations import (
-    Answer,
-    Duplicate,
-    Granted,
-    NotCounted,
-    NotFolded,
-    RemovalAnswer,
-    cast_of,
-)
-from libs.tally.voter_ledger import VoteStatus
-from libs.voting.remover import is_removed
+from libs.tally.events import Event, VoteCast, VoteRemoved
+from libs.tally.reservations import RemovalAnswer, cast_of
+from libs.voting.protocol import casting, removal
+from libs.voting.protocol.effects import Steps
+from libs.voting.protocol.outcomes import Accepted
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.world import Removed, Success, Violation, World
 
@@ -28,11 +20,12 @@ from tests.libs.views.simulation.world import Removed, Success, Violation, World
 class Casting:
     command: CastVote
 
-    def ask(self, world: World, contest: Contest) -> Answer:
-        answer = world.ledger.reserve(contest, self.command)
-        if isinstance(answer, Granted):
-            world.granted.add((self.command.voter, self.command.vote_id))
-        return answer
+    @property
+    def address(self) -> str:
+        return self.command.address or ""
+
+    def protocol(self, contest: Contest) -> Steps[Any]:
+        return casting.cast_vote(self.command, contest, 0, lambda _: "receipt")
 
     def event(self, granted: Any) -> VoteCast:
         return cast_of(self.command, granted, "receipt")
@@ -40,23 +33,12 @@ class Casting:
     def release(self, ledger: Ledger, incarnation: int) -> None:
         ledger.release(self.command, incarnation)
 
-    def waits_for(self, answer: Any) -> bool:
-        return False
-
-    def is_done(self, state: VoteState) -> bool:
-        return state.known is not None
-
-    def succeeded(self, world: World, granted: Any) -> None:
-        world.successes.append(Success(self.command, granted.accepted_at))
-        world.note(f"201 for {self}")
-
-    def answered(self, world: World, answer: Any) -> None:
-        if not isinstance(answer, Duplicate):
-            world.refusals.append((self.command, answer))
-        elif answer.status in (VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.REMOVED, VoteStatus.VOIDED):
-            self.succeeded(world, answer)
-        else:
-            raise Violation(f"{self} is {answer.status.name}")
+    def succeeded(self, world: World, accepted: Accepted) -> None:
+        """The vote is at the offset that was answered, or the refund that used up its id."""
+        record = _record(world, accepted.offset)
+        if not isinstance(record, VoteCast | VoteRemoved) or _name(record) != _name(self.command):
+            raise Violation(f"{self} is answered with the offset {accepted.offset} of {record}")
+        world.successes.append(Success(self.command, accepted.accepted_at))
 
     def __str__(self) -> str:
         what = self.command
@@ -70,42 +52,34 @@ class Removing:
 
     command: CastVote | RemoveVote
 
-    def ask(self, world: World, contest: Contest) -> RemovalAnswer:
+    @property
+    def address(self) -> str:
+        return ""
+
+    def protocol(self, contest: Contest) -> Steps[Any]:
+        refunds = isinstance(self.command, CastVote)
+        return removal.remove_vote(self.command, None if refunds else contest, 0, None)
+
+    def ask(self, world: World, contest: Contest | None) -> RemovalAnswer:
         world.unwanted.add((self.command.voter, self.command.vote_id))
         if isinstance(self.command, CastVote):
             return world.ledger.refund(self.command)
+        assert contest is not None
         return world.ledger.remove(contest, self.command)
 
     def event(self, granted: Any) -> VoteRemoved:
-        return VoteRemoved(
-            contest=self.command.contest,
-            voter=self.command.voter,
-            anonymous=granted.anonymous,
-            vote_id=self.command.vote_id,
-            content=granted.content,
-            source=granted.source,
-            incarnation=granted.incarnation,
-            removed_at=granted.removed_at,
-            reason="refund" if isinstance(self.command, CastVote) else "voter",
-        )
+        return removal.event_of(self.command, granted, None, None)
 
     def release(self, ledger: Ledger, incarnation: int) -> None:
         ledger.release_removal(self.command, incarnation)
 
-    def waits_for(self, answer: Any) -> bool:
-        return isinstance(answer, NotFolded)
-
-    def is_done(self, state: VoteState) -> bool:
-        return is_removed(state)
-
-    def succeeded(self, world: World, granted: Any) -> None:
+    def succeeded(self, world: World, removed: Any) -> None:
+        record = None if removed.offset is None else _record(world, removed.offset)
+        if removed.offset is not None and (
+            not isinstance(record, VoteRemoved) or _name(record) != _name(self.command)
+        ):
+            raise Violation(f"{self} is answered with the offset {removed.offset} of {record}")
         world.removed.append(Removed(self.command))
-        world.note(f"204 for {self}")
-
-    def answered(self, world: World, answer: Any) -> None:
-        voided = isinstance(answer, NotCounted) and answer.status is VoteStatus.VOIDED
-        if isinstance(answer, NotCounted | Duplicate) and not voided:
-            self.succeeded(world, answer)
 
     def __str__(self) -> str:
         kind = "refund" if isinstance(self.command, CastVote) else "remove"
@@ -113,3 +87,11 @@ class Removing:
 
 
 Errand = Casting | Removing
+
+
+def _record(world: World, offset: int) -> Event | None:
+    return world.log[offset] if 0 <= offset < len(world.log) else None
+
+
+def _name(of: CastVote | RemoveVote | VoteCast | VoteRemoved) -> tuple[str, str]:
+    return of.voter, of.vote_id

@@ -22,7 +22,8 @@ off, since Valkey's own clock must not overtake it."""
 class Ledger(Protocol):
     """One partition. The calls mean what those of `VoteViews` of the same name mean."""
 
-    def reserve(self, contest: Contest, command: CastVote) -> Answer: ...
+    def reserve(self, contest: Contest, command: CastVote, *, declined: bool = False) -> Answer:
+        """`declined`: the worker refuses the vote by a rule of its own."""
 
     def release(self, command: CastVote, incarnation: int) -> None: ...
 

@@ -127,9 +127,9 @@ class LuaLedger:
         self._life, self._run, self._now_ms, self._clock_is_behind = 0, None, BEGIN_MS, True
         return self
 
-    def reserve(self, contest: Contest, command: CastVote) -> Answer:
+    def reserve(self, contest: Contest, command: CastVote, *, declined: bool = False) -> Answer:
         self._set_clock()
-        return at_once(self._views.reserve(0, [request_of(contest, command)]))[0]
+        return at_once(self._views.reserve(0, [request_of(contest, command, declined=declined)]))[0]
 
     def release(self, command: CastVote, incarnation: int) -> None:
         at_once(self._views.release(0, command.contest, command.voter, command.vote_id, incarnation))

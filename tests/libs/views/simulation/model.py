@@ -69,7 +69,7 @@ class ModelLedger(ModelGate):
         """No moment is given to two votes."""
         return max(self.s.clock + 1, self.now_ms * 1000)
 
-    def reserve(self, contest: Contest, command: CastVote) -> Answer:
+    def reserve(self, contest: Contest, command: CastVote, *, declined: bool = False) -> Answer:
         if not self.is_open():
             return GateClosed()
         now = self.now()
@@ -83,9 +83,9 @@ class ModelLedger(ModelGate):
             return self.joined(first)
         if self.s.config.get(contest.key) != contest.version:
             return Stale(self.s.config.get(contest.key), self.s.n)
-        return self._decide(contest, command, now)
+        return self._decide(contest, command, now, declined)
 
-    def _decide(self, contest: Contest, command: CastVote, now: int) -> Answer:
+    def _decide(self, contest: Contest, command: CastVote, now: int, declined: bool) -> Answer:
         book, source = self.book(contest.key, command.voter), command.source
         judged = judge(contest, command)
         own_slot = judged.slot if isinstance(judged, Selection) else None
@@ -102,6 +102,8 @@ class ModelLedger(ModelGate):
                 return NotRunning(now)
             case _ if not self.is_reopened(contest):
                 return GateClosed()
+            case _ if declined:
+                return RefusedByCaller(now)
             case LimitReached() | Selection() if source == "c-free" and self.waits_for_former_period(book, epoch):
                 return GateClosed()
             case LimitReached() as error:

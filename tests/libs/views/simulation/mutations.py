@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 from libs.contracts.log_records import Position
@@ -14,6 +16,7 @@ from libs.tally.fold import ContestTally
 from libs.tally.reservations import Answer, Granted, NotCounted, RemovalAnswer
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 from libs.views.replies import ClosingState
+from libs.voting.protocol import casting, recording, removal
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.model import ModelLedger
 from tests.libs.views.simulation.projectors import may_close
@@ -124,8 +127,8 @@ class ReplacementNotComputedAnew(ModelLedger):
         super().__init__()
         self.weightless: set[tuple[str, int]] = set()
 
-    def reserve(self, contest: Contest, command: CastVote) -> Answer:
-        answer = super().reserve(contest, command)
+    def reserve(self, contest: Contest, command: CastVote, *, declined: bool = False) -> Answer:
+        answer = super().reserve(contest, command, declined=declined)
         reserved = self.s.pending.get((command.contest, command.voter, command.vote_id))
         if reserved is not None and reserved not in self.book(contest.key, command.voter).holding():
             self.weightless.add((command.vote_id, reserved.granted.accepted_at))
@@ -198,10 +201,98 @@ def closes_behind_a_shut_gate(world: World, contest: Contest, state: ClosingStat
     return may_close(world, contest, replace(state, open=True))
 
 
-PROTOCOL_MUTATIONS: dict[str, dict[str, Any]] = {
-    "no gate call after the acknowledgement": {"confirms_after_ack": False},
+CLOSING_MUTATIONS: dict[str, dict[str, Any]] = {
     "closed behind a shut gate": {"may_close": closes_behind_a_shut_gate},
 }
+
+PROTOCOL_MUTATIONS: dict[str, tuple[ModuleType, list[tuple[str, str]]]] = {
+    "no confirmation": (recording, [("confirmed = yield Confirm(event.incarnation)", "confirmed = True")]),
+    "confirmed before the append": (
+        recording,
+        [
+            ("appended = yield Append", "early = yield Confirm(event.incarnation)\n    appended = yield Append"),
+            ("confirmed = yield Confirm(event.incarnation)", "confirmed = early"),
+        ],
+    ),
+    "a lost confirmation confirms": (recording, [("confirmed is True", "confirmed is not False")]),
+    "the offset of a batch that may be a duplicate": (
+        recording,
+        [("appended.offset if appended.exact else None", "appended.offset")],
+    ),
+    "a record in doubt is given up": (
+        recording,
+        [
+            ("if isinstance(appended, NotAppended)", "if not isinstance(appended, Appended)"),
+            ("        return appended\n", "        return NotAppended('gone')\n"),
+        ],
+    ),
+    "what another request recorded under the id is one's own": (
+        casting,
+        [("if recorded.content != command.content:", "if False:")],
+    ),
+    "a vote that a fence ended is accepted": (
+        casting,
+        [
+            (
+                "fenced = True  # its record can never count, so it may be reserved again\n"
+                "                        continue",
+                "return _accepted(command, answer, event.receipt, partition, len(event.receipt))",
+            )
+        ],
+    ),
+    "accepted by the own grant where another record was folded": (
+        casting,
+        [
+            (
+                "return _repeated(command, recorded.known, sign, partition, replayed=answer.joined)",
+                "return _accepted(command, answer, event.receipt, partition, recorded.known.offset)",
+            )
+        ],
+    ),
+    "a joiner records limits of its own": (
+        casting,
+        [
+            (
+                "event = cast_of(command, answer, sign(answer.accepted_at))",
+                "event = cast_of(command, answer, sign(answer.accepted_at))\n"
+                "                if answer.joined:\n"
+                "                    event = replace(event, max_participant=0, max_contest=0)",
+            ),
+            ("from typing import", "from dataclasses import replace\nfrom typing import"),
+        ],
+    ),
+    "a voided vote counts as removed": (
+        removal,
+        [("if contest is None or status is not VoteStatus.VOIDED", "if True")],
+    ),
+    "a voided vote counts as removed once in doubt": (
+        removal,
+        [("UNDECIDED = None, VoteStatus.COUNTED, VoteStatus.VOIDED", "UNDECIDED = None, VoteStatus.COUNTED")],
+    ),
+    "a removal that a fence ended is done": (removal, [("and not is_removed(recorded)", "and False")]),
+    "a pending vote needs no removal": (
+        removal,
+        [
+            (
+                "case NotFolded():",
+                "case NotFolded():\n                return Removed(partition, None)\n            case 0:",
+            )
+        ],
+    ),
+}
+"""Steps of the voting protocols as they are shipped: the module, and its text replaced."""
+
+
+def altered(module: ModuleType, changes: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The functions of a module whose text was changed."""
+    source = inspect.getsource(module)
+    for old, new in changes:
+        assert source.count(old) == 1, f"{module.__name__} has not one {old!r}"
+        source = source.replace(old, new)
+    names: dict[str, Any] = {"__name__": module.__name__}
+    exec(compile(source, str(module.__file__), "exec"), names)
+    functions = (value for value in names.values() if inspect.isfunction(value))
+    return {value.__name__: value for value in functions if value.__module__ == module.__name__}
 
 
 def _voiding_frees_the_slot(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:

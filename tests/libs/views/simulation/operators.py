@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from libs.contracts.log_records import Appended
 from libs.tally.events import VoteRestored, VoteVoided
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
+from tests.libs.views.simulation.driver import produce
 from tests.libs.views.simulation.truth import folded
-from tests.libs.views.simulation.workers import produce
 from tests.libs.views.simulation.world import Steps, World
 
 
@@ -34,7 +35,7 @@ def _tell(world: World, rng: Random, void: str, status: VoteStatus) -> Steps:
         event = VoteVoided(*what) if status is VoteStatus.COUNTED else VoteRestored(*what)
         world.voided.add(name)
         for _ in range(rng.choice([1, 3])):
-            if (yield from produce(world, event)) == "acknowledged":
+            if isinstance((yield from produce(world, event)), Appended):
                 if isinstance(event, VoteRestored):
                     world.restored.add(name)
                 break

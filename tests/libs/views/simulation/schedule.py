@@ -8,11 +8,11 @@ from random import Random
 from typing import Any, Final
 
 from tests.libs.views.simulation import truth
+from tests.libs.views.simulation.clients import client
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.operators import operator
 from tests.libs.views.simulation.projectors import catalogue, closer, fencer, may_close, projector
 from tests.libs.views.simulation.requests import changed, some_contest, some_errands
-from tests.libs.views.simulation.workers import client
 from tests.libs.views.simulation.world import NONE, Faults, Steps, Violation, World
 
 PATIENCE: Final = 3
@@ -36,7 +36,6 @@ def run(seed: int, ledger: Ledger, **protocol: Any) -> World:
     try:
         # of their own, so that the others stay what they were
         voids = Random(f"voids {seed}") if seed % 3 == 2 else None
-        world.late_grants = Random(f"late grants {seed}") if seed % 4 == 3 else None
         clock = Random(f"clock {seed}") if seed % 4 == 1 else None
         _play(world, voids, clock)
     except Violation as violation:

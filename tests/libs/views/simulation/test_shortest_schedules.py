@@ -26,6 +26,7 @@ from libs.tally.reservations import (
     cast_of,
 )
 from libs.tally.voter_ledger import VoteStatus
+from libs.voting.protocol.removal import is_removed
 from tests.libs.views.simulation.errands import Removing
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua import LuaLedger, load
@@ -365,6 +366,28 @@ def test_a_late_copy_of_a_restoring_does_not_restore_what_another_operation_void
     assert ledger.differences(folded(log)) == []
 
 
+def test_what_was_removed_while_it_was_voided_is_not_restored(ledger: Ledger) -> None:
+    log, vote = Log(ledger), a_vote(source="c-paid")
+    log.fence()
+    log.cast(a_contest(paid=Limits(-1, -1)), vote)
+    log += [a_void()]
+    log.fold()
+    granted = ledger.refund(vote)
+    log += [Removing(vote).event(granted), a_restore()]
+    log.fold()
+    assert log.status("vote") is VoteStatus.REMOVED
+    assert ledger.differences(folded(log)) == []
+
+
+def test_no_contest_is_closed_while_a_removal_is_pending(ledger: Ledger) -> None:
+    log, vote = Log(ledger), a_vote()
+    log.fence()
+    log.cast(a_contest(), vote)
+    assert ledger.closing("contest").pending == 0
+    assert isinstance(a_removed(log, "vote"), RemovalGranted)
+    assert ledger.closing("contest").pending == 1
+
+
 def test_of_voidings_and_restorings_behind_the_close_none_is_lost(ledger: Ledger) -> None:
     """Else the operation that voids it in the end could not be undone."""
     log, vote = Log(ledger), a_vote()
@@ -396,7 +419,7 @@ def test_a_voter_takes_back_no_voided_vote_and_joins_a_removal_that_came_before(
     assert isinstance(a_removed(log, "vote"), RemovalGranted)
     log.fence()
     assert a_removed(log, "vote") == NotCounted(VoteStatus.VOIDED, 2)
-    assert not Removing(a_removal("vote")).is_done(ledger.lookup(vote))
+    assert not is_removed(ledger.lookup(vote))
     log += [Removing(a_removal("vote")).event(first), a_restore()]
     log.fold()
     assert log.status("vote") is VoteStatus.COUNTED

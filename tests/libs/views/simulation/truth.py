@@ -113,15 +113,16 @@ def check_periods(world: World, count: PlainCount) -> None:
         if vote.cast is not None and vote.cast.source == "c-free":
             free.setdefault(vote.cast.voter, []).append(vote.cast)
     for casts in free.values():
-        epoch, latest = 0, None
+        epoch, latest = 0, set[int]()
         # the clock of a server that lost it may go back, but only behind a fence
         for cast in sorted(casts, key=lambda cast: (cast.incarnation, cast.accepted_at, cast.epoch)):
-            if latest is not None:
-                moments = [change.renewal.after(latest) for change in world.changes]
+            if latest:
+                moments = [change.renewal.after(moment) for change in world.changes for moment in latest]
                 renewed = any(moment is not None and cast.accepted_at >= moment for moment in moments)
                 same, later = cast.epoch == epoch, cast.epoch > epoch
                 demand(same or (later and renewed), f"another period than {epoch}: {cast}")
-            epoch, latest = cast.epoch, max(latest or 0, cast.accepted_at)
+            # where the clock went back, a voter who first had no renewal is known by the last vote alone
+            epoch, latest = cast.epoch, {max(*latest, cast.accepted_at, 0), cast.accepted_at}
 
 
 def check_allowances(world: World, count: PlainCount) -> None:

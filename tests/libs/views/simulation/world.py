@@ -10,7 +10,6 @@ from libs.contracts.log_records import Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated
-from libs.tally.reservations import Answer
 from libs.views.replies import ClosingState
 from tests.libs.views.simulation.ledger import BEGIN_MS, Ledger
 
@@ -72,9 +71,6 @@ class World:
     rng: Random
     ledger: Ledger
     faults: Faults = field(default_factory=Faults)
-    confirms_after_ack: bool = True
-    late_grants: Random | None = None
-    """Decides which grants come when nobody waits for them any more; None: they never do."""
     may_close: Callable[[World, Contest, ClosingState], bool] = lambda *_: False
     now: int = 0
     log: list[Event] = field(default_factory=lambda: [LogCreated(LOG_ID)])
@@ -97,7 +93,8 @@ class World:
     """Those of them whose restoring was acknowledged."""
     unwanted: set[tuple[str, str]] = field(default_factory=set)
     """(voter, vote id) whose removal or refund was asked for."""
-    refusals: list[tuple[CastVote, Answer]] = field(default_factory=list)
+    addresses: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    """Votes used of an address's limit, by (participant, address) and taker."""
     granted: set[tuple[str, str]] = field(default_factory=set)
     history: list[str] = field(default_factory=list)
     snapshots: list[object] = field(default_factory=list)

@@ -1,0 +1,324 @@
+"""Driver of the voting protocols: performs their effects on Valkey and Kafka, for many votes in few calls."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack, suppress
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any, Final, Protocol
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.log_records import Appended
+from libs.contracts.topics import Topic
+from libs.contracts.vote_states import VoteName
+from libs.tally.commands import CastVote, RemoveVote
+from libs.tally.contest import Contest
+from libs.tally.errors import AppendUnknown, LogUnavailable, TallyError, ViewsUnavailable
+from libs.tally.events import VoteCast
+from libs.tally.reservations import RemovalAnswer
+from libs.tally.voter_ledger import VoteStatus
+from libs.telemetry.tracing import Tracing, appending, is_traced, step
+from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Taken
+from libs.views.replies import Refund
+from libs.views.votes import VoteViews
+from libs.voting.batching import ConfirmationBatcher, ReservationBatcher
+from libs.voting.contest_cache import ContestCache
+from libs.voting.partition_watch import PartitionWatch, Undecided
+from libs.voting.protocol import effects
+from libs.voting.protocol.outcomes import RECOVERING
+from libs.voting.record_reader import CastReader
+from libs.voting.timeouts import GATE_WAIT_S, LOOK_WAIT_S, POLL_S, RESERVE_WAIT_S, SETTLE_WAIT_S
+
+SPANS: Final[dict[type, str]] = {
+    effects.TakeAddress: "use address limit",
+    effects.Reserve: "reserve",
+    effects.ReserveRemoval: "reserve",
+    effects.Confirm: "confirm",
+    effects.AwaitRecord: "await fold",
+    effects.AwaitVote: "await fold",
+    effects.AwaitGate: "await gate",
+    effects.LoadContest: "load contest",
+}
+Finish = Callable[[Any], None]
+"""Called once, with the protocol's result, or with the exception of a defect."""
+
+
+class Log(Protocol):
+    """Interface of the log writer that appends records."""
+
+    def submit(
+        self, topic: str, partition: int, value: bytes, key: bytes | None = None
+    ) -> "asyncio.Future[Appended]": ...
+
+
+class Run:
+    """One protocol in progress. Its deadlines are of the loop's clock; `context` is None if it is not traced."""
+
+    __slots__ = (
+        "account",
+        "command",
+        "context",
+        "finish",
+        "gate_deadline",
+        "partition",
+        "settle_deadline",
+        "span",
+        "steps",
+    )
+
+    def __init__(
+        self,
+        steps: effects.Steps[Any],
+        account: str,
+        command: CastVote | RemoveVote,
+        partition: int,
+        now: float,
+        finish: Finish,
+    ) -> None:
+        self.steps = steps
+        self.account = account
+        self.command = command
+        self.partition = partition
+        self.finish: Finish | None = finish
+        self.settle_deadline = now + SETTLE_WAIT_S
+        self.gate_deadline = now + GATE_WAIT_S
+        self.context: Context | None = None
+        self.span: ExitStack | None = None
+
+    @property
+    def name(self) -> VoteName:
+        return VoteName(self.command.contest, self.command.voter, self.command.vote_id)
+
+
+class Driver:
+    """Runs protocols. Each effect gets exactly one reply, by a deadline."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        views: VoteViews,
+        addresses: AddressCounters,
+        contests: ContestCache,
+        log: Log,
+        read_cast: CastReader,
+        tracing: Tracing | None = None,
+    ) -> None:
+        self._topic = topic
+        self._views = views
+        self._addresses = addresses
+        self._contests = contests
+        self._log = log
+        self._read_cast = read_cast
+        self._tracing = tracing
+        self._reservations = ReservationBatcher(views)
+        self._confirmations = ConfirmationBatcher(views)
+        self._watch = PartitionWatch(views)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._put: dict[tuple[int, int, str, int, int], asyncio.Task[bool]] = {}
+        self._perform: Final[dict[type, Callable[[Run, Any], None]]] = {
+            effects.Reserve: self._reserve,
+            effects.Append: self._append,
+            effects.Confirm: self._confirm,
+            effects.AwaitRecord: self._await_record,
+            effects.AwaitVote: self._await_vote,
+            effects.AwaitGate: self._await_gate,
+            effects.ReserveRemoval: partial(self._start, self._reserve_removal),
+            effects.Release: partial(self._start, self._release),
+            effects.TakeAddress: partial(self._start, self._take_address),
+            effects.GiveAddress: partial(self._start, self._give_address),
+            effects.LoadContest: partial(self._start, self._load_contest),
+            effects.PutInForce: partial(self._start, self._put_in_force),
+            effects.ReadVote: partial(self._start, self._read_vote),
+        }
+
+    def run(
+        self,
+        steps: effects.Steps[Any],
+        account: str,
+        command: CastVote | RemoveVote,
+        partition: int,
+        finish: Finish,
+    ) -> None:
+        """Start a protocol about the vote of `command`."""
+        run = Run(steps, account, command, partition, asyncio.get_running_loop().time(), finish)
+        if self._tracing is not None and is_traced():
+            run.context = copy_context()
+        self._advance(run, None)
+
+    def _advance(self, run: Run, reply: Any) -> None:
+        """Resume the protocol with a reply, and perform its next effect."""
+        if run.context is None:
+            self._step(run, reply)
+        else:
+            run.context.run(self._step, run, reply)
+
+    def _step(self, run: Run, reply: Any) -> None:
+        if run.span is not None:
+            run.span.close()
+            run.span = None
+        if isinstance(reply, Exception) and not isinstance(reply, TallyError):
+            self._finish(run, reply)
+            return
+        try:
+            effect = run.steps.send(reply)
+            if run.context is not None:
+                run.span = self._span(effect)
+            self._perform[type(effect)](run, effect)
+        except StopIteration as end:
+            self._finish(run, end.value)
+        except Exception as error:
+            self._finish(run, error)
+
+    def _finish(self, run: Run, result: Any) -> None:
+        finish, run.finish = run.finish, None
+        run.steps.close()
+        if finish is not None:
+            finish(result)
+
+    def _span(self, effect: effects.Effect) -> ExitStack:
+        """Open the effect's span; records appended now refer to it."""
+        span = ExitStack()
+        if isinstance(effect, effects.Append):
+            span.enter_context(appending(self._tracing, self._topic.name, 1))
+        elif (name := SPANS.get(type(effect))) is not None:
+            span.enter_context(step(self._tracing, name))
+        return span
+
+    def _reserve(self, run: Run, effect: effects.Reserve) -> None:
+        now = asyncio.get_running_loop().time()
+        if now + POLL_S > run.settle_deadline:
+            asyncio.get_running_loop().call_soon(self._advance, run, _recovering())
+            return
+        deadline = min(run.settle_deadline, now + RESERVE_WAIT_S)
+        self._reservations.reserve(run.partition, effect.request, deadline, partial(self._advance, run))
+
+    def _append(self, run: Run, effect: effects.Append) -> None:
+        event = effect.event
+        value, key = vote_codec.encode(event), event.voter.encode()
+        acknowledgement = self._log.submit(self._topic.name, run.partition, value, key)
+        acknowledgement.add_done_callback(partial(self._appended, run))
+
+    def _appended(self, run: Run, acknowledgement: "asyncio.Future[Appended]") -> None:
+        if acknowledgement.cancelled():
+            self._advance(run, AppendUnknown("The append was cancelled.", retry_after_s=2))
+            return
+        error = acknowledgement.exception()
+        self._advance(run, acknowledgement.result() if error is None else error)
+
+    def _confirm(self, run: Run, effect: effects.Confirm) -> None:
+        self._confirmations.confirm(run.partition, effect.incarnation, partial(self._advance, run))
+
+    def _await_record(self, run: Run, effect: effects.AwaitRecord) -> None:
+        """Wait until the run's deadline, or after it, for one look at the fold.
+
+        A wait for a gate after it may last until the run's deadline.
+        """
+        deadline = max(run.settle_deadline, asyncio.get_running_loop().time() + LOOK_WAIT_S)
+        vote = Undecided(run.name, effect.is_decided, effect.incarnation, effect.offset)
+        run.gate_deadline = run.settle_deadline
+        self._reply_with(run, self._watch.wait_for_vote(run.partition, vote, deadline))
+
+    def _await_vote(self, run: Run, effect: effects.AwaitVote) -> None:
+        vote = Undecided(run.name, effect.is_decided)
+        self._reply_with(run, self._watch.wait_for_vote(run.partition, vote, run.gate_deadline, effect.since))
+
+    def _await_gate(self, run: Run, effect: effects.AwaitGate) -> None:
+        self._reply_with(run, self._watch.wait_for_gate(run.partition, effect.since, run.gate_deadline))
+
+    def _reply_with(self, run: Run, waiting: "asyncio.Future[Any]") -> None:
+        waiting.add_done_callback(partial(self._ended, run))
+
+    def _start(self, perform: Callable[[Run, Any], Coroutine[Any, Any, Any]], run: Run, effect: Any) -> None:
+        """Perform an effect by a task, whose result or error is the reply."""
+        task = asyncio.create_task(perform(run, effect))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._ended, run))
+
+    def _ended(self, run: Run, future: "asyncio.Future[Any]") -> None:
+        error = _recovering() if future.cancelled() else future.exception()
+        self._advance(run, future.result() if error is None else error)
+
+    async def _reserve_removal(self, run: Run, effect: effects.ReserveRemoval) -> RemovalAnswer:
+        if asyncio.get_running_loop().time() + POLL_S > run.settle_deadline:
+            raise _recovering()
+        command, contest = run.command, effect.contest
+        if contest is None:
+            assert isinstance(command, CastVote)
+            refund = Refund(command.anonymous, command.content, command.source)
+            return await self._views.refund(run.partition, *run.name, refund)
+        declined = not contest.is_vote_removal_allowed
+        return await self._views.remove(run.partition, contest, command.voter, command.vote_id, declined)
+
+    async def _release(self, run: Run, effect: effects.Release) -> None:
+        release = self._views.release_removal if effect.removal else self._views.release
+        with suppress(ViewsUnavailable):  # an unreleased reservation is in doubt until a fence ends it
+            await release(run.partition, *run.name, effect.incarnation)
+
+    async def _take_address(self, run: Run, effect: effects.TakeAddress) -> effects.AddressTaken:
+        command, contest = run.command, effect.contest
+        assert isinstance(command, CastVote)
+        limit, expires_at_s = contest.ip_restriction_per_participant, _expiry(contest)
+        taken, used = [], None
+        for participant, count in effect.votes:
+            where = command.contest, participant, command.address or ""
+            answer = await self._addresses.take(*where, effect.taker, count, limit, expires_at_s)
+            if answer.taken is Taken.TAKEN:
+                taken.append(participant)
+            elif answer.taken is Taken.FULL:
+                used = answer.used
+        return effects.AddressTaken(tuple(taken), used)
+
+    async def _give_address(self, run: Run, effect: effects.GiveAddress) -> None:
+        """Give back; a failure changes nothing: counters expire."""
+        give = partial(self._addresses.give, run.command.contest)
+        with suppress(ViewsUnavailable):
+            await asyncio.gather(
+                *(
+                    give(participant, effect.address, taker)
+                    for participant in effect.participants
+                    for taker in effect.takers
+                )
+            )
+
+    async def _load_contest(self, run: Run, effect: effects.LoadContest) -> Contest:
+        """Load until the version suffices; the projector may not have folded the version in force yet."""
+        clock, at_least = asyncio.get_running_loop().time, effect.at_least or 0
+        while clock() <= run.gate_deadline:
+            contest = await self._contests.reload(run.account, effect.former.key, effect.at_least)
+            if contest.version >= at_least:
+                if contest.version == effect.former.version:
+                    await asyncio.sleep(POLL_S)  # the gate may have been closed meanwhile
+                return contest
+            await asyncio.sleep(POLL_S)
+        raise ViewsUnavailable("The contest's configuration keeps changing.", retry_after_s=1)
+
+    async def _put_in_force(self, run: Run, effect: effects.PutInForce) -> bool:
+        """Share one call among all votes that put the same in force."""
+        contest = effect.contest
+        key = run.partition, effect.incarnation, contest.key, contest.version, contest.as_of
+        task = self._put.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self._views.put_in_force(run.partition, contest, effect.incarnation))
+            self._put[key] = task
+            task.add_done_callback(lambda _: self._put.pop(key))
+        return await task
+
+    async def _read_vote(self, run: Run, _: effects.ReadVote) -> VoteCast | None:
+        with suppress(LogUnavailable, ViewsUnavailable):
+            state = await self._views.lookup(run.partition, *run.name)
+            if state.status is VoteStatus.COUNTED and state.offset is not None:
+                return await self._read_cast(run.partition, state.offset)
+        return None
+
+
+def _recovering() -> ViewsUnavailable:
+    return ViewsUnavailable(RECOVERING, retry_after_s=1)
+
+
+def _expiry(contest: Contest) -> int:
+    """Return when an address's counter may expire (s since 1970): a day after the contest's end."""
+    if contest.end is not None:
+        return contest.end // 1_000_000 + 86_400
+    return int(time.time()) + ADDRESS_LIFE_S

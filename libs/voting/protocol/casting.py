@@ -1,0 +1,178 @@
+"""Protocol that casts a vote: judge, reserve, append, confirm; again after a fence, or by a newer contest."""
+
+from collections.abc import Callable
+from typing import Final, assert_never
+
+from libs.contracts.vote_states import Progress, VoteState
+from libs.tally.commands import CastVote
+from libs.tally.contest import UNLIMITED, Contest
+from libs.tally.errors import (
+    AppendUnknown,
+    ContestNotRunning,
+    IdempotencyKeyReused,
+    LedgerCatchingUp,
+    LimitReached,
+    LimitScope,
+    LogUnavailable,
+    TallyError,
+)
+from libs.tally.events import address_votes
+from libs.tally.reservations import (
+    Answer,
+    Duplicate,
+    GateClosed,
+    Granted,
+    IdConflict,
+    NotRunning,
+    OverLimit,
+    RefusedByCaller,
+    Request,
+    Stale,
+    cast_of,
+)
+from libs.tally.rules import Selection, judge
+from libs.tally.voter_ledger import VoteStatus
+from libs.voting.protocol import recording
+from libs.voting.protocol.effects import AddressTaken, AwaitGate, GiveAddress, Reserve, Steps, TakeAddress
+from libs.voting.protocol.outcomes import RECOVERING, Accepted, Outcome
+
+Sign = Callable[[int], str]
+"""Returns the receipt of the vote if it is accepted at a time (microseconds since 1970 UTC)."""
+_USING: Final = frozenset({VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.VOIDED})
+"""Statuses of a folded vote that keeps its use of the address's limit."""
+
+
+def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -> Steps[Outcome]:
+    """Cast a vote, first by the cached `contest`.
+
+    After an error with status 503 the same vote id may be sent again. Votes used of an address's limit are given
+    back when the vote is refused. They are used in the name of the vote id, or of the voter if the vote replaces
+    another, so that the replacement uses no further ones.
+    """
+    seen: Progress | None = None
+    fenced, taker, taken = False, "", set[str]()
+    while True:
+        judged = judge(contest, command)
+        if isinstance(judged, Selection) and _uses_address(contest, command):
+            taker = command.vote_id if judged.slot is None else command.voter
+            votes = tuple(address_votes(judged.form, judged.choices))
+            reply: AddressTaken | TallyError = yield TakeAddress(contest, taker, votes)
+            if isinstance(reply, TallyError):
+                return reply
+            taken.update(reply.participants)
+            if reply.used is not None:
+                judged = LimitReached(LimitScope.IP, contest.ip_restriction_per_participant, reply.used)
+        answer: Answer | TallyError = yield Reserve(_request(contest, command, judged))
+        match answer:
+            case Granted():
+                event = cast_of(command, answer, sign(answer.accepted_at))
+                recorded: recording.Recorded = yield from recording.record(event, is_folded)
+                if isinstance(recorded, int):
+                    return _accepted(command, answer, event.receipt, partition, recorded)
+                if recorded is None:
+                    unknown = "The vote may or may not have been recorded; send it again with the same vote id."
+                    return AppendUnknown(unknown, retry_after_s=2)
+                if isinstance(recorded, VoteState):
+                    if recorded.known is None:
+                        fenced = True  # its record can never count, so it may be reserved again
+                        continue
+                    # after a fence another request may have taken the id
+                    if recorded.content != command.content:
+                        return _reused(command)
+                    return _repeated(command, recorded.known, sign, partition, replayed=answer.joined)
+                outcome: Outcome = recorded
+            case TallyError():
+                # a reservation may be held, but this attempt never records it
+                return LogUnavailable("The vote was not recorded.", retry_after_s=1) if fenced else answer
+            case Stale():
+                contest_or_error = yield from recording.refresh(contest, answer)
+                if isinstance(contest_or_error, Contest):
+                    contest = contest_or_error
+                    continue
+                outcome = contest_or_error
+            case GateClosed():
+                seen = yield AwaitGate(seen)
+                if seen is not None:
+                    continue
+                outcome = LedgerCatchingUp(RECOVERING, retry_after_s=1)
+            case Duplicate():
+                outcome = _repeated(command, answer, sign, partition, replayed=not fenced)
+                if answer.status in _USING:
+                    return outcome
+            case _:
+                outcome = _refusal(contest, command, judged, answer)
+        if taken:
+            yield GiveAddress(command.address or "", (taker,), tuple(taken))
+        return outcome
+
+
+def is_folded(state: VoteState) -> bool:
+    return state.known is not None
+
+
+def _uses_address(contest: Contest, command: CastVote) -> bool:
+    return (
+        command.address is not None
+        and command.source == "c-free"
+        and contest.ip_restriction_per_participant != UNLIMITED
+    )
+
+
+def _request(contest: Contest, command: CastVote, judged: Selection | TallyError) -> Request:
+    selection = judged if isinstance(judged, Selection) else None
+    return Request(contest, command.voter, command.vote_id, command.content, command.source, selection)
+
+
+def _accepted(command: CastVote, granted: Granted, receipt: str, partition: int, offset: int) -> Accepted:
+    return Accepted(
+        command,
+        granted.choices,
+        granted.joined,
+        granted.accepted_at,
+        granted.remaining_participant,
+        granted.remaining_contest,
+        granted.next_free_vote_at,
+        receipt,
+        partition,
+        offset,
+    )
+
+
+def _repeated(command: CastVote, first: Duplicate, sign: Sign, partition: int, *, replayed: bool) -> Accepted:
+    """Return the first answer of a vote that is folded."""
+    return Accepted(
+        command,
+        first.choices or ((command.participant or "", command.count),),
+        replayed,
+        first.accepted_at,
+        first.remaining_participant,
+        first.remaining_contest,
+        first.next_free_vote_at,
+        sign(first.accepted_at),
+        partition,
+        first.offset,
+    )
+
+
+def _refusal(
+    contest: Contest,
+    command: CastVote,
+    judged: Selection | TallyError,
+    answer: IdConflict | NotRunning | RefusedByCaller | OverLimit,
+) -> TallyError:
+    match answer:
+        case IdConflict():
+            return _reused(command)
+        case NotRunning(now):
+            return ContestNotRunning(contest.phase(now), contest.start, contest.end)
+        case RefusedByCaller():
+            assert isinstance(judged, TallyError)
+            return judged
+        case OverLimit(scope, limit, used, next_free_vote_at, now):
+            return LimitReached(scope, limit, used, next_free_vote_at, now)
+        case _:
+            assert_never(answer)
+
+
+def _reused(command: CastVote) -> TallyError:
+    return IdempotencyKeyReused(f"This voter already used vote id {command.vote_id} for a different vote.")

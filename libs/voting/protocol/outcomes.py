@@ -1,0 +1,37 @@
+"""Outcomes of the protocols."""
+
+from dataclasses import dataclass
+
+from libs.tally.commands import CastVote
+from libs.tally.errors import TallyError
+from libs.tally.events import Choices
+
+RECOVERING = "Temporarily unavailable while the service recovers; retry shortly."
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An accepted vote, recorded in the log. `replayed`: an earlier request with the same id recorded it."""
+
+    command: CastVote
+    choices: Choices
+    replayed: bool
+    accepted_at: int
+    remaining_participant: int | None
+    remaining_contest: int | None
+    next_free_vote_at: int | None
+    receipt: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A vote that no longer counts. `offset` is that of its removal in the log, None if it was removed before."""
+
+    partition: int
+    offset: int | None
+
+
+Outcome = Accepted | TallyError
+"""Outcome of a cast vote."""

@@ -1,0 +1,127 @@
+"""Casts and removes votes: starts the protocols, and waits for their outcomes."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from libs.contracts.actors import CURRENT
+from libs.contracts.pseudonyms import receipt
+from libs.contracts.topics import Topic
+from libs.tally.commands import CastVote, RemoveVote
+from libs.tally.contest import Contest
+from libs.tally.errors import TallyError
+from libs.tally.events import Actor
+from libs.tally.reservations import Stale
+from libs.voting.contest_cache import ContestCache
+from libs.voting.driver import Driver
+from libs.voting.protocol import casting, recording, removal
+from libs.voting.protocol.effects import Steps
+from libs.voting.protocol.outcomes import Outcome, Removed
+
+
+class ReceiptSecrets(Protocol):
+    """The secrets that sign receipts."""
+
+    async def load(self) -> None:
+        """Load the current secrets; call it before each `at`."""
+
+    def at(self, moment: int) -> bytes:
+        """Return the secret that signs receipts of votes accepted at `moment` (microseconds since 1970 UTC)."""
+
+
+@dataclass(frozen=True, slots=True)
+class VotingService:
+    """Casts and removes votes. After an error with status 503 the same request can be sent again."""
+
+    topic: Topic
+    contests: ContestCache
+    driver: Driver
+    receipts: ReceiptSecrets
+
+    async def cast(self, account: str, commands: Sequence[CastVote]) -> list[Outcome]:
+        """Cast votes of one contest, those of one voter in their order. Errors are returned, not raised."""
+        if not commands:
+            return []
+        try:
+            contest = await self.contests.get(account, commands[0].contest)
+            await self.receipts.load()
+        except TallyError as error:
+            return [error] * len(commands)
+        outcomes = _Outcomes(len(commands))
+        for at, command in enumerate(commands):
+            partition = self.topic.partition_of(command.voter)
+            sign = partial(_receipt, self.receipts, command)
+            steps = casting.cast_vote(command, contest, partition, sign)
+            self.driver.run(steps, account, command, partition, partial(outcomes.set, at))
+        return await outcomes.all
+
+    async def remove(self, account: str, command: RemoveVote) -> Removed:
+        """Remove a free vote on its voter's request. Repeatable: a vote that no longer counts is no error.
+
+        Raises `NotFound`, `VoteRemovalNotAllowed`, `ContestNotRunning`, and errors with status 503.
+        """
+        contest = await self.contests.get(account, command.contest)
+        partition = self.topic.partition_of(command.voter)
+        steps = removal.remove_vote(command, contest, partition, _actor())
+        removed: Removed = await self._result(steps, account, command, partition)
+        return removed
+
+    async def refund(self, command: CastVote) -> None:
+        """Remove a paid vote at any time. An id that was never cast is used up, so no attempt can cast it later.
+
+        After the contest's close the removal waits for a reopening. Raises only errors with status 503.
+        """
+        partition = self.topic.partition_of(command.voter)
+        steps = removal.remove_vote(command, None, partition, _actor())
+        await self._result(steps, "", command, partition)
+
+    async def refresh(self, account: str, contest: Contest, voter: str, stale: Stale) -> Contest:
+        """Load a stale contest again, and put it in force in the voter's partition. Raises `ViewsUnavailable`."""
+        partition = self.topic.partition_of(voter)
+        of = RemoveVote(contest.key, voter, "")
+        fresh: Contest = await self._result(recording.refresh(contest, stale), account, of, partition)
+        return fresh
+
+    async def _result(
+        self, steps: Steps[Any], account: str, command: CastVote | RemoveVote, partition: int
+    ) -> Any:
+        """Run one protocol; raise the error that it returns."""
+        outcomes = _Outcomes(1)
+        self.driver.run(steps, account, command, partition, partial(outcomes.set, 0))
+        [result] = await outcomes.all
+        if isinstance(result, TallyError):
+            raise result
+        return result
+
+
+class _Outcomes:
+    """Outcomes of the protocols of one request; `all` is complete with the last one, and fails by a defect."""
+
+    __slots__ = ("_left", "_outcomes", "all")
+
+    def __init__(self, count: int) -> None:
+        self._outcomes: list[Any] = [None] * count
+        self._left = count
+        self.all: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+    def set(self, at: int, outcome: Any) -> None:
+        self._outcomes[at] = outcome
+        self._left -= 1
+        if self.all.done():
+            return
+        if isinstance(outcome, Exception) and not isinstance(outcome, TallyError):
+            self.all.set_exception(outcome)
+        elif not self._left:
+            self.all.set_result(self._outcomes)
+
+
+def _receipt(secrets: ReceiptSecrets, command: CastVote, accepted_at: int) -> str:
+    return receipt(secrets.at(accepted_at), command.contest, command.voter, command.vote_id)
+
+
+def _actor() -> Actor | None:
+    """Return the current actor without its address, which is usually a voter's."""
+    actor = CURRENT.get()
+    return None if actor is None else replace(actor, origin="")

@@ -1,0 +1,246 @@
+"""The protocol of a vote: which effects it requests in which order, and its outcome by their replies."""
+
+from typing import Any
+
+import pytest
+
+from libs.contracts.log_records import Appended
+from libs.contracts.vote_states import VoteState
+from libs.tally.errors import (
+    AppendUnknown,
+    IdempotencyKeyReused,
+    LedgerCatchingUp,
+    LimitReached,
+    LimitScope,
+    LogUnavailable,
+    NotAppended,
+    NotFound,
+    ViewsUnavailable,
+)
+from libs.tally.events import VoteCast
+from libs.tally.reservations import GateClosed, IdConflict, OverLimit, RefusedByCaller, Stale
+from libs.tally.voter_ledger import VoteStatus
+from libs.voting.protocol.casting import cast_vote
+from libs.voting.protocol.effects import (
+    AddressTaken,
+    Append,
+    AwaitGate,
+    AwaitRecord,
+    Confirm,
+    GiveAddress,
+    LoadContest,
+    PutInForce,
+    Release,
+    Reserve,
+    Steps,
+    TakeAddress,
+)
+from libs.voting.protocol.outcomes import Accepted, Outcome
+from tests.libs.voting.protocol.steps import APPENDED, duplicate, folded, granted, names, play, progress
+from tests.support.builders import a_contest, a_rating, a_vote
+
+CONTEST = a_contest(ip_restriction_per_participant=-1)
+LIMITED = a_contest(ip_restriction_per_participant=2)
+VOTE = a_vote()
+FROM_ADDRESS = a_vote(address="address")
+RATED = a_rating("a", address="address")
+
+
+def steps(contest: Any = CONTEST, vote: Any = VOTE) -> Steps[Outcome]:
+    return cast_vote(vote, contest, 5, lambda at: f"receipt at {at}")
+
+
+def test_a_vote_is_reserved_then_appended_then_confirmed() -> None:
+    effects, outcome = play(steps(), granted(), APPENDED, True)
+    assert names(effects) == ["Reserve", "Append", "Confirm"]
+    assert isinstance(outcome, Accepted)
+    assert (outcome.offset, outcome.partition, outcome.replayed) == (40, 5, False)
+    assert outcome.receipt == "receipt at 1000"
+
+
+def test_the_record_has_what_was_granted_and_not_the_workers_configuration() -> None:
+    effects, _ = play(steps(), granted(config=2, max_participant=9, max_contest=8, epoch=4))
+    assert isinstance(effects[1], Append)
+    event = effects[1].event
+    assert isinstance(event, VoteCast)
+    assert (event.config, event.max_participant, event.max_contest, event.epoch, event.incarnation) == (
+        2,
+        9,
+        8,
+        4,
+        7,
+    )
+
+
+@pytest.mark.parametrize("confirmed", [False, ViewsUnavailable("no answer")])
+def test_what_is_not_confirmed_is_in_doubt(confirmed: Any) -> None:
+    effects, _ = play(steps(), granted(), APPENDED, confirmed)
+    assert isinstance(effects[-1], AwaitRecord)
+    assert effects[-1][1:] == (7, 40)
+
+
+def test_a_record_at_an_uncertain_offset_is_in_doubt() -> None:
+    effects, _ = play(steps(), granted(), Appended(0, -1, False), True)
+    assert isinstance(effects[-1], AwaitRecord)
+    assert effects[-1][1:] == (7, None)
+
+
+def test_a_record_of_unknown_outcome_is_neither_released_nor_confirmed() -> None:
+    effects, outcome = play(steps(), granted(), AppendUnknown("no answer"), None)
+    assert names(effects) == ["Reserve", "Append", "AwaitRecord"]
+    assert isinstance(outcome, AppendUnknown)
+
+
+def test_a_record_that_is_certainly_not_in_the_log_is_released() -> None:
+    refused = NotAppended("no")
+    effects, outcome = play(steps(), granted(), refused, None)
+    assert effects[-1] == Release(7, removal=False)
+    assert outcome is refused
+
+
+def test_the_fold_answers_for_a_record_in_doubt() -> None:
+    _, outcome = play(steps(), granted(), AppendUnknown("no answer"), folded(VOTE.content))
+    assert isinstance(outcome, Accepted)
+    assert (outcome.accepted_at, outcome.offset, outcome.receipt) == (900, 30, "receipt at 900")
+
+
+def test_an_id_that_another_request_took_after_a_fence_is_not_ones_own() -> None:
+    _, outcome = play(steps(), granted(), AppendUnknown("no answer"), folded("other"))
+    assert isinstance(outcome, IdempotencyKeyReused)
+
+
+def test_a_record_that_a_fence_ended_is_reserved_again_as_the_same_request() -> None:
+    ended = VoteState(progress(8))
+    effects, outcome = play(steps(), granted(), AppendUnknown("no"), ended, granted(incarnation=8), APPENDED, True)
+    assert names(effects) == ["Reserve", "Append", "AwaitRecord", "Reserve", "Append", "Confirm"]
+    assert effects[-1] == Confirm(8)
+    assert isinstance(outcome, Accepted)
+    assert not outcome.replayed
+
+
+def test_after_a_fence_a_reservation_that_fails_is_not_recorded() -> None:
+    late = ViewsUnavailable("too late")
+    _, outcome = play(steps(), granted(), AppendUnknown("no"), VoteState(progress(8)), late)
+    assert type(outcome) is LogUnavailable
+
+
+def test_a_reservation_that_fails_is_its_error() -> None:
+    error = ViewsUnavailable("away")
+    assert play(steps(), error)[1] is error
+
+
+def test_a_closed_gate_is_waited_for_each_time_for_progress() -> None:
+    first = progress()
+    effects, outcome = play(steps(), GateClosed(), first, GateClosed(), None)
+    assert [effect for effect in effects if isinstance(effect, AwaitGate)] == [AwaitGate(None), AwaitGate(first)]
+    assert isinstance(outcome, LedgerCatchingUp)
+
+
+def test_where_nothing_is_in_force_a_load_after_the_answer_is_put_there_under_its_fence_epoch() -> None:
+    loaded = a_contest(ip_restriction_per_participant=-1, version=2)
+    effects, _ = play(steps(), Stale(None, 7), loaded, True)
+    assert effects[1:3] == [LoadContest(CONTEST, None), PutInForce(loaded, 7)]
+    assert isinstance(effects[3], Reserve)
+    assert effects[3].request.contest is loaded
+
+
+def test_a_version_in_force_is_loaded_and_only_a_later_one_is_put_in_force() -> None:
+    loaded = a_contest(ip_restriction_per_participant=-1, version=4)
+    effects, _ = play(steps(), Stale(4, 7), loaded)
+    assert names(effects) == ["Reserve", "LoadContest", "Reserve"]
+    assert effects[1] == LoadContest(CONTEST, 4)
+    effects, _ = play(steps(), Stale(3, 7), loaded)
+    assert effects[-1] == PutInForce(loaded, 7)
+
+
+@pytest.mark.parametrize("failing", [[NotFound("gone")], [CONTEST, False], [CONTEST, ViewsUnavailable("away")]])
+def test_a_configuration_that_cannot_be_had_ends_the_vote(failing: list[Any]) -> None:
+    _, outcome = play(steps(), Stale(None, 7), *failing)
+    assert isinstance(outcome, NotFound | LedgerCatchingUp | ViewsUnavailable)
+
+
+def test_a_repeated_vote_gets_its_first_answer() -> None:
+    _, outcome = play(steps(), duplicate())
+    assert isinstance(outcome, Accepted)
+    assert (outcome.replayed, outcome.offset, outcome.choices) == (True, 30, (("a", 1),))
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [(IdConflict(), IdempotencyKeyReused), (OverLimit(LimitScope.CONTEST, 1, 1, None, 5), LimitReached)],
+)
+def test_refusals_are_errors_for_the_voter(answer: Any, kind: type[Exception]) -> None:
+    assert isinstance(play(steps(), answer)[1], kind)
+
+
+def test_a_vote_that_its_contest_refuses_is_reserved_without_a_selection() -> None:
+    """So that an answer of higher precedence is given, as that of a repeated vote."""
+    effects, outcome = play(steps(vote=a_vote("nobody")), RefusedByCaller(5))
+    assert isinstance(effects[0], Reserve)
+    assert effects[0].request.selection is None
+    assert isinstance(outcome, NotFound)
+
+
+def test_an_address_is_used_before_the_reservation_and_kept_by_an_accepted_vote() -> None:
+    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), granted(), APPENDED, True)
+    assert names(effects) == ["TakeAddress", "Reserve", "Append", "Confirm"]
+    assert effects[0] == TakeAddress(LIMITED, FROM_ADDRESS.vote_id, (("a", 1),))
+
+
+def test_a_vote_that_replaces_another_uses_the_address_in_its_voters_name() -> None:
+    contest = a_contest(contest_type="rating", ip_restriction_per_participant=2)
+    effects, _ = play(steps(contest, RATED))
+    assert effects == [TakeAddress(contest, RATED.voter, (("a", 1),))]
+
+
+def test_an_exhausted_address_is_refused_and_uses_nothing() -> None:
+    effects, outcome = play(steps(LIMITED, FROM_ADDRESS), AddressTaken((), 2), RefusedByCaller(5))
+    assert isinstance(effects[1], Reserve)
+    assert effects[1].request.selection is None
+    assert isinstance(outcome, LimitReached)
+    assert outcome.code == LimitReached(LimitScope.IP, 2, 2).code
+
+
+@pytest.mark.parametrize("answer", [IdConflict(), OverLimit(LimitScope.CONTEST, 1, 1, None, 5)])
+def test_a_refused_vote_gives_its_address_back(answer: Any) -> None:
+    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), answer, None)
+    assert effects[-1] == GiveAddress("address", (FROM_ADDRESS.vote_id,), ("a",))
+
+
+def test_a_vote_that_is_not_in_the_log_gives_its_address_back_after_its_reservation() -> None:
+    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), granted(), NotAppended("no"), None, None)
+    assert names(effects[-2:]) == ["Release", "GiveAddress"]
+
+
+def test_a_vote_in_doubt_keeps_its_address() -> None:
+    unknown = AppendUnknown("no")
+    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), granted(), unknown, None)
+    assert "GiveAddress" not in names(effects)
+
+
+@pytest.mark.parametrize(
+    ("status", "gives"),
+    [
+        (VoteStatus.COUNTED, False),
+        (VoteStatus.REPLACED, False),
+        (VoteStatus.VOIDED, False),
+        (VoteStatus.REMOVED, True),
+    ],
+)
+def test_a_repeated_vote_gives_its_address_back_only_if_it_was_removed(status: VoteStatus, gives: bool) -> None:
+    replies = [AddressTaken(("a",)), duplicate(status)] + [None] * gives
+    effects, _ = play(steps(LIMITED, FROM_ADDRESS), *replies)
+    assert ("GiveAddress" in names(effects)) == gives
+
+
+def test_what_was_used_before_a_fence_is_given_back_by_the_refusal_after_it() -> None:
+    """The second use found the vote's own use of the address, which no other vote made."""
+    doubt = [granted(), AppendUnknown("no"), VoteState(progress(8))]
+    refused = OverLimit(LimitScope.CONTEST, 1, 1, None, 5)
+    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), *doubt, AddressTaken(()), refused, None)
+    assert effects[-1] == GiveAddress("address", (FROM_ADDRESS.vote_id,), ("a",))
+
+
+def test_an_address_that_cannot_be_counted_ends_the_vote() -> None:
+    error = ViewsUnavailable("away")
+    assert play(steps(LIMITED, FROM_ADDRESS), error) == ([TakeAddress(LIMITED, "vote", (("a", 1),))], error)

@@ -1,0 +1,189 @@
+"""Votes through the service: at a closed gate, and with records in doubt, on a real ledger."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from libs.contracts.log_records import Appended
+from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, LedgerCatchingUp
+from libs.tally.events import Fence, VoteCast
+from libs.voting import driver
+from libs.voting.batching import CALL_REQUESTS
+from libs.voting.protocol.outcomes import Accepted
+from libs.voting.service import VotingService
+from tests.libs.views.simulation.partition import Partition
+from tests.libs.voting.conftest import Counted, Log, service_of
+from tests.support.builders import a_contest, a_vote, content_hash
+from tests.support.eventually import eventually
+
+WAITING = 200
+
+
+@pytest.fixture
+def service(partition: Partition, valkey: Counted, namespace: str, log: Log) -> VotingService:
+    async def read(partition: int, offset: int) -> None:
+        return None
+
+    return service_of(partition, valkey, namespace, log, a_contest(), read)
+
+
+async def shut(partition: Partition) -> Fence:
+    fence = await partition.views.shut(0, (await partition.views.state(0)).incarnation)
+    assert fence is not None
+    return fence
+
+
+def unknown(_: int) -> AppendUnknown:
+    return AppendUnknown("no acknowledgement")
+
+
+async def test_votes_at_a_closed_gate_ask_for_a_reservation_again_only_when_it_has_opened(
+    partition: Partition, service: VotingService, valkey: Counted
+) -> None:
+    fence = await shut(partition)
+    casting = [asyncio.ensure_future(service.cast("account", [a_vote(voter=f"v{n}")])) for n in range(WAITING)]
+    await eventually(lambda: valkey.calls["votes_lookup"] > 5)
+    batches = -(-WAITING // CALL_REQUESTS)
+    assert valkey.calls["votes_reserve"] == batches
+    await partition.fold(fence)
+    outcomes = [outcome for outcomes in await asyncio.gather(*casting) for outcome in outcomes]
+    assert all(isinstance(outcome, Accepted) for outcome in outcomes), outcomes[:3]
+    # once more for the configuration, which went with the gate
+    assert valkey.calls["votes_reserve"] <= 4 * batches
+    assert valkey.calls["votes_raise"] <= batches
+
+
+async def test_a_gate_that_stays_closed_is_answered_in_time(
+    partition: Partition, service: VotingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "GATE_WAIT_S", 0.2)
+    await shut(partition)
+    [outcome] = await service.cast("account", [a_vote()])
+    assert isinstance(outcome, LedgerCatchingUp)
+    assert outcome.retry_after_s == 1
+
+
+async def test_a_vote_that_is_sent_again_is_given_the_receipt_in_the_log_whatever_signs_now(
+    partition: Partition, service: VotingService, log: Log
+) -> None:
+    async def given() -> str:
+        [outcome] = await service.cast("account", [a_vote()])
+        assert isinstance(outcome, Accepted), outcome
+        return outcome.receipt
+
+    first = await given()
+    assert await given() == first
+    cast = log.events[0]
+    assert isinstance(cast, VoteCast)
+    assert cast.receipt == first
+    await partition.fold(cast)
+    assert await given() == first
+
+
+async def test_many_in_doubt_are_decided_by_the_fold_and_the_rest_reserved_again_behind_the_fence(
+    partition: Partition, service: VotingService, valkey: Counted, log: Log
+) -> None:
+    count = 300
+    log.answers = lambda number: unknown(number) if number < count else None
+    votes = [a_vote(voter=f"v{n}") for n in range(count)]
+    casting = asyncio.ensure_future(service.cast("account", votes))
+    await eventually(lambda: valkey.calls["votes"] == count)
+    await partition.fold(*log.events[::2])
+    await partition.fence()
+    outcomes = await casting
+    assert all(isinstance(outcome, Accepted) and not outcome.replayed for outcome in outcomes)
+    assert [event.vote_id for event in log.events[count:] if isinstance(event, VoteCast)] == ["vote"] * 150
+    again = {event.voter for event in log.events[count:] if isinstance(event, VoteCast)}
+    assert again == {vote.voter for vote in votes[1::2]}
+
+
+async def test_an_acknowledged_record_that_a_fence_overtook_is_reserved_again(
+    partition: Partition, service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await service.cast("account", [a_vote(voter="first")])  # puts the configuration in force
+    confirm = partition.views.confirm
+
+    async def behind_a_fence(*of: int) -> bool:
+        if len(log.events) == 2:
+            await partition.fence()
+        return await confirm(*of)
+
+    monkeypatch.setattr(partition.views, "confirm", behind_a_fence)
+    [outcome] = await service.cast("account", [a_vote()])
+    assert isinstance(outcome, Accepted)
+    epochs = [event.incarnation for event in log.events if isinstance(event, VoteCast)]
+    assert len(epochs) == 3
+    assert epochs[0] == epochs[1] < epochs[2]
+
+
+async def test_an_id_that_another_request_took_meanwhile_is_refused(
+    partition: Partition, service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, lookups = asyncio.Event(), partition.views.lookups
+
+    async def after_it_was_taken(*of: Any) -> Any:
+        await taken.wait()
+        return await lookups(*of)
+
+    monkeypatch.setattr(partition.views, "lookups", after_it_was_taken)
+    log.answers = unknown
+    casting = asyncio.ensure_future(service.cast("account", [a_vote()]))
+    await eventually(lambda: log.events)
+    await partition.fence()
+    await partition.cast(replace(a_vote(), content=content_hash("other")))
+    taken.set()
+    [outcome] = await casting
+    assert isinstance(outcome, IdempotencyKeyReused)
+
+
+async def test_what_nothing_decides_is_unknown_at_its_deadline(
+    service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "SETTLE_WAIT_S", 0.4)
+    monkeypatch.setattr(driver, "LOOK_WAIT_S", 0.2)
+    log.answers = unknown
+    outcomes = await service.cast("account", [a_vote(voter=f"v{n}") for n in range(3)])
+    assert all(isinstance(outcome, AppendUnknown) for outcome in outcomes)
+
+
+async def test_past_the_deadline_one_look_is_taken(
+    partition: Partition, service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [first] = await service.cast("account", [a_vote(voter="first")])
+    assert isinstance(first, Accepted)
+    await partition.fold(*log.events)
+    confirm = partition.views.confirm
+
+    async def late(*of: int) -> bool:
+        await partition.fold(log.events[-1])
+        await asyncio.sleep(0.1)
+        await partition.fence()
+        return await confirm(*of)
+
+    monkeypatch.setattr(partition.views, "confirm", late)
+    monkeypatch.setattr(driver, "SETTLE_WAIT_S", 0.05)
+    log.answers = lambda _: Appended(0, partition.end, True)
+    [outcome] = await service.cast("account", [a_vote()])
+    assert isinstance(outcome, Accepted)
+
+
+async def test_votes_of_one_voter_are_decided_in_their_order(service: VotingService) -> None:
+    votes = [a_vote("abc"[n % 3], vote_id=f"id{n}") for n in range(6)]
+    outcomes = await service.cast("account", votes)
+    assert [isinstance(outcome, Accepted) for outcome in outcomes] == [True] * 3 + [False] * 3
+
+
+async def test_a_defect_fails_its_request_alone(service: VotingService, log: Log) -> None:
+    await service.cast("account", [a_vote(voter="first")])
+
+    def broken(number: int) -> None:
+        raise ZeroDivisionError
+
+    log.answers = broken
+    with pytest.raises(ZeroDivisionError):
+        await service.cast("account", [a_vote(voter="second")])
+    log.answers = lambda _: None
+    [outcome] = await service.cast("account", [a_vote(voter="third")])
+    assert isinstance(outcome, Accepted)
