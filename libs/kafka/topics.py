@@ -167,18 +167,19 @@ async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Ex
     async with LogReader(settings) as reader:
         begins = [_examine_begin(reader, name, len(partitions), found) for name, partitions in described.items()]
         problems = await _together(begins)
-    found.problems.extend(filter(None, problems))
+    found.problems.extend(problem for each in problems for problem in each)
     return found
 
 
-async def _examine_begin(reader: LogReader, topic: str, partitions: int, found: Examination) -> TallyError | None:
+async def _examine_begin(reader: LogReader, topic: str, partitions: int, found: Examination) -> list[TallyError]:
+    """Note the first records, and return the problems; a returned error would be taken for a raised one."""
     try:
         found.first_records[topic] = await reader.first_records(topic, range(partitions))
     except LogChanged as error:
-        return error
+        return [error]
     if len(found.first_records[topic]) < partitions:
-        return WrongTopic(f"topic {topic}: a partition is empty, without LogCreated", topic=topic)
-    return None
+        return [WrongTopic(f"topic {topic}: a partition is empty, without LogCreated", topic=topic)]
+    return []
 
 
 async def _together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
