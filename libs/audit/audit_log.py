@@ -21,7 +21,8 @@ from libs.contracts.catalogue import (
 )
 from libs.contracts.codec import Codec, E, Undecodable, vote_codec
 from libs.contracts.purchases import PurchaseRecorded, PurchaseRefunded, PurchasesEvent, purchases_codec
-from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
+from libs.contracts.topics import Topic
+from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Actor, SourceReported, VoteRemoved
@@ -52,6 +53,20 @@ class AuditFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A write or an action: who did it, if known, and the ids of the object that it changed."""
+
+    time: str
+    log: str
+    partition: int
+    offset: int
+    actor: Actor | None
+    action: str
+    account: str | None
+    subject: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """Builds audit rows from entries in the order of their append times.
 
@@ -62,7 +77,7 @@ class Audit:
     accounts: dict[str, str] = field(default_factory=dict)
     """Account by key id."""
 
-    def row(self, entry: Entry[Any]) -> dict[str, Any] | None:
+    def row(self, entry: Entry[Any]) -> AuditRow | None:
         event = _audited(entry.event)
         if event is None:
             return None
@@ -71,16 +86,16 @@ class Audit:
         actor, account = event.actor, self._account(event)
         if not self.wanted.has(entry.record.timestamp_ms, actor, account):
             return None
-        return {
-            "time": timestamp(entry.record.timestamp_ms * 1000),
-            "log": _log(event),
-            "partition": entry.partition,
-            "offset": entry.record.offset,
-            "actor": None if actor is None else {"kind": actor.kind, "name": actor.name, "origin": actor.origin},
-            "action": event.action if isinstance(event, OperatorActed) else event.type,
-            "account": account,
-            "subject": _subject(event),
-        }
+        return AuditRow(
+            time=timestamp(entry.record.timestamp_ms * 1000) or "",
+            log=_log(event),
+            partition=entry.partition,
+            offset=entry.record.offset,
+            actor=actor,
+            action=event.action if isinstance(event, OperatorActed) else event.type,
+            account=account,
+            subject=_subject(event),
+        )
 
     def _account(self, event: Audited) -> str | None:
         if isinstance(event, VoteRemoved | SourceReported):
@@ -89,27 +104,25 @@ class Audit:
 
 
 async def read_audit(
-    stack: Deployment, namespace: str, wanted: AuditFilter, *, catalogue_only: bool
-) -> AsyncIterator[dict[str, Any]]:
+    deployment: Deployment, environment: Environment, wanted: AuditFilter
+) -> AsyncIterator[AuditRow]:
     """Yield a row per event in the order of append times; quarantined records are left out.
 
-    The catalogue is read from its beginning, for the accounts of keys. `catalogue_only` is for a namespace without
-    other topics.
+    The catalogue is read from its beginning, for the accounts of keys. The test environment has no other topics.
     """
-    audit = Audit(wanted)
-    async with LogReader(stack.kafka_settings) as reader:
-        streams: list[AsyncGenerator[Entry[Any], None]] = [
-            *await _streams(reader, catalogue_topic(namespace), catalogue_codec, ALL, 0, wanted.until_ms)
-        ]
-        if not catalogue_only:
-            votes, bought = votes_topic(namespace, stack.partitions), purchases_topic(namespace, stack.partitions)
-            within = wanted.since_ms, wanted.until_ms
-            streams += await _streams(reader, votes, vote_codec, OF_VOTES, *within)
-            streams += await _streams(reader, bought, purchases_codec, OF_PURCHASES, *within)
-        async with aclosing(in_order(streams)) as entries:
-            async for entry in entries:
-                if (row := audit.row(entry)) is not None:
-                    yield row
+    audit, reader = Audit(wanted), deployment.reader
+    catalogue = deployment.catalogue_of(environment).topic
+    streams: list[AsyncGenerator[Entry[Any], None]] = [
+        *await _streams(reader, catalogue, catalogue_codec, ALL, 0, wanted.until_ms)
+    ]
+    if environment is Environment.PRODUCTION:
+        within = wanted.since_ms, wanted.until_ms
+        streams += await _streams(reader, deployment.votes, vote_codec, OF_VOTES, *within)
+        streams += await _streams(reader, deployment.purchases, purchases_codec, OF_PURCHASES, *within)
+    async with aclosing(in_order(streams)) as entries:
+        async for entry in entries:
+            if (row := audit.row(entry)) is not None:
+                yield row
 
 
 async def _streams(
@@ -126,15 +139,6 @@ async def _streams(
         ends = await reader.offsets_from(topic.name, partitions, until_ms)
     extents = {p: Extent(starts[p], ends[p]) for p in partitions if starts[p] < ends[p]}
     return extracts(reader, topic.name, extents, codec, words)
-
-
-def as_line(row: dict[str, Any]) -> str:
-    actor = row["actor"]
-    who = "unknown" if actor is None else f"{actor['kind']} {actor['name']}"
-    origin = f" from {actor['origin']}" if actor is not None and actor["origin"] else ""
-    account = f" account={row['account']}" if row["account"] else ""
-    what = " ".join(f"{name}={value}" for name, value in row["subject"].items())
-    return f"{row['time']}  {who}{origin}  {row['action']}{account} {what}".rstrip()
 
 
 def _audited(event: CatalogueEvent | VotesEvent | PurchasesEvent | Undecodable) -> Audited | None:

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from libs.audit.historical_counts import EVER, fold_until, read_contest
+from libs.audit.historical_counts import EVER, fold_until
 from libs.audit.log_fold import LogFold
 from libs.catalogue.contests.closing import is_sealed
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.position_token import encode_positions
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import LogReader
 from libs.results.counts import counts_of
 from libs.results.results import results_of
 from libs.results.vote_count import vote_count
@@ -21,7 +20,6 @@ from libs.tally.errors import ContestFinal, NotFound
 from libs.tally.events import ContestReopened, VoteRestored, VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import FoldedVote
-from libs.telemetry.progress import Progress
 
 VoidEvent = VoteVoided | VoteRestored
 NO_VOTES: Final = ContestTally()
@@ -85,20 +83,19 @@ class Ballots:
         return fold.tally.contests.get(self.contest.key, NO_VOTES)
 
 
-async def read_ballots(stack: Deployment, key: str, progress: Progress) -> Ballots:
+async def read_ballots(deployment: Deployment, key: str) -> Ballots:
     """Read all votes of a contest.
 
     Raises `NotFound`, `ContestFinal` while it is sealed or closing, and the errors of reading the log.
     """
-    account, config = await read_contest(stack, key)
+    account, config = await deployment.catalogue.contest(key)
     contest = contest_of(account, config)
     if contest is None or config.contest is None:
         raise NotFound(f"There is no contest {key}.")
     if is_sealed(config.contest.document):
         raise ContestFinal("The contest is sealed: its result cannot change. Run `tally unseal` first.")
     now = time.time_ns() // 1000
-    async with LogReader(stack.kafka_settings) as reader:
-        folds, _, _ = await fold_until(stack, reader, key, EVER, progress)
+    folds, _, _ = await fold_until(deployment, key, EVER)
     tallies = [fold.tally.contests.get(key, NO_VOTES) for fold in folds]
     if is_being_closed(contest, tallies, now):
         raise ContestFinal("The contest has ended and is closing: run this command again in a few seconds.")

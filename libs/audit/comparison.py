@@ -6,19 +6,13 @@ from collections.abc import Callable, Collection
 
 from libs.audit.difference import Difference
 from libs.audit.equations import UNKNOWN, SourceRow, source_rows
-from libs.audit.log_fold import LogFold, Stop, fold_past
+from libs.audit.log_fold import LogFold, Stop, fold_past, without_gc
 from libs.audit.report import ContestTotals, Report
 from libs.audit.view_snapshot import Piece, read_pieces
 from libs.catalogue.contests.mapper import sources_of
 from libs.contracts.log_records import Position
-from libs.contracts.topics import votes_topic
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import LogReader
 from libs.tally.errors import ViewsUnavailable
-from libs.telemetry.progress import Progress
-from libs.views.catalogue import CatalogueViews
-from libs.views.client import Valkey
-from libs.views.functions import open_valkey
 from libs.views.ledger_scan import LedgerScan
 from libs.views.votes import VoteViews
 
@@ -31,10 +25,9 @@ class WentBack(Exception):
 
 
 async def compare(
-    stack: Deployment,
+    deployment: Deployment,
     contest: str | None = None,
     *,
-    progress: Progress | None = None,
     inspect: Callable[[LogFold], None] = lambda _: None,
     generation: int | None = None,
     partitions: Collection[int] | None = None,
@@ -45,33 +38,20 @@ async def compare(
     at the position that it carries, so votes may arrive meanwhile. `inspect` receives each partition's fold before
     it is dropped. Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
     """
-    valkey = open_valkey(stack.valkey)
-    try:
-        async with LogReader(stack.kafka_settings) as reader:
-            comparison = _Comparison(stack, contest, valkey, reader, progress or Progress(), generation)
-            return await comparison.run(inspect, partitions)
-    finally:
-        await valkey.close()
+    with without_gc():
+        return await _Comparison(deployment, contest, generation).run(inspect, partitions)
 
 
 class _Comparison:
-    def __init__(
-        self,
-        stack: Deployment,
-        contest: str | None,
-        valkey: Valkey,
-        reader: LogReader,
-        progress: Progress,
-        generation: int | None,
-    ) -> None:
+    def __init__(self, deployment: Deployment, contest: str | None, generation: int | None) -> None:
         self._contest = contest
         self._of_one_contest = generation is not None and contest is not None
-        self._topic = votes_topic(stack.namespace, stack.partitions)
-        self._catalogue = CatalogueViews(valkey, stack.namespace)
-        self._views = VoteViews(valkey, stack.namespace, generation)
-        self._pages = LedgerScan(valkey, stack.namespace, generation)
-        self._reader = reader
-        self._progress = progress
+        self._topic = deployment.votes
+        self._catalogue = deployment.catalogue.views
+        self._views = VoteViews(deployment.valkey, deployment.namespace, generation)
+        self._pages = LedgerScan(deployment.valkey, deployment.namespace, generation)
+        self._reader = deployment.reader
+        self._progress = deployment.progress
 
     async def run(self, inspect: Callable[[LogFold], None], some: Collection[int] | None) -> Report:
         began = time.monotonic()
@@ -79,7 +59,7 @@ class _Comparison:
         partitions = range(self._topic.partitions) if some is None else some
         log_ids = await self._reader.log_ids(self._topic.name, partitions)
         states = await asyncio.gather(*(self._views.state(partition) for partition in partitions))
-        self._progress.begin(sum(state.position.offset for state in states))
+        self._progress.begin("Folding the log", sum(state.position.offset for state in states))
         contests = {} if self._contest else await self._pages.contests()
         for partition in partitions:
             held = {self._contest} if self._contest else contests.get(partition, set())
@@ -105,7 +85,7 @@ class _Comparison:
             (participant, name): row
             for name, source in totals.sources.items()
             for participant, row in source_rows(
-                registered.get(name, UNKNOWN), source.latest, source.tally, participants
+                registered.get(name, UNKNOWN), source.reported, source.tally, participants
             ).items()
         }
 

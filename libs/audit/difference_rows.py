@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 from libs.audit.contest_hashes import index_of
 from libs.audit.difference import Difference
+from libs.audit.equations import OUTCOMES
 from libs.audit.log_fold import LogFold
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
-from libs.tally.voter_ledger import VoterLedger, VoteStatus
+from libs.tally.voter_ledger import VoterLedger
 from libs.views.ledger_scan import INLINE, SumKey, VoterRow, VotersPage, read_record, record_of
 from libs.views.replies import ContestCounts, PartitionState, SourceCounts
 from libs.views.serialization import SOURCES, digest
@@ -44,7 +45,7 @@ def counts_differences(fold: LogFold, contest: str, counts: ContestCounts) -> It
                     where = contest, participant, source
                     yield Difference(fold.partition, label, str(expected), str(actual), *where)
     compared = [
-        *((f"vote ids {name_of(status)}", tally.ids[status], counts.ids.get(status, 0)) for status in VoteStatus),
+        *((f"vote ids {name}", tally.ids[status], counts.ids.get(status, 0)) for status, name in OUTCOMES.items()),
         ("closing in force", tally.closed, counts.closed),
         ("closing reopened last", tally.reopened, counts.reopened),
         ("offset of the last change", tally.last_offset, counts.changed),
@@ -74,10 +75,6 @@ def _source_differences(
     ):
         if expected != actual:
             yield Difference(fold.partition, label, str(expected), str(actual), contest, source=source)
-
-
-def name_of(status: VoteStatus) -> str:
-    return status.name.lower()
 
 
 def voters_differences(fold: LogFold, contest: str, page: VotersPage) -> Iterator[Difference]:

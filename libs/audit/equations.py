@@ -12,7 +12,7 @@ have a row without a participant.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from libs.catalogue.contests.vote_sources import Reason, Reported, SourceConfig, mapped, split
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
@@ -20,6 +20,7 @@ from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoterLedger, VoteStatus
 
 NOBODY: Final = ""
+OUTCOMES: Final = {status: status.name.lower() for status in VoteStatus}
 UNKNOWN: Final = SourceConfig("", is_in_total=False, mode="cumulative", mapping={}, retired=False, registered=0)
 """Stands for a source that reported, but is no longer in the catalogue."""
 
@@ -69,15 +70,11 @@ class VotesRow:
     """One participant and source: distinct vote `ids` in the log, and their outcomes in the ledger."""
 
     ids: int = 0
-    outcomes: Counter[VoteStatus] = field(default_factory=Counter)
+    outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES.values(), 0))
 
     @property
     def balanced(self) -> bool:
         return self.ids == sum(self.outcomes.values())
-
-    def as_json(self) -> dict[str, Any]:
-        outcomes = {status.name.lower(): self.outcomes[status] for status in VoteStatus}
-        return {"ids": self.ids, **outcomes, "balanced": self.balanced}
 
 
 @dataclass(slots=True)
@@ -95,10 +92,6 @@ class SourceRow:
     def balanced(self) -> bool:
         return self.reported == self.counted + sum(self.held.values())
 
-    def as_json(self) -> dict[str, Any]:
-        shown = {"reported": self.reported, "counted": self.counted}
-        return {**shown, "held": dict(self.held), "balanced": self.balanced}
-
 
 Rows = defaultdict[tuple[str, str], VotesRow]
 """Rows by (participant or NOBODY, source)."""
@@ -114,7 +107,7 @@ def add_votes(rows: Rows, ids: VoteIds, contest: str, tally: ContestTally) -> in
     for standing in tally.voters.values():
         for vote in standing.votes.values():
             for participant, _ in vote.cast.choices or ((NOBODY, 0),):
-                rows[participant, vote.cast.source].outcomes[vote.status] += 1
+                rows[participant, vote.cast.source].outcomes[OUTCOMES[vote.status]] += 1
     return distinct
 
 

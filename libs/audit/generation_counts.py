@@ -5,62 +5,53 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 
-from libs.audit.historical_counts import Counted, read_contest
+from libs.audit.historical_counts import Counted, titles_of
 from libs.catalogue.contests.mapper import contest_of, sources_of
-from libs.contracts.topics import votes_topic
 from libs.deployment.deployment import Deployment
 from libs.results.counts import Counts
 from libs.results.results import results_of
 from libs.results.vote_count import vote_count
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import NotFound
-from libs.views.functions import open_valkey
+from libs.tally.time import timestamp
 from libs.views.generations import TIMELINE, Generations
 from libs.views.replies import ContestCounts
 from libs.views.votes import VoteViews
 
 
-async def scope_of(stack: Deployment, generation: int) -> str:
+async def scope_of(deployment: Deployment, generation: int) -> str:
     """Return the contest of a generation of a single contest, or "" for all contests. Raises `NotFound`."""
-    valkey = open_valkey(stack.valkey)
-    try:
-        topic = votes_topic(stack.namespace, stack.partitions)
-        scope = await Generations(valkey, stack.namespace, "votes", topic).scope(generation)
-    finally:
-        await valkey.close()
+    generations = Generations(deployment.valkey, deployment.namespace, "votes", deployment.votes)
+    scope = await generations.scope(generation)
     if scope is None:
         raise NotFound(f"There is no generation {generation} of the votes; `tally replay run` prints its own.")
     return "" if scope == TIMELINE else scope
 
 
-async def count_in(stack: Deployment, contest: str, generation: int, *, sources: bool) -> Counted:
+async def count_in(deployment: Deployment, contest: str, generation: int, *, sources: bool) -> Counted:
     """Return the contest's counts in `generation`. Raises `NotFound` and `ViewsUnavailable`."""
-    if await scope_of(stack, generation) not in ("", contest):
+    if await scope_of(deployment, generation) not in ("", contest):
         raise NotFound(f"Generation {generation} is not of contest {contest}.")
-    account, config = await read_contest(stack, contest)
+    account, config = await deployment.catalogue.contest(contest)
     found = contest_of(account, config)
     if found is None or config.contest is None:
         raise NotFound(f"There is no contest {contest}.")
-    valkey = open_valkey(stack.valkey)
-    try:
-        views = VoteViews(valkey, stack.namespace, generation)
-        held = await asyncio.gather(*(views.counts(partition, contest) for partition in range(stack.partitions)))
-    finally:
-        await valkey.close()
+    views = VoteViews(deployment.valkey, deployment.namespace, generation)
+    held = await asyncio.gather(*(views.counts(partition, contest) for partition in range(deployment.partitions)))
     parts = [part for part in held if part is not None]
-    counts = _sum(parts)
+    counts = sum_of(parts)
     results = results_of(found, sources_of(config), counts)
     last = None if counts.updated_ms is None else counts.updated_ms * 1000
     return Counted(
         record=vote_count(found, config.contest.created, counts, results, sources=sources),
-        config=config,
+        titles=titles_of(config),
         positions={partition: part.position for partition, part in enumerate(parts)},
-        last=last,
-        at=last or time.time_ns() // 1000,
+        last_event=timestamp(last),
+        at=timestamp(last or time.time_ns() // 1000),
     )
 
 
-def _sum(parts: Sequence[ContestCounts]) -> Counts:
+def sum_of(parts: Sequence[ContestCounts]) -> Counts:
     """Add up the partitions. The sums of voters are exact, as a voter's votes are in one partition."""
     figures: defaultdict[tuple[str, str], VoteSums] = defaultdict(VoteSums)
     ratings: defaultdict[str, RatingSums] = defaultdict(RatingSums)

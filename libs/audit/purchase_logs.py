@@ -59,7 +59,7 @@ class PaidVotes:
 async def read_paid_votes(reader: LogReader, topic: Topic, progress: Progress) -> PaidVotes:
     """Read the partitions one after the other, keeping only paid votes."""
     ends = await reader.end_offsets(topic.name, range(topic.partitions))
-    progress.begin(sum(ends.values()))
+    progress.begin("Reading the log", sum(ends.values()))
     paid = PaidVotes()
     for partition, end in ends.items():
         fold = LogFold(partition)

@@ -1,9 +1,8 @@
 """Reconciles purchases with paid votes, both read directly from their logs."""
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from libs.audit.purchase_logs import PurchasesLog, VoteName, VoteOrphan, read_paid_votes
 from libs.contracts.purchases import (
@@ -12,15 +11,12 @@ from libs.contracts.purchases import (
     PurchaseRecorded,
     PurchaseStatus,
 )
-from libs.contracts.topics import purchases_topic, votes_topic
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import LogReader
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret
-from libs.storage.store import Store, open_store
+from libs.storage.store import Store
 from libs.tally.errors import SecretErased
-from libs.telemetry.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +57,20 @@ class Reconciliation:
     def fits(self) -> bool:
         return not (self.uncast or self.unpaid or self.not_taken_back)
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"fits": self.fits}
 
-
-async def reconcile_logs(stack: Deployment, waiting_s: float, progress: Progress) -> Reconciliation:
+async def reconcile_logs(deployment: Deployment, waiting_s: float) -> Reconciliation:
     """Reconcile the logs; purchases that change while the votes are read count as waiting.
 
     Raises `LogUnavailable`, `LogChanged`, `StorageUnavailable`, and `SecretLost`.
     """
     result = Reconciliation()
-    async with LogReader(stack.kafka_settings) as reader:
-        log = PurchasesLog(reader, purchases_topic(stack.namespace, stack.partitions))
-        await log.read_on()
-        paid = await read_paid_votes(reader, votes_topic(stack.namespace, stack.partitions), progress)
-        moving = await log.read_on()
+    log = PurchasesLog(deployment.reader, deployment.purchases)
+    await log.read_on()
+    paid = await read_paid_votes(deployment.reader, deployment.votes, deployment.progress)
+    moving = await log.read_on()
     purchases = log.purchases
     result.purchases, result.quarantined, result.votes = len(purchases), log.quarantined, len(paid.counted)
-    names = _Names(open_store(stack.storage_url), {name.contest for name in paid.counted.keys() | paid.voided})
+    names = _Names(deployment.store, {name.contest for name in paid.counted.keys() | paid.voided})
     recent = time.time_ns() // 1000 - int(waiting_s * 1_000_000)
     for purchase in purchases.values():
         if purchase.recorded is None or purchase.recorded.vote is None:

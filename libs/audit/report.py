@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from libs.audit.difference import Difference
-from libs.audit.difference_rows import name_of
-from libs.audit.equations import Rows, SourceRow, VotesRow, add_votes
+from libs.audit.equations import OUTCOMES, Rows, SourceRow, VotesRow, add_votes
 from libs.audit.log_fold import LogFold
+from libs.contracts.json_form import HIDDEN, json_form
 from libs.contracts.log_records import Position
 from libs.tally.events import VoteCast
 from libs.tally.fold import ContestTally
@@ -19,83 +19,87 @@ MOST_KEPT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SourceTotals:
-    """One external source: its latest reports, by its own ids, and the fold's counted and held ones."""
+    """One external source: the sum of its latest reports, and what the fold has of them by the source's own ids.
 
-    latest: dict[str, int]
-    tally: SourceTally
+    Of the votes `taken_over`, readers count only those of mapped ids.
+    """
+
+    reported: dict[str, int] = field(metadata=HIDDEN)
+    tally: SourceTally = field(metadata=HIDDEN)
+
+    @property
+    def latest(self) -> int:
+        return sum(self.reported.values())
+
+    @property
+    def taken_over(self) -> dict[str, int]:
+        return {mapped: figures.count for mapped, figures in sorted(self.tally.figures.items())}
+
+    @property
+    def held(self) -> dict[str, int]:
+        return {mapped: figures.count for mapped, figures in sorted(self.tally.held.items())}
+
+    @property
+    def reports(self) -> int:
+        return len(self.tally.reports)
 
     @property
     def balanced(self) -> bool:
         """True if latest reported = taken over + held; held ones replace an id's earlier taken-over votes."""
-        kept = self.tally.figures | self.tally.held
-        return self.latest == {mapped: figures.count for mapped, figures in kept.items()}
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the JSON report; of the taken-over votes, readers count only the mapped ones."""
-        return {
-            "latest": sum(self.latest.values()),
-            "taken_over": {mapped: figures.count for mapped, figures in sorted(self.tally.figures.items())},
-            "held": {mapped: figures.count for mapped, figures in sorted(self.tally.held.items())},
-            "reports": len(self.tally.reports),
-            "balanced": self.balanced,
-        }
+        return self.reported == self.taken_over | self.held
 
 
 @dataclass(slots=True)
 class ContestTotals:
-    """One contest by the fold of the log: `votes` by participant and source, its distinct voters, and the reports
-    of its external `sources`.
+    """One contest by the fold of the log: votes by participant and source, its distinct voters, and the reports of
+    its external `sources`.
 
     `ids` are the distinct vote ids; `internal` and `external` the equations by participant (or NOBODY) and source.
     """
 
-    votes: dict[tuple[str, str], int] = field(default_factory=dict)
+    unique_voter_count: int = 0
+    anonymous_voter_count: int = 0
+    participants: dict[str, dict[str, int]] = field(default_factory=dict)
     sources: dict[str, SourceTotals] = field(default_factory=dict)
-    unique_voters: int = 0
-    anonymous_voters: int = 0
     ids: int = 0
-    internal: Rows = field(default_factory=lambda: Rows(VotesRow))
-    external: dict[tuple[str, str], SourceRow] = field(default_factory=dict)
+    internal: Rows = field(default_factory=lambda: Rows(VotesRow), metadata=HIDDEN)
+    external: dict[tuple[str, str], SourceRow] = field(default_factory=dict, metadata=HIDDEN)
 
     @property
-    def rows(self) -> list[tuple[str, str, VotesRow | SourceRow]]:
-        """Return participant, source and equation of each row."""
-        votes = [(*name, row) for name, row in sorted(self.internal.items())]
-        return [*votes, *((*name, row) for name, row in sorted(self.external.items()))]
+    def count(self) -> int:
+        return sum(sum(votes.values()) for votes in self.participants.values())
+
+    @property
+    def ledger(self) -> list[dict[str, Any]]:
+        """The equations, each with its participant and source."""
+        return [
+            {"participant": participant or None, "source": source, **json_form(row)}
+            for participant, source, row in self.rows()
+        ]
 
     @property
     def balanced(self) -> bool:
         sources = (source.balanced for source in self.sources.values())
-        return all(sources) and all(row.balanced for *_, row in self.rows)
+        return all(sources) and all(row.balanced for *_, row in self.rows())
+
+    def rows(self) -> list[tuple[str, str, VotesRow | SourceRow]]:
+        """Return participant, source and equation of each row."""
+        votes = [(*name, row) for name, row in sorted(self.internal.items())]
+        return [*votes, *((*name, row) for name, row in sorted(self.external.items()))]
 
     def add(self, key: str, fold: LogFold) -> None:
         tally = fold.tally.contests[key]
         self.ids += add_votes(self.internal, fold.ids, key, tally)
         for (participant, source), figures in tally.figures.items():
             if participant and source:
-                self.votes[participant, source] = self.votes.get((participant, source), 0) + figures.count
+                votes = self.participants.setdefault(participant, {})
+                votes[source] = votes.get(source, 0) + figures.count
         for name, reported in tally.sources.items():
             self.sources[name] = SourceTotals(fold.reported.get((key, name), {}), reported)
         overall = tally.figures.get(("", ""))
         if overall is not None:
-            self.unique_voters += overall.unique
-            self.anonymous_voters += overall.anonymous
-
-    def as_json(self) -> dict[str, Any]:
-        votes: dict[str, dict[str, int]] = {}
-        for (participant, source), count in sorted(self.votes.items()):
-            votes.setdefault(participant, {})[source] = count
-        return {
-            "count": sum(self.votes.values()),
-            "unique_voter_count": self.unique_voters,
-            "anonymous_voter_count": self.anonymous_voters,
-            "participants": votes,
-            "sources": {name: source.as_json() for name, source in sorted(self.sources.items())},
-            "ledger": [
-                {"participant": participant or None, "source": source, **row.as_json()}
-                for participant, source, row in self.rows
-            ],
-        }
+            self.unique_voter_count += overall.unique
+            self.anonymous_voter_count += overall.anonymous
 
 
 @dataclass(slots=True)
@@ -110,7 +114,7 @@ class Report:
     contests: dict[str, ContestTotals] = field(default_factory=dict)
     events: int = 0
     seconds: float = 0.0
-    outcomes: dict[str, int] = field(default_factory=lambda: {name_of(status): 0 for status in VoteStatus})
+    outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES.values(), 0))
     fenced: int = 0
     duplicates: int = 0
     quarantined: int = 0
@@ -148,27 +152,8 @@ class Report:
         for key, tally in fold.tally.contests.items():
             if contest in (None, key):
                 self.contests.setdefault(key, ContestTotals()).add(key, fold)
-                for status in VoteStatus:
-                    self.outcomes[name_of(status)] += tally.ids[status]
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "equal": self.equal,
-            "events": self.events,
-            "seconds": round(self.seconds, 3),
-            "events_per_s": round(self.events_per_s),
-            "ledger": {"ids": self.ids, **self.outcomes, "balanced": self.balanced},
-            "fenced": self.fenced,
-            "duplicates": self.duplicates,
-            "quarantined": self.quarantined,
-            "positions": {str(partition): at._asdict() for partition, at in sorted(self.positions.items())},
-            "contests": {key: totals.as_json() for key, totals in self.contests.items()},
-            "difference_count": self.difference_count,
-            "differences": [
-                {name: getattr(difference, name) for name in Difference.__slots__}
-                for difference in self.differences
-            ],
-        }
+                for status, name in OUTCOMES.items():
+                    self.outcomes[name] += tally.ids[status]
 
 
 def counted_casts(fold: LogFold, contest: str) -> list[VoteCast]:

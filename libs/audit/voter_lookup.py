@@ -3,10 +3,8 @@
 from typing import NamedTuple
 
 from libs.contracts.pseudonyms import pseudonym
-from libs.contracts.topics import votes_topic
 from libs.deployment.deployment import Deployment
 from libs.storage.secrets import find_contest_secret
-from libs.storage.store import open_store
 
 
 class Voter(NamedTuple):
@@ -17,12 +15,12 @@ class Voter(NamedTuple):
 
 
 async def find_voter(
-    stack: Deployment, contest: str, voter_id: str | None, anonymous_id: str | None
+    deployment: Deployment, contest: str, voter_id: str | None, anonymous_id: str | None
 ) -> Voter | None:
     """Return the voter, given exactly one id; None if the contest has no secret. Raises `StorageUnavailable`."""
-    secret = await find_contest_secret(open_store(stack.storage_url), contest)
+    secret = await find_contest_secret(deployment.store, contest)
     if secret is None:
         return None
     named = voter_id is not None
     name = pseudonym(secret, "voter" if named else "anonymous", (voter_id if named else anonymous_id) or "")
-    return Voter(name, votes_topic(stack.namespace, stack.partitions).partition_of(name))
+    return Voter(name, deployment.votes.partition_of(name))

@@ -18,7 +18,6 @@ from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
-from libs.storage.store import open_store
 from libs.tally.time import timestamp
 from libs.telemetry.progress import Progress
 
@@ -32,7 +31,7 @@ class _File(Protocol):
     def close(self) -> None: ...
 
 
-async def export_logs(stack: Deployment, directory: Path, request: Request, progress: Progress) -> Manifest:
+async def export_logs(deployment: Deployment, directory: Path, request: Request) -> Manifest:
     """Write the requested records, or the rest of them after an interrupted call.
 
     Raises `ExportRefused` if the directory holds other files or the log is no longer the one that the export began
@@ -40,28 +39,27 @@ async def export_logs(stack: Deployment, directory: Path, request: Request, prog
     """
     if request.format is Format.PARQUET:
         pyarrow_modules()
-    topics = topics_by_kind(stack.namespace, stack.partitions)
+    topics, reader = topics_by_kind(deployment.namespace, deployment.partitions), deployment.reader
     with own_directory(directory):
-        async with LogReader(stack.kafka_settings) as reader:
-            manifest = _begun(directory, stack, request)
-            if manifest is None:
-                manifest = await _plan(stack, topics, reader, request)
-                manifest.write(directory)
-            elif manifest.complete:
-                return manifest
-            else:
-                await _check_same_logs(manifest, topics, reader)
-            if request.secrets and manifest.secrets and not (directory / secrets.FILE).exists():
-                await secrets.write_secrets(open_store(stack.storage_url), directory, manifest.secrets)
-            progress.begin(sum(part.end - part.start for part in manifest.parts))
-            for part in manifest.parts:
-                await _write(part, topics[part.kind], reader, directory, request, progress)
+        manifest = _begun(directory, deployment, request)
+        if manifest is None:
+            manifest = await _plan(deployment, topics, request)
+            manifest.write(directory)
+        elif manifest.complete:
+            return manifest
+        else:
+            await _check_same_logs(manifest, topics, reader)
+        if request.secrets and manifest.secrets and not (directory / secrets.FILE).exists():
+            await secrets.write_secrets(deployment.store, directory, manifest.secrets)
+        deployment.progress.begin("Exporting", sum(part.end - part.start for part in manifest.parts))
+        for part in manifest.parts:
+            await _write(part, topics[part.kind], reader, directory, request, deployment.progress)
         manifest.ended, manifest.complete = _now(), True
         manifest.write(directory)
     return manifest
 
 
-def _begun(directory: Path, stack: Deployment, request: Request) -> Manifest | None:
+def _begun(directory: Path, deployment: Deployment, request: Request) -> Manifest | None:
     try:
         found = read_manifest(directory)
     except ValueError as error:
@@ -70,7 +68,11 @@ def _begun(directory: Path, stack: Deployment, request: Request) -> Manifest | N
         if any(each.name != "manifest.json.part" for each in directory.iterdir()):
             raise ExportRefused(f"{directory} is not empty, and holds no export to resume.")
         return None
-    if (found.namespace, found.partitions, found.request) != (stack.namespace, stack.partitions, request):
+    if (found.namespace, found.partitions, found.request) != (
+        deployment.namespace,
+        deployment.partitions,
+        request,
+    ):
         raise ExportRefused(
             f"{directory} holds an export of {found.namespace} with other options ({_arguments(found.request)}): "
             "give the same ones to resume it, or another directory."
@@ -78,8 +80,8 @@ def _begun(directory: Path, stack: Deployment, request: Request) -> Manifest | N
     return found
 
 
-async def _plan(stack: Deployment, topics: dict[str, Topic], reader: LogReader, request: Request) -> Manifest:
-    parts = []
+async def _plan(deployment: Deployment, topics: dict[str, Topic], request: Request) -> Manifest:
+    parts, reader = [], deployment.reader
     for kind, topic in topics.items():
         ids = await reader.log_ids(topic.name, range(topic.partitions))
         for partition, end in sorted((await reader.end_offsets(topic.name, range(topic.partitions))).items()):
@@ -88,12 +90,12 @@ async def _plan(stack: Deployment, topics: dict[str, Topic], reader: LogReader, 
                 ExportedPartition(kind=kind, partition=partition, log_id=ids.get(partition), end=end, file=file)
             )
     return Manifest(
-        namespace=stack.namespace,
-        partitions=stack.partitions,
+        namespace=deployment.namespace,
+        partitions=deployment.partitions,
         request=request,
         began=_now(),
         parts=parts,
-        secrets=await secrets.hashes_of_all(open_store(stack.storage_url)) if request.is_whole else {},
+        secrets=await secrets.hashes_of_all(deployment.store) if request.is_whole else {},
     )
 
 

@@ -12,12 +12,9 @@ from libs.backup.manifest import Manifest
 from libs.backup.raw_append import open_appender
 from libs.backup.target_check import check_views, find_present
 from libs.contracts.topics import Topic
-from libs.deployment.deployment import Deployment, check_deployment_of
-from libs.kafka.reader import LogReader
+from libs.deployment.deployment import Deployment
 from libs.kafka.topics import create_unbegun, find_topics, take_append_times
-from libs.storage.store import open_store
-from libs.telemetry.progress import Progress
-from libs.views.functions import load_functions, open_valkey
+from libs.views.functions import load_functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +26,14 @@ class Imported:
     secrets_present: int
 
 
-async def import_logs(stack: Deployment, directory: Path, execute: bool, progress: Progress) -> Imported:
+async def import_logs(deployment: Deployment, directory: Path, execute: bool) -> Imported:
     """Check everything and, with `execute`, import the missing records; another call resumes.
 
     Raises `ImportRefused` before any change, except when another process appends to the logs meanwhile;
     `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable` if a server is unavailable.
     """
     manifest = open_export(directory)
-    topics = topics_by_kind(stack.namespace, stack.partitions)
-    store = open_store(stack.storage_url)
+    topics, store = topics_by_kind(deployment.namespace, deployment.partitions), deployment.store
     missing = await secrets.missing_secrets(store, manifest.secrets)
     exported = secrets.read_secrets(directory, manifest.secrets) if manifest.request.secrets else {}
     if missing and not exported:
@@ -45,45 +41,31 @@ async def import_logs(stack: Deployment, directory: Path, execute: bool, progres
             f"The export has no secrets, and the object store lacks {len(missing)} of them ({missing[0]}, ...): "
             "copy them there first; without them votes cannot be attributed to voters."
         )
-    progress.begin(manifest.records)
-    present = await find_present(stack, topics, directory, manifest, progress)
+    deployment.progress.begin("Importing" if execute else "Checking", manifest.records)
+    present = await find_present(deployment, topics, directory, manifest)
     if sum(present.values()) < manifest.records:
-        await _check_views(stack, topics, manifest)
+        await load_functions(deployment.valkey)
+        await check_views(deployment, topics, manifest)
     if execute:
         await secrets.put_secrets(store, exported)
-        await _append(stack, topics, directory, manifest, present, progress)
+        await _append(deployment, topics, directory, manifest, present)
     return Imported(manifest, sum(present.values()), len(manifest.secrets) - len(missing))
 
 
-async def _check_views(stack: Deployment, topics: dict[str, Topic], manifest: Manifest) -> None:
-    valkey = open_valkey(stack.valkey)
-    try:
-        await load_functions(valkey)
-        await check_views(stack, topics, manifest, valkey)
-    finally:
-        await valkey.close()
-
-
 async def _append(
-    stack: Deployment,
-    topics: dict[str, Topic],
-    directory: Path,
-    manifest: Manifest,
-    present: dict[str, int],
-    progress: Progress,
+    deployment: Deployment, topics: dict[str, Topic], directory: Path, manifest: Manifest, present: dict[str, int]
 ) -> None:
     """Append the missing records; until all are present the topics' settings make services refuse to start."""
-    settings, all_topics = stack.kafka_settings, list(topics.values())
+    settings, all_topics = deployment.kafka_settings, list(topics.values())
     await create_unbegun(settings, all_topics)
     async with open_appender(settings) as appender:
         for part in manifest.parts:
             left = islice(records_of(directory, part), present[part.file], None)
-            await appender.append(topics[part.kind], part.partition, left, progress.advance)
-    async with LogReader(settings) as reader:
-        for part in manifest.parts:
-            ends = await reader.end_offsets(topics[part.kind].name, [part.partition])
-            if ends[part.partition] != part.end:
-                raise ImportRefused(f"Another process appends to {topics[part.kind].name}: run the import again.")
+            await appender.append(topics[part.kind], part.partition, left, deployment.progress.advance)
+    for part in manifest.parts:
+        ends = await deployment.reader.end_offsets(topics[part.kind].name, [part.partition])
+        if ends[part.partition] != part.end:
+            raise ImportRefused(f"Another process appends to {topics[part.kind].name}: run the import again.")
     found = await find_topics(settings, all_topics)
     await take_append_times(settings, [topic for topic in all_topics if found[topic.name].takes_given_times])
-    await check_deployment_of(stack)
+    await deployment.check()

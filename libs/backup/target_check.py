@@ -8,74 +8,69 @@ from typing import Any, Final
 from libs.backup.errors import ImportRefused
 from libs.backup.integrity import records_of
 from libs.backup.manifest import ExportedPartition, Manifest
-from libs.contracts.topics import Topic, legacy_test_namespace
+from libs.contracts.topics import Topic
+from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import Extent, LogReader
+from libs.kafka.reader import Extent
 from libs.kafka.topics import find_topics
-from libs.telemetry.progress import Progress
-from libs.views.catalogue import CatalogueViews
-from libs.views.client import Valkey
-from libs.views.purchases import PurchaseViews
-from libs.views.votes import VoteViews
 
 ELSEWHERE: Final = "Import into another namespace (--namespace)."
 
 
 async def find_present(
-    stack: Deployment, topics: dict[str, Topic], directory: Path, manifest: Manifest, progress: Progress
+    deployment: Deployment, topics: dict[str, Topic], directory: Path, manifest: Manifest
 ) -> dict[str, int]:
     """Count the records of each file that their log already has.
 
     Raises `ImportRefused` if a log has other records, or is incomplete and not created by an import.
     """
-    if manifest.partitions != stack.partitions:
+    if manifest.partitions != deployment.partitions:
         raise ImportRefused(
-            f"The export has {manifest.partitions} partitions of votes, the target is set to {stack.partitions}: "
-            f"set TALLY_PARTITIONS={manifest.partitions}."
+            f"The export has {manifest.partitions} partitions of votes, the target is set to "
+            f"{deployment.partitions}: set TALLY_PARTITIONS={manifest.partitions}."
         )
-    found = await find_topics(stack.kafka_settings, list(topics.values()))
+    found = await find_topics(deployment.kafka_settings, list(topics.values()))
     present: dict[str, int] = {}
-    async with LogReader(stack.kafka_settings) as reader:
-        for part in manifest.parts:
-            topic = topics[part.kind]
-            present[part.file] = 0
-            if topic.name not in found:
-                continue
-            if found[topic.name].partitions != topic.partitions:
-                raise ImportRefused(f"{topic.name} exists, with another number of partitions. {ELSEWHERE}")
-            extents = await reader.extents(topic.name, [part.partition])
-            await _compare(reader, topic, directory, part, extents[part.partition], progress)
-            present[part.file] = extents[part.partition].end
-            if present[part.file] < part.end and not found[topic.name].takes_given_times:
-                raise ImportRefused(f"{topic.name} exists, and was not created by an import. {ELSEWHERE}")
+    for part in manifest.parts:
+        topic = topics[part.kind]
+        present[part.file] = 0
+        if topic.name not in found:
+            continue
+        if found[topic.name].partitions != topic.partitions:
+            raise ImportRefused(f"{topic.name} exists, with another number of partitions. {ELSEWHERE}")
+        extents = await deployment.reader.extents(topic.name, [part.partition])
+        await _compare(deployment, topic, directory, part, extents[part.partition])
+        present[part.file] = extents[part.partition].end
+        if present[part.file] < part.end and not found[topic.name].takes_given_times:
+            raise ImportRefused(f"{topic.name} exists, and was not created by an import. {ELSEWHERE}")
     return present
 
 
 async def _compare(
-    reader: LogReader, topic: Topic, directory: Path, part: ExportedPartition, extent: Extent, progress: Progress
+    deployment: Deployment, topic: Topic, directory: Path, part: ExportedPartition, extent: Extent
 ) -> None:
     name = f"{topic.name}/{part.partition}"
     if extent.beginning > 0 or extent.end > part.end:
         raise ImportRefused(f"{name} has records that are not in the export. {ELSEWHERE}")
     exported = records_of(directory, part)
-    async with aclosing(reader.records(topic.name, {part.partition: extent})) as batches:
+    async with aclosing(deployment.reader.records(topic.name, {part.partition: extent})) as batches:
         async for _, records in batches:
             for record, wanted in zip(records, islice(exported, len(records)), strict=True):
                 if record != wanted:
                     raise ImportRefused(f"{name} has another record at offset {record.offset}. {ELSEWHERE}")
-            progress.advance(len(records))
+            deployment.progress.advance(len(records))
 
 
-async def check_views(stack: Deployment, topics: dict[str, Topic], manifest: Manifest, valkey: Valkey) -> None:
+async def check_views(deployment: Deployment, topics: dict[str, Topic], manifest: Manifest) -> None:
     """Raise `ImportRefused` if a view has folded records that are not in the export: it would skip imported ones.
 
     A view that is behind, as after the loss of Kafka alone, continues from its position.
     """
     views: dict[str, Any] = {
-        "votes": VoteViews(valkey, stack.namespace),
-        "purchases": PurchaseViews(valkey, stack.namespace, topics["purchases"]),
-        "catalogue": CatalogueViews(valkey, stack.namespace),
-        "test-catalogue": CatalogueViews(valkey, legacy_test_namespace(stack.namespace)),
+        "votes": deployment.vote_views,
+        "purchases": deployment.purchase_views,
+        "catalogue": deployment.catalogue.views,
+        "test-catalogue": deployment.catalogue_of(Environment.TEST).views,
     }
     for part in manifest.parts:
         position = await views[part.kind].position(part.partition)

@@ -1,52 +1,133 @@
-"""A command's access to its deployment, checked first so that it never writes to a different log or store."""
+"""Access to a deployment: its log, views and object store, for commands and the libraries that they use."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self
 
+from libs.contracts.topics import Topic, purchases_topic, votes_topic
+from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.catalogue import Catalogue, Environment
 from libs.deployment.identity import check_deployment, examine_deployment
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
-from libs.storage.store import open_store
+from libs.storage.store import Store, open_store
 from libs.tally.errors import TallyError
+from libs.telemetry.progress import Progress
+from libs.views.client import Coalescer
+from libs.views.functions import open_valkey
+from libs.views.purchases import PurchaseViews
+from libs.views.votes import VoteViews
 
 
-@dataclass(frozen=True, slots=True)
 class Deployment:
-    """Addresses of a deployment's servers. `description` is the content of stack.json, {} for external servers."""
+    """Opens each connection on its first use, and closes all of them.
 
-    kafka: str
-    valkey: str
-    namespace: str
-    partitions: int
-    storage_url: str
-    description: dict[str, Any]
+    `progress` receives the reports of long operations.
+    """
+
+    def __init__(
+        self, find: Callable[[], DeploymentAddresses] | DeploymentAddresses, progress: Progress | None = None
+    ) -> None:
+        """`find` may raise; then each use of the deployment does."""
+        self._find = find
+        self._log: LogWriter | None = None
+        self.progress = progress or Progress()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        opened = self.__dict__
+        try:
+            if self._log is not None:
+                await self._log.stop()
+            if "reader" in opened:
+                await self.reader.close()
+        finally:
+            if "valkey" in opened:
+                await self.valkey.close()
+
+    @cached_property
+    def addresses(self) -> DeploymentAddresses:
+        return self._find if isinstance(self._find, DeploymentAddresses) else self._find()
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Content of stack.json, {} for external servers."""
+        return self.addresses.description
+
+    @property
+    def namespace(self) -> str:
+        return self.addresses.namespace
+
+    @property
+    def partitions(self) -> int:
+        return self.addresses.partitions
 
     @property
     def kafka_settings(self) -> KafkaSettings:
-        return KafkaSettings(kafka_bootstrap_servers=self.kafka)
+        return self.addresses.kafka_settings
 
+    @cached_property
+    def votes(self) -> Topic:
+        return votes_topic(self.namespace, self.partitions)
 
-async def find_problems(stack: Deployment) -> list[TallyError]:
-    """Return the problems that stop services. Raises `LogUnavailable` and `StorageUnavailable`."""
-    store = open_store(stack.storage_url)
-    found = await examine_deployment(stack.kafka_settings, stack.namespace, stack.partitions, store)
-    return found.problems
+    @cached_property
+    def purchases(self) -> Topic:
+        return purchases_topic(self.namespace, self.partitions)
 
+    @cached_property
+    def valkey(self) -> Coalescer:
+        return open_valkey(self.addresses.valkey)
 
-async def check_deployment_of(stack: Deployment) -> None:
-    """Raise the first problem of the deployment that retries do not solve, as `check_deployment` does."""
-    await check_deployment(stack.kafka_settings, stack.namespace, stack.partitions, open_store(stack.storage_url))
+    @cached_property
+    def reader(self) -> LogReader:
+        return LogReader(self.kafka_settings)
 
+    @cached_property
+    def store(self) -> Store:
+        return open_store(self.addresses.storage_url)
 
-@asynccontextmanager
-async def open_log(stack: Deployment) -> AsyncIterator[LogWriter]:
-    """Check the deployment, and yield a writer of its logs. Raises as `check_deployment_of`."""
-    await check_deployment_of(stack)
-    log = LogWriter(stack.kafka_settings)
-    await log.start()
-    try:
-        yield log
-    finally:
-        await log.stop()
+    @cached_property
+    def vote_views(self) -> VoteViews:
+        return VoteViews(self.valkey, self.namespace)
+
+    @cached_property
+    def purchase_views(self) -> PurchaseViews:
+        return PurchaseViews(self.valkey, self.namespace, self.purchases)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        return self.catalogue_of(Environment.PRODUCTION)
+
+    def catalogue_of(self, environment: Environment) -> Catalogue:
+        return Catalogue(environment.namespace(self.namespace), self.valkey, self.log)
+
+    async def log(self, check: bool = True) -> LogWriter:
+        """Return the writer of the logs.
+
+        Checks first that they belong to the object store and have the right settings: raises as `check`.
+        """
+        if check:
+            await self.check()
+        if self._log is None:
+            log = LogWriter(self.kafka_settings)
+            await log.start()
+            self._log = log
+        return self._log
+
+    async def problems(self) -> list[TallyError]:
+        """Return the problems that stop services. Raises `LogUnavailable` and `StorageUnavailable`."""
+        found = await examine_deployment(self.kafka_settings, self.namespace, self.partitions, self.store)
+        return found.problems
+
+    async def check(self) -> None:
+        """Raise the first problem that retries do not solve, as `check_deployment` does."""
+        await check_deployment(self.kafka_settings, self.namespace, self.partitions, self.store)

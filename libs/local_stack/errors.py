@@ -32,8 +32,8 @@ class StackError(Exception):
         self.exit_code = exit_code
 
 
-def port_in_use(port: int, way_out: str = "start again, another will be chosen") -> StackError:
-    return StackError("port_in_use", f"Port {port} is in use: {way_out}.", Exit.BAD_USAGE)
+def port_in_use(port: int, remedy: str = "start again, another will be chosen") -> StackError:
+    return StackError("port_in_use", f"Port {port} is in use: {remedy}.", Exit.BAD_USAGE)
 
 
 def no_native_server(server: str, reason: str, setting: str) -> StackError:

@@ -20,15 +20,15 @@ OLDEST_PENDING_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of `where` (a part, or a fold and its partitions), and the remedy (`way_out`)."""
+    """A problem of `where` (a part, or a fold and its partitions), and its remedy."""
 
     kind: str
     where: str
     detail: str
-    way_out: str
+    remedy: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.detail}; {self.way_out}"
+        return f"{self.where}: {self.detail}; {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Check:
     kind: str
     holds: Callable[[Row], bool]
     detail: Callable[[Sequence[Row]], str]
-    way_out: str
+    remedy: str
 
 
 def problems_of(status: Status) -> list[Problem]:
@@ -71,10 +71,10 @@ def is_noteworthy(row: Row) -> bool:
 
 
 def _parts(status: Status) -> Iterator[Problem]:
-    way_out = "`tally up` starts it again by itself; if it does not, read its log and restart"
+    remedy = "`tally up` starts it again by itself; if it does not, read its log and restart"
     for part in status.parts:
         if not part.alive:
-            yield Problem("part", part.name, f"process {part.pid} has ended", way_out)
+            yield Problem("part", part.name, f"process {part.pid} has ended", remedy)
         elif part.failing:
             names = ", ".join(part.failing)
             yield Problem("part", part.name, f"stopped or failing in it: {names}", "see its log")
@@ -88,7 +88,7 @@ def _folds(status: Status) -> Iterator[Problem]:
                 which = (
                     "all" if len(rows) == len(status.of(fold)) else ", ".join(str(row.partition) for row in rows)
                 )
-                yield Problem(check.kind, f"{fold} {which}", check.detail(rows), check.way_out)
+                yield Problem(check.kind, f"{fold} {which}", check.detail(rows), check.remedy)
 
 
 def _stalled(rows: Sequence[Row]) -> str:

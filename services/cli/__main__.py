@@ -14,7 +14,7 @@ from services.cli.commands.certificate.command import app as certificate
 from services.cli.commands.config import app as config
 from services.cli.commands.count import count
 from services.cli.commands.dashboard import dashboard
-from services.cli.commands.demo import demo
+from services.cli.commands.demo.command import demo
 from services.cli.commands.doctor.command import doctor
 from services.cli.commands.erase_contest_secret import erase_secret
 from services.cli.commands.export import export
@@ -44,21 +44,23 @@ app = typer.Typer(
     help="Tallykeeper: event-sourced vote tallying.",
 )
 
-for command in (up, demo, dashboard, status, count, log, verify, reopen, seal, unseal, wipe, doctor):
+for command in (up, demo, dashboard, status, count, log, verify, reopen, seal, unseal, wipe, doctor, export):
     app.command()(command)
-app.command()(export)
 app.command("import")(import_export)
 app.command("erase-contest-secret")(erase_secret)
-app.add_typer(certificate, name="certificate", cls=AuditedGroup)
-app.add_typer(config, name="config", cls=AuditedGroup)
-app.add_typer(keys, name="keys", cls=AuditedGroup)
-app.add_typer(purchases, name="purchases", cls=AuditedGroup)
-app.add_typer(quarantine, name="quarantine", cls=AuditedGroup)
-app.add_typer(replay, name="replay", cls=AuditedGroup)
-app.add_typer(secrets, name="secrets", cls=AuditedGroup)
-app.add_typer(sources, name="sources", cls=AuditedGroup)
-app.add_typer(topics, name="topics", cls=AuditedGroup)
-app.add_typer(void, name="void")
+for name, group in {
+    "certificate": certificate,
+    "config": config,
+    "keys": keys,
+    "purchases": purchases,
+    "quarantine": quarantine,
+    "replay": replay,
+    "secrets": secrets,
+    "sources": sources,
+    "topics": topics,
+    "void": void,
+}.items():
+    app.add_typer(group, name=name)
 
 
 class Service(StrEnum):

@@ -1,21 +1,24 @@
 """Prepares a deployment before its services start, and creates API keys for development."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Final
 
 import orjson
 
+from libs.catalogue import api_keys
 from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.catalogue.api_keys import PERMISSIONS
-from libs.contracts.catalogue import KeyRules
+from libs.catalogue.api_keys import PERMISSIONS, IssuedKey
+from libs.contracts.catalogue import NO_RULES, KeyRules
 from libs.contracts.topics import legacy_test_namespace
+from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.deployment import Deployment
 from libs.deployment.identity import create_deployment
 from libs.kafka.settings import KafkaSettings
 from libs.storage.store import Store, open_store
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.catalogue import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
-from services.cli.commands.keys import issue_key
 
 ACCOUNT: Final = "dev"
 UNLIMITED = 0
@@ -41,6 +44,16 @@ async def prepare(kafka: str, valkey: str, namespace: str, partitions: int, stor
             await asyncio.sleep(error.retry_after_s)
 
 
+async def issue_key(
+    kafka: str, valkey: str, namespace: str, account: str, permissions: Iterable[str], rules: KeyRules = NO_RULES
+) -> IssuedKey:
+    """Create an API key in the environment `namespace`, as `api_keys.issue_key` does."""
+    async with Deployment(DeploymentAddresses(kafka, valkey, namespace, 0, "", {})) as deployment:
+        return await api_keys.issue_key(
+            await deployment.catalogue.writer(check=False), account, permissions, rules
+        )
+
+
 async def _prepare(kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> None:
     settings, store = KafkaSettings(kafka_bootstrap_servers=kafka), open_store(storage_url)
     await create_deployment(settings, namespace, partitions, store)
@@ -57,9 +70,8 @@ async def development_credentials(
     """Return a key with all permissions for each environment; created once, then kept in the object store."""
     del partitions
     store = open_store(storage_url)
-    settings = KafkaSettings(kafka_bootstrap_servers=kafka)
-    account, key = await _credentials(store, settings, valkey, namespace)
-    test_account, test_key = await _credentials(store, settings, valkey, legacy_test_namespace(namespace))
+    account, key = await _credentials(store, kafka, valkey, namespace)
+    test_account, test_key = await _credentials(store, kafka, valkey, legacy_test_namespace(namespace))
     return {
         "account": account,
         "api_key": key,
@@ -70,7 +82,7 @@ async def development_credentials(
     }
 
 
-async def _credentials(store: Store, settings: KafkaSettings, valkey: str, namespace: str) -> tuple[str, str]:
+async def _credentials(store: Store, kafka: str, valkey: str, namespace: str) -> tuple[str, str]:
     name = STORED.format(namespace=namespace)
     stored = await store.get(name)
     if stored is not None:
@@ -78,7 +90,7 @@ async def _credentials(store: Store, settings: KafkaSettings, valkey: str, names
         if await _exists(valkey, namespace, credentials["api_key"]):
             return credentials["account"], credentials["api_key"]
         await store.delete(name)
-    issued = await issue_key(settings, valkey, namespace, ACCOUNT, PERMISSIONS, KeyRules(rate=UNLIMITED))
+    issued = await issue_key(kafka, valkey, namespace, ACCOUNT, PERMISSIONS, KeyRules(rate=UNLIMITED))
     credentials = {"account": issued.account, "api_key": issued.api_key}
     await store.put_if_absent(name, orjson.dumps(credentials))
     return issued.account, issued.api_key

@@ -1,11 +1,12 @@
 """Finds the deployment for a command: by the settings, otherwise by the data directory's stack.json."""
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from libs.deployment.deployment import Deployment
+from libs.deployment.addresses import DeploymentAddresses
 from libs.local_stack import description
 from libs.telemetry.redaction import SecretUrl, revealed
 from libs.views.settings import ValkeyUrl
@@ -29,8 +30,8 @@ class _Given(BaseSettings):
     partitions: int = Field(16, ge=1)
 
 
-def find_deployment(data_dir: Path) -> Deployment:
-    """Return the deployment. Raises `NoDeployment`."""
+def find_addresses(data_dir: Path) -> DeploymentAddresses:
+    """Return the deployment's addresses. Raises `NoDeployment`."""
     given = _Given()
     found = description.read(data_dir) or {}
     kafka = given.kafka_bootstrap_servers or found.get("kafka")
@@ -41,7 +42,7 @@ def find_deployment(data_dir: Path) -> Deployment:
             "or set TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL."
         )
     objects = found.get("storage_url") or f"file://{(data_dir / 'objects').resolve()}"
-    return Deployment(
+    return DeploymentAddresses(
         kafka=kafka,
         valkey=valkey,
         namespace=found.get("namespace", given.namespace),
@@ -49,3 +50,9 @@ def find_deployment(data_dir: Path) -> Deployment:
         storage_url=objects if given.storage_url is None else revealed(given.storage_url),
         description=found,
     )
+
+
+def addresses_in(stack: dict[str, Any]) -> DeploymentAddresses:
+    """Return the addresses of a running stack, whatever the settings are."""
+    names = "kafka", "valkey", "namespace", "partitions", "storage_url"
+    return DeploymentAddresses(**{name: stack[name] for name in names}, description=stack)

@@ -10,9 +10,7 @@ from typer.core import TyperGroup
 
 from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue import OperatorActed, catalogue_codec
-from libs.contracts.topics import catalogue_topic
 from libs.deployment.deployment import Deployment
-from libs.kafka.writer import LogWriter
 from libs.tally.events import Actor
 
 PARTITION = 0
@@ -33,19 +31,15 @@ def operator(command: str) -> Actor:
     return Actor("command", command, f"{_user()}@{socket.gethostname()}")
 
 
-async def record_action(stack: Deployment, action: str, **arguments: object) -> None:
+async def record_action(deployment: Deployment, action: str, **arguments: object) -> None:
     """Record an operator's action before executing it; arguments that are None are omitted.
 
     Raises `LogUnavailable`: an action that cannot be recorded must not be executed.
     """
     given = {name: str(value) for name, value in arguments.items() if value is not None}
     event = OperatorActed(action=action, arguments=given, at=time.time_ns() // 1000, actor=CURRENT.get())
-    log = LogWriter(stack.kafka_settings)
-    await log.start()
-    try:
-        await log.append(catalogue_topic(stack.namespace).name, PARTITION, catalogue_codec.encode(event))
-    finally:
-        await log.stop()
+    log = await deployment.log(check=False)
+    await log.append(deployment.catalogue.topic.name, PARTITION, catalogue_codec.encode(event))
 
 
 def _user() -> str:

@@ -79,7 +79,7 @@ class Contents:
         Records that others refer to are deleted after those. Raises `Stuck`.
         """
         names = await self.list_records()
-        progress.begin(len(names))
+        progress.begin("Wiping", len(names))
         while names:
             tops = [name for name in names if name.is_top]
             if not await self._delete(tops) and not await self._remove_references(tops):

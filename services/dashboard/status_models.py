@@ -154,7 +154,7 @@ class StandingProblem(BaseModel):
     )
     where: str = Field(description="The unavailable server, or a projection and its partitions.")
     detail: str = Field(description="The problem, explained to people.")
-    way_out: str = Field(description="The remedy, with commands in backticks.")
+    remedy: str = Field(description="The remedy, with commands in backticks.")
 
 
 class OperationsStatus(BaseModel):

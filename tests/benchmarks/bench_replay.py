@@ -18,16 +18,16 @@ import orjson
 import typer
 
 from libs.contracts.topics import votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.projection.votes import VotesProjection
 from libs.views.address_counters import AddressCounters
 from libs.views.client import read_info
-from libs.views.functions import open_valkey
 from libs.views.votes import VoteViews
 from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
-from services.cli.discovery import find_deployment
+from services.cli.discovery import find_addresses
 from tests.benchmarks.bench_projector import fold
 from tests.benchmarks.stack import Load, median, whole_service, wrk
 from tests.support.voting import Contest, new_id, running
@@ -158,9 +158,9 @@ async def verified(supervisor: Supervisor, when: str) -> bool:
 class Bench:
     def __init__(self, supervisor: Supervisor, contest: Contest) -> None:
         self._supervisor = supervisor
-        self._stack = find_deployment(supervisor.data_dir)
+        self._deployment = Deployment(find_addresses(supervisor.data_dir))
         self._contest = contest
-        self._valkey = open_valkey(self._stack.valkey)
+        self._valkey = self._deployment.valkey
 
     async def run(self, votes: int) -> bool:
         """Return whether all went well."""
@@ -190,12 +190,12 @@ class Bench:
         print(
             f"swapped {rebuilt['swapped']}; {public.failed} refused or failed, {public.backwards} went backwards"
         )
-        await self._valkey.close()
+        await self._deployment.close()
         return all(clean) and rebuilt["swapped"] and not public.failed and not public.backwards
 
     async def _kill_half_way(self) -> None:
         process = await tally(self._supervisor, "replay", "run", "--projection", "votes", "--execute")
-        generations = PROJECTIONS[ProjectionName.VOTES].generations(self._valkey, self._stack)
+        generations = PROJECTIONS[ProjectionName.VOTES].generations(self._deployment)
         while True:
             found = await generations.read_all()
             folded = sum(one.position.offset for each in found for one in each.others.values() if one.position)
@@ -208,9 +208,9 @@ class Bench:
 
     async def _live_loop(self) -> float:
         """Events a second of a projector of its own, into views of its own, up to where the log ends now."""
-        namespace = self._stack.namespace
-        topic = votes_topic(namespace, self._stack.partitions)
-        settings = KafkaSettings(kafka_bootstrap_servers=self._stack.kafka)
+        namespace = self._deployment.namespace
+        topic = votes_topic(namespace, self._deployment.partitions)
+        settings = KafkaSettings(kafka_bootstrap_servers=self._deployment.addresses.kafka)
         async with LogReader(settings) as reader:
             ends = await reader.end_offsets(topic.name, range(topic.partitions))
         views = VoteViews(self._valkey, f"{namespace}-again")

@@ -13,10 +13,10 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
-from libs.audit.comparison import compare
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
-from services.cli.discovery import find_deployment
+from services.cli.discovery import find_addresses
+from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.purchasing import client_with
 from tests.support.sources import a_source
@@ -109,8 +109,8 @@ async def test_exactly_what_was_received_before_the_end_counts(
     record = await becomes_final(contest)
     assert record["count"] == len(accepted)
     assert record["unique_voter_count"] == len(accepted)
-    report = await compare(find_deployment(stack.data_dir), contest.key)
-    assert report.equal, report.as_json()
+    report = await compare(find_addresses(stack.data_dir), contest.key)
+    assert report.equal, report.differences
 
 
 async def test_a_contest_is_provisional_until_it_is_closed(api: Api) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -14,13 +15,13 @@ from typer.testing import CliRunner, Result
 from libs.catalogue.contests.closing import erased
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS
+from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.secrets import contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import SecretErased
 from services.cli.__main__ import app
-from services.cli.commands.erase_contest_secret import open_erase_context
-from services.cli.discovery import find_deployment
+from services.cli.discovery import find_addresses
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now
@@ -53,8 +54,14 @@ async def seal(stack: Supervisor, contest: Contest) -> None:
     def change(document: Document) -> Document:
         return document | {"seal": {"seq": 1, "sha256": "0" * 64, "sealed_at": 1}}
 
-    async with open_erase_context(find_deployment(stack.data_dir), contest.key) as context:
-        await context.record_service.amend(CONTESTS, context.account, contest.key, change)
+    await amend(stack, contest, change)
+
+
+async def amend(stack: Supervisor, contest: Contest, change: Callable[[Document], Document]) -> None:
+    """Change the contest's record past the API."""
+    async with Deployment(find_addresses(stack.data_dir)) as deployment:
+        account = await deployment.catalogue.owner_of(contest.key)
+        await (await deployment.catalogue.record_service()).amend(CONTESTS, account, contest.key, change)
 
 
 async def look_ups(contest: Contest, vote: httpx.Response) -> list[tuple[int, str | None]]:
@@ -99,7 +106,7 @@ async def test_every_look_up_by_voter_is_gone_and_the_counts_stay(api: Api, stac
     assert await look_ups(contest, vote) == [GONE] * 3
     assert await contest.counts() == before
     with pytest.raises(SecretErased):
-        await contest_secret(open_store(find_deployment(stack.data_dir).storage_url), contest.key)
+        await contest_secret(open_store(find_addresses(stack.data_dir).storage_url), contest.key)
     assert (await run(stack, "verify", contest.key)).exit_code == 0
     again = await run(stack, "erase-contest-secret", contest.key, "--execute", "--json")
     assert json.loads(again.stdout)["erased_at"] == erased_at
@@ -112,14 +119,13 @@ async def test_an_erased_contest_is_never_reopened(api: Api, stack: Supervisor) 
     contest, vote = await a_voted_contest(api)
     await seal(stack, contest)
     assert (await contest.status(vote))["status"] == "counted"
-    async with open_erase_context(find_deployment(stack.data_dir), contest.key) as context:
-        await context.record_service.amend(CONTESTS, context.account, contest.key, partial(erased, now=1))
+    await amend(stack, contest, partial(erased, now=1))
     end = hours_from_now(1)
     answer = await api.client.post(f"/operations/contests/{contest.key}/reopen", json={"end": end})
     assert code(answer) == (409, "contest_final")
     command = await run(stack, "reopen", contest.key, "--end", end, "--execute")
     assert (command.exit_code, "can never be reopened" in command.stderr) == (1, True)
-    store = open_store(find_deployment(stack.data_dir).storage_url)
+    store = open_store(find_addresses(stack.data_dir).storage_url)
     assert await contest_secret(store, contest.key)
 
     async def is_gone() -> bool:

@@ -11,9 +11,8 @@ import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts import topics
-from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli.commands.keys import issue_key
+from services.cli.bootstrap import issue_key
 from tests.legacy_requests.recorded import Told, stories
 
 STORIES: Final = stories()
@@ -29,8 +28,7 @@ async def client(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
 async def brand(stack: Supervisor, namespace: str, name: str) -> dict[str, str]:
     """The headers of a key with all permissions of the brand."""
     told = stack.stack
-    kafka = KafkaSettings(kafka_bootstrap_servers=told["kafka"])
-    issued = await issue_key(kafka, told["valkey"], namespace, name, PERMISSIONS)
+    issued = await issue_key(told["kafka"], told["valkey"], namespace, name, PERMISSIONS)
     return {"service-brand": name, "service-key": issued.api_key}
 
 

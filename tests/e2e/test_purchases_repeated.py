@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from libs.audit.purchase_orphans import reconcile_logs
 from libs.contracts.log_records import Appended
 from libs.contracts.purchases import (
     Purchase,
@@ -28,13 +27,13 @@ from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
-from libs.telemetry.progress import Progress
 from libs.views.functions import open_valkey
 from libs.views.purchases import PurchaseViews
 from libs.voting.wiring import assemble
-from services.cli.discovery import find_deployment
+from services.cli.discovery import find_addresses
 from services.projector.purchase_saga import Steps
 from services.projector.purchases import PurchaseManager
+from tests.support.deployments import reconcile_logs
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, paid, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, new_id
@@ -79,7 +78,7 @@ class Second:
 
 @pytest.fixture
 async def second(stack: Supervisor) -> AsyncIterator[Second]:
-    found = find_deployment(stack.data_dir)
+    found = find_addresses(stack.data_dir)
     settings = KafkaSettings(kafka_bootstrap_servers=found.kafka)
     valkey, log, reader = open_valkey(found.valkey), LogWriter(settings), LogReader(settings)
     await log.start()
@@ -132,7 +131,7 @@ async def test_two_managers_at_the_same_purchases_cast_them_once(
     # each of 8 users bought 6 times 20 votes, of which 100 are allowed
     assert [record["status"] for record in found].count("cast") == 40
     await wait_for_paid_votes(contest, 800)
-    reconciled = await reconcile_logs(find_deployment(stack.data_dir), 0, Progress())
+    reconciled = await reconcile_logs(find_addresses(stack.data_dir))
     mine = [one for one in reconciled.uncast + reconciled.not_taken_back if one.contest == contest.key]
     assert (mine, [one for one in reconciled.unpaid if one.contest == contest.key]) == ([], [])
 

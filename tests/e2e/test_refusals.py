@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.deployment.deployment import Deployment
+from libs.deployment.addresses import DeploymentAddresses
 from libs.local_stack.supervisor import Supervisor
-from services.cli.commands.keys import issue_key
-from services.cli.discovery import find_deployment
+from services.cli.bootstrap import issue_key
+from services.cli.discovery import find_addresses
 from tests.support.voting import Api, code
 
 JSON = {"content-type": "application/json"}
@@ -19,13 +19,13 @@ async def key_with(stack: Supervisor, *permissions: str, account: str | None = N
     """The headers of a new key."""
     found = stack_of(stack)
     issued = await issue_key(
-        found.kafka_settings, found.valkey, found.namespace, account or stack.stack["account"], permissions
+        found.kafka, found.valkey, found.namespace, account or stack.stack["account"], permissions
     )
     return {"Authorization": f"Bearer {issued.api_key}"}
 
 
-def stack_of(stack: Supervisor) -> Deployment:
-    return find_deployment(Path(stack.data_dir))
+def stack_of(stack: Supervisor) -> DeploymentAddresses:
+    return find_addresses(Path(stack.data_dir))
 
 
 async def test_without_a_known_key_nothing_is_answered(api: Api, stack: Supervisor) -> None:

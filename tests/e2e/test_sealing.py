@@ -15,13 +15,10 @@ from typer.testing import CliRunner, Result
 from libs.backup.exporter import export_logs
 from libs.backup.manifest import Request
 from libs.certificates.index import sealed_contests
+from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
-from libs.storage.store import open_store
-from libs.telemetry.progress import Progress
-from libs.views.catalogue import CatalogueViews
-from libs.views.functions import open_valkey
 from services.cli.__main__ import app
-from services.cli.discovery import find_deployment
+from services.cli.discovery import find_addresses
 from tests.support.eventually import eventually
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, running
@@ -149,7 +146,8 @@ async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
             (of["source"], of["count"]) for of in read["vote_sources"]
         ]
     file, export = await kept(tally, contest, tmp_path), tmp_path / "export"
-    await export_logs(find_deployment(stack.data_dir), export, Request(secrets=False), Progress())
+    async with Deployment(find_addresses(stack.data_dir)) as deployment:
+        await export_logs(deployment, export, Request(secrets=False))
     confirmed = await asyncio.to_thread(_verify, file, export)
     assert confirmed.exit_code == 0, confirmed.output
     one_vote_changed(export, contest)
@@ -238,7 +236,7 @@ async def test_a_certificate_that_was_changed_where_it_is_kept_is_not_sealed_ove
     contest = await api.contest(participants=1)
     await ended(contest)
     await sealed(tally, contest)
-    forge_what_is_kept(find_deployment(stack.data_dir).storage_url, contest)
+    forge_what_is_kept(find_addresses(stack.data_dir).storage_url, contest)
     for command in (["seal", contest.key, "--execute"], ["certificate", "show", contest.key]):
         loud = await tally(*command)
         assert (loud.exit_code, "was changed" in loud.output) == (1, True), loud.output
@@ -255,14 +253,7 @@ async def test_sealed_contests_are_listed(api: Api, stack: Supervisor, tally: Ta
         await ended(contest)
         await sealed(tally, contest)
     await tally("unseal", other.key, "--execute")
-    description = find_deployment(stack.data_dir)
-    valkey = open_valkey(description.valkey)
-    try:
-        views = CatalogueViews(valkey, description.namespace)
-        found = {
-            each.contest: each.seal.seq
-            for each in await sealed_contests(open_store(description.storage_url), views)
-        }
-    finally:
-        await valkey.close()
+    async with Deployment(find_addresses(stack.data_dir)) as deployment:
+        listed = await sealed_contests(deployment.store, deployment.catalogue.views)
+    found = {each.contest: each.seal.seq for each in listed}
     assert (found.get(one.key), other.key in found) == (1, False)

@@ -55,9 +55,9 @@ async def test_the_list_says_what_counts_and_what_is_held_and_why(api: Api, stac
     lines = (await run(stack, "list", key)).stdout.splitlines()
     assert lines[0].startswith("sms (Text messages): cumulative, in total, last report 2")
     assert lines[1:] == [
-        f"sms: id=A participant={sms.contest.participants[0]} votes=9 counted",
-        "sms: id=A participant=- votes=4 held: decrease",
-        "sms: id=Z participant=- votes=2 held: unmapped",
+        f"sms: id=A participant={sms.contest.participants[0]} votes=9 state=counted",
+        'sms: id=A participant=- votes=4 state="held: decrease"',
+        'sms: id=Z participant=- votes=2 state="held: unmapped"',
     ]
 
 
@@ -69,7 +69,7 @@ async def test_a_release_previews_first_and_acts_when_told_to(api: Api, stack: S
     assert await sms.counted() == [9, 0]
     done = await printed(stack, "release", sms.contest.key, "sms", "--execute")
     assert done["executed"]
-    assert [(row["mapped_id"], row["from"]["count"], row["to"]["count"]) for row in done["released"]] == [
+    assert [(row["mapped_id"], row["before"]["count"], row["after"]["count"]) for row in done["released"]] == [
         ("A", 9, 4)
     ]
     assert [row["reason"] for row in (await printed(stack, "list", sms.contest.key))["sources"][0]["held"]] == [

@@ -17,11 +17,10 @@ from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import VoteRestored, VoteVoided
-from libs.telemetry.progress import Progress
 from services.cli.__main__ import app
 from services.cli.commands.void import operation
 from services.cli.commands.void.recorder import append, read_back
-from services.cli.discovery import find_deployment
+from services.cli.discovery import find_addresses
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, Contest, code, hours_from_now
@@ -159,8 +158,8 @@ def a_rating_contest(rating: dict[str, Any]) -> dict[str, Any]:
 async def test_an_interrupted_operation_goes_on_under_its_name(
     api: Api, stack: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def half(where: Deployment, events: Sequence[tuple[int, VoidEvent]], progress: Progress) -> None:
-        await append(where, events[:2], progress)
+    async def half(deployment: Deployment, events: Sequence[tuple[int, VoidEvent]]) -> None:
+        await append(deployment, events[:2])
         raise LogUnavailable("Kafka: away", retry_after_s=1)
 
     contest = await api.contest()
@@ -187,14 +186,14 @@ async def test_an_interrupted_operation_goes_on_under_its_name(
 async def test_what_is_recorded_twice_voids_once(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     await votes(contest, 0, "ann")
-    where = find_deployment(stack.data_dir)
-    ballots = await read_ballots(where, contest.key, Progress())
-    (vote,) = ballots
-    voided = VoteVoided(contest.key, vote.voter, "ann", "v", 1)
-    restored = VoteRestored(contest.key, vote.voter, "ann", "v", 2)
-    for event in (voided, voided, restored, voided, restored):
-        await append(where, [(vote.partition, event)], Progress())
-    await read_back(where, ballots, {vote.partition})
+    async with Deployment(find_addresses(stack.data_dir)) as deployment:
+        ballots = await read_ballots(deployment, contest.key)
+        (vote,) = ballots
+        voided = VoteVoided(contest.key, vote.voter, "ann", "v", 1)
+        restored = VoteRestored(contest.key, vote.voter, "ann", "v", 2)
+        for event in (voided, voided, restored, voided, restored):
+            await append(deployment, [(vote.partition, event)])
+        await read_back(deployment, ballots, {vote.partition})
     assert (await contest.status("ann", "ann"))["status"] == "counted"
     assert await is_clean(stack, contest)
 
@@ -264,7 +263,7 @@ async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Superv
     key = "--contest", contest.key
     result = await run(stack, "void", *key, "--all", "--execute")
     assert result.exit_code == 0, result.output
-    first = f'participant={contest.participants[0]} title="Participant 0" votes=2->0 rank=1 voters=2->0'
+    first = f'participant={contest.participants[0]} title="Participant 0" votes="2 -> 0" rank=1 voters="2 -> 0"'
     assert result.stdout.splitlines()[0] == first
     assert "takes effect if the contest is reopened" in result.stdout
     assert (await contest.counts())["count"] == 2

@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from libs.audit.comparison import compare
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
-from services.cli.discovery import find_deployment
+from services.cli.discovery import find_addresses
+from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, new_id
 
@@ -153,8 +153,8 @@ async def test_votes_outlive(own_stack: Supervisor, fault: object, name: str) ->
             await eventually(lambda: crowd.total > before + 100, 60)
             crowd.stop.set()
         await settled(client, contest, crowd)
-        report = await compare(find_deployment(own_stack.data_dir), contest.key)
-        assert report.equal, report.as_json()
+        report = await compare(find_addresses(own_stack.data_dir), contest.key)
+        assert report.equal, report.differences
         for voter, ids in crowd.accepted.items():
             assert crowd.left(voter) <= 2 * LIMIT
             assert ids.isdisjoint(crowd.refused[voter])

@@ -9,12 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.audit.purchase_orphans import reconcile_logs
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from libs.telemetry.progress import Progress
 from services.cli import bootstrap
-from services.cli.discovery import find_deployment
+from services.cli.discovery import find_addresses
+from tests.support.deployments import reconcile_logs
 from tests.support.eventually import eventually
 from tests.support.purchasing import PURCHASES, becomes, purchase, wait_for_paid_votes
 from tests.support.voting import Api, Contest, new_id
@@ -87,8 +86,8 @@ async def test_purchases_outlive(own_stack: Supervisor, name: str) -> None:
         await wait_for_paid_votes(contest, 10 * list(bought.values()).count(False), 60)
 
         async def fits() -> bool:
-            found = await reconcile_logs(find_deployment(own_stack.data_dir), 0, Progress())
-            assert found.fits, found.as_json()
+            found = await reconcile_logs(find_addresses(own_stack.data_dir))
+            assert found.fits, found
             return True
 
         await eventually(fits, 60, every_s=1)

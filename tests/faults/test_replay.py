@@ -17,15 +17,15 @@ import httpx
 import orjson
 import pytest
 
-from libs.audit.comparison import compare
+from libs.deployment.deployment import Deployment
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from libs.views.functions import open_valkey
 from libs.views.generations import State
 from services.cli import bootstrap
 from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
-from services.cli.discovery import find_deployment
+from services.cli.discovery import find_addresses
+from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest
 
@@ -102,22 +102,20 @@ class Operator:
     async def kill_half_way(self) -> None:
         """While the first partition is folded and the others are not."""
         process = await self.start("run", "--projection", "votes", "--parallel", "1")
-        described = find_deployment(self.stack.data_dir)
-        valkey = open_valkey(described.valkey)
-        generations = PROJECTIONS[ProjectionName.VOTES].generations(valkey, described)
+        async with Deployment(find_addresses(self.stack.data_dir)) as deployment:
+            generations = PROJECTIONS[ProjectionName.VOTES].generations(deployment)
 
-        async def half_way() -> bool:
-            others = [one for found in await generations.read_all() for one in found.others.values()]
-            return any(one.state is State.BUILDING and one.position is not None for one in others)
+            async def half_way() -> bool:
+                others = [one for found in await generations.read_all() for one in found.others.values()]
+                return any(one.state is State.BUILDING and one.position is not None for one in others)
 
-        await eventually(half_way, 20, every_s=0.005)
-        process.kill()
-        assert await process.wait() == -9
-        await valkey.close()
+            await eventually(half_way, 20, every_s=0.005)
+            process.kill()
+            assert await process.wait() == -9
 
     async def is_clean(self) -> bool:
-        report = await compare(find_deployment(self.stack.data_dir))
-        assert report.equal, report.as_json()
+        report = await compare(find_addresses(self.stack.data_dir))
+        assert report.equal, report.differences
         return True
 
 

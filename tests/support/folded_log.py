@@ -13,7 +13,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic, topics_of, votes_topic
-from libs.deployment.deployment import Deployment
+from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.security import connection
 from libs.kafka.topics import create_topics
@@ -34,7 +34,7 @@ class FoldedLog:
     """A log and its view: `append` writes to the log only, `fold` folds up to the log's end."""
 
     def __init__(
-        self, stack: Deployment, valkey: Coalescer, producer: AIOKafkaProducer, reader: LogReader
+        self, stack: DeploymentAddresses, valkey: Coalescer, producer: AIOKafkaProducer, reader: LogReader
     ) -> None:
         self.stack = stack
         self.valkey = valkey
@@ -99,7 +99,7 @@ class FoldedLog:
 
 @asynccontextmanager
 async def folded_log(kafka: str, valkey_url: str, namespace: str, **description: Any) -> AsyncIterator[FoldedLog]:
-    stack = Deployment(kafka, valkey_url, namespace, PARTITIONS, "", description)
+    stack = DeploymentAddresses(kafka, valkey_url, namespace, PARTITIONS, "", description)
     await create_topics(stack.kafka_settings, topics_of(namespace, PARTITIONS))
     valkey = open_valkey(valkey_url)
     producer = AIOKafkaProducer(**connection(stack.kafka_settings), acks="all")

@@ -4,9 +4,8 @@ from typing import Any
 
 import httpx
 
-from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli.commands.keys import issue_key
+from services.cli.bootstrap import issue_key
 from tests.support.eventually import eventually
 from tests.support.voting import Contest, new_id
 
@@ -76,7 +75,6 @@ async def wait_for_paid_votes(contest: Contest, votes: int, deadline_s: float = 
 async def client_with(stack: Supervisor, account: str, *permissions: str) -> httpx.AsyncClient:
     """Return a client with its own API key."""
     described = stack.stack
-    kafka = KafkaSettings(kafka_bootstrap_servers=described["kafka"])
-    key = await issue_key(kafka, described["valkey"], described["namespace"], account, permissions)
+    key = await issue_key(described["kafka"], described["valkey"], described["namespace"], account, permissions)
     headers = {"Authorization": f"Bearer {key.api_key}"}
     return httpx.AsyncClient(base_url=described["base_url"], headers=headers, timeout=30)

@@ -2,26 +2,24 @@
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import typer
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
-from rich.console import Console
-from rich.table import Table
 
 from libs.local_stack import description
 from libs.local_stack.settings import StackSettings
 from libs.telemetry.redaction import redacted
 from services.cli.discovery import DATA_DIR
-from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
+from services.cli.render import Block, Either, Rows
+from services.cli.runner import DataDir, ExitCode, command, command_group
 from services.gateway.settings import Settings as GatewaySettings
 from services.projector.settings import Settings as ProjectorSettings
 
-app = typer.Typer(no_args_is_help=True, help="Settings and their values.")
+app = command_group("Settings and their values.")
 
 SETTINGS: Final[tuple[type[BaseSettings], ...]] = (GatewaySettings, ProjectorSettings, StackSettings)
 """For a setting that several of these define, the first one's definition applies."""
@@ -52,19 +50,37 @@ class Value:
     problem: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings, and the environment's variables that are none."""
+
+    settings: list[Value]
+    unknown: list[str]
+
+
+def _text(config: Config) -> Iterator[Block]:
+    """Yield a table for a terminal, otherwise a line per setting."""
+    rows = [
+        {"setting": one.setting, "value": _value(one), "from": one.origin, "meaning": one.problem or one.meaning}
+        for one in config.settings
+    ]
+    lines = [
+        f"{one.setting}={_value(one)} ({one.origin}){f': {one.problem}' if one.problem else ''}"
+        for one in config.settings
+    ]
+    yield Either(terminal=[Rows(rows)], plain=lines)
+    yield from (f"{name} is set, but there is no such setting." for name in config.unknown)
+
+
+def _exit_code(config: Config) -> ExitCode:
+    return ExitCode.BAD_USAGE if any(one.problem for one in config.settings) else ExitCode.FINE
+
+
 @app.command()
-def show(data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
+@command(text=_text, exit_code=_exit_code)
+async def show(data_dir: DataDir = DATA_DIR) -> Config:
     """List every setting with its value and origin: the environment, a running stack or the default."""
-
-    async def work() -> ExitCode:
-        found = read_config(data_dir, os.environ)
-        if as_json:
-            print_json({"settings": [asdict(one) for one in found], "unknown": unknown(os.environ)})
-        else:
-            _show(found)
-        return ExitCode.BAD_USAGE if any(one.problem for one in found) else ExitCode.FINE
-
-    run(work())
+    return Config(read_config(data_dir, os.environ), unknown(os.environ))
 
 
 def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
@@ -115,17 +131,5 @@ def _shown(value: Any) -> str | int | float | None:
     return redacted(str(value))
 
 
-def _show(found: list[Value]) -> None:
-    """Print a table on a terminal, otherwise one line per setting."""
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    table = Table("setting", "value", "from", "meaning", box=None)
-    for one in found:
-        value = "" if one.value is None else str(one.value)
-        if console.is_terminal:
-            table.add_row(one.setting, value, one.origin, one.problem or one.meaning)
-        else:
-            console.out(f"{one.setting}={value} ({one.origin}){f': {one.problem}' if one.problem else ''}")
-    if console.is_terminal:
-        console.print(table, soft_wrap=False)
-    for name in unknown(os.environ):
-        console.print(f"{name} is set, but there is no such setting.")
+def _value(one: Value) -> str:
+    return "" if one.value is None else str(one.value)

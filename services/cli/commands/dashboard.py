@@ -4,7 +4,9 @@ import asyncio
 import os
 import sys
 import webbrowser
+from collections.abc import AsyncGenerator
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from threading import Thread
 from typing import Annotated, Any
@@ -13,9 +15,10 @@ from urllib.parse import quote
 import httpx
 import typer
 
+from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
-from services.cli.discovery import DATA_DIR, NoDeployment, find_deployment
-from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
+from services.cli.discovery import NoDeployment
+from services.cli.runner import command
 
 
 class NotLoggedIn(TallyError):
@@ -24,30 +27,26 @@ class NotLoggedIn(TallyError):
     code = "not_logged_in"
 
 
-def dashboard(
+@dataclass(frozen=True, slots=True)
+class Opened:
+    dashboard_url: str
+
+
+@command(text=lambda opened: [opened.dashboard_url])
+async def dashboard(
+    deployment: Deployment,
     contest: Annotated[str, typer.Argument(help="Key of a contest; default: the list of contests.")] = "",
-    data_dir: DataDir = DATA_DIR,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> AsyncGenerator[Opened, None]:
     """Open the local stack's dashboard, logged in, and print the URL, which is valid once, for 60 s."""
-
-    async def work() -> ExitCode:
-        stack = find_deployment(data_dir).description
-        if not stack:
-            raise NoDeployment(
-                "This works only for a stack of `tally up`. Otherwise log in at /dashboard with an API key."
-            )
-        address = await ticketed(stack, contest)
-        if as_json:
-            print_json({"dashboard_url": address})
-        else:
-            typer.echo(address)
-        if not no_browser and has_display():
-            await asyncio.to_thread(webbrowser.open, address)
-        return ExitCode.FINE
-
-    run(work())
+    if not deployment.description:
+        raise NoDeployment(
+            "This works only for a stack of `tally up`. Otherwise log in at /dashboard with an API key."
+        )
+    address = await ticketed(deployment.description, contest)
+    yield Opened(address)
+    if not no_browser and has_display():
+        await asyncio.to_thread(webbrowser.open, address)
 
 
 async def open_dashboard(stack: dict[str, Any], contest: str = "") -> None:

@@ -1,183 +1,185 @@
 """`tally sources`: lists external sources' reported and counted votes, and releases held decreases."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from uuid_utils import uuid7
 
 from libs.catalogue.contests.mapper import sources_of
-from libs.catalogue.contests.vote_sources import ExternalCounts, Held, external_counts
-from libs.contracts.topics import source_log_key, votes_topic
-from libs.deployment.deployment import Deployment, open_log
+from libs.catalogue.contests.vote_sources import ExternalCounts, external_counts
+from libs.contracts.topics import source_log_key
+from libs.deployment.deployment import Deployment
 from libs.tally.counts import VoteSums
 from libs.tally.time import timestamp
-from libs.views.catalogue import CatalogueViews
-from libs.views.functions import open_valkey
 from libs.views.replies import SourceCounts
-from libs.views.votes import VoteViews
 from libs.voting.source_reports import SourceReport, SourceReporter
-from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
-from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
+from services.cli.render import Block, Rows
+from services.cli.runner import ContestKey, Execute, command, command_group
 
-app = typer.Typer(no_args_is_help=True, help="External vote sources of contests.")
-
-ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
+app = command_group("External vote sources of contests.")
 
 
 @dataclass(frozen=True, slots=True)
-class SourcesContext:
-    """Services for one contest and the account that owns it."""
+class Figures:
+    """Votes and voters as in the API."""
 
-    reporter: SourceReporter
-    account: str
-    contest: str
+    count: int
+    anonymous_voter_count: int
+    unique_voter_count: int
 
-    async def read(self) -> tuple[dict[str, ExternalCounts], dict[str, SourceCounts]]:
-        """Return the counted and the reported votes by source."""
-        config = await self.reporter.catalogue.contest_config(self.account, self.contest)
-        registered = sources_of(config)
-        reported = await asyncio.gather(*map(self._reported, registered))
-        counts = {name: found for name, found in zip(registered, reported, strict=True) if found is not None}
-        return external_counts(registered, counts, {stored.key for stored in config.participants}), counts
-
-    async def _reported(self, source: str) -> SourceCounts | None:
-        partition = self.reporter.topic.partition_of(source_log_key(self.contest, source))
-        found = await self.reporter.views.counts(partition, self.contest)
-        return None if found is None else found.sources.get(source)
+    @classmethod
+    def of(cls, sums: VoteSums) -> "Figures":
+        return cls(sums.count, sums.anonymous, sums.unique)
 
 
-@asynccontextmanager
-async def open_sources_context(stack: Deployment, contest: str) -> AsyncIterator[SourcesContext]:
-    """Connect to the servers. Raises `BadParameter` for an unknown contest."""
-    valkey = open_valkey(stack.valkey)
-    try:
-        catalogue = CatalogueViews(valkey, stack.namespace)
-        account = await catalogue.find_owner("contests", contest)
-        if account is None:
-            raise typer.BadParameter(f"There is no contest {contest}.", param_hint="CONTEST")
-        topic, views = votes_topic(stack.namespace, stack.partitions), VoteViews(valkey, stack.namespace)
-        async with open_log(stack) as log:
-            yield SourcesContext(SourceReporter(topic, views, catalogue, log), account, contest)
-    finally:
-        await valkey.close()
+@dataclass(frozen=True, slots=True)
+class Counted(Figures):
+    """Counted votes of one of the source's ids."""
+
+    mapped_id: str
+    participant_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Figures):
+    """Reported votes that do not count, with the reason."""
+
+    mapped_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An external source; its last report was `updated`."""
+
+    source: str
+    title: str
+    is_in_total: bool
+    mode: str
+    retired: bool
+    updated: str | None
+    closed: bool
+    counted: list[Counted]
+    held: list[Held]
+
+    @classmethod
+    def of(cls, name: str, external: ExternalCounts, reported: SourceCounts | None) -> "Source":
+        config = external.config
+        return cls(
+            source=name,
+            title=config.title,
+            is_in_total=config.is_in_total,
+            mode=config.mode,
+            retired=config.retired,
+            updated=timestamp(reported.updated_ms * 1000) if reported and reported.updated_ms else None,
+            closed=reported is not None and reported.closed > 0,
+            counted=[
+                Counted(sums.count, sums.anonymous, sums.unique, mapped_id, participant)
+                for (participant, mapped_id), sums in external.counted.items()
+            ],
+            held=[
+                Held(one.reported.count, one.reported.anonymous, one.reported.unique, one.mapped_id, one.reason)
+                for one in external.held
+            ],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    contest_key: str
+    sources: list[Source]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Votes of one of the source's ids before and after the release."""
+
+    mapped_id: str
+    before: Figures
+    after: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    contest_key: str
+    source: str
+    executed: bool
+    released: list[Change]
+
+
+def _list(result: Sources) -> Iterator[Block]:
+    if not result.sources:
+        yield "The contest has no external sources."
+    for source in result.sources:
+        totals = "in total" if source.is_in_total else "not in total"
+        state = "retired" if source.retired else source.mode
+        yield f"{source.source} ({source.title}): {state}, {totals}, last report {source.updated or '-'}"
+        rows = [(one.mapped_id, one.participant_key, one.count, "counted") for one in source.counted]
+        rows += [(one.mapped_id, "-", one.count, f"held: {one.reason}") for one in source.held]
+        names = "id", "participant", "votes", "state"
+        yield Rows([dict(zip(names, row, strict=True)) for row in rows], source.source)
 
 
 @app.command("list")
-def list_sources(contest: ContestKey, data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
+@command(text=_list)
+async def list_sources(deployment: Deployment, contest: ContestKey) -> Sources:
     """List a contest's external sources with their registrations, counted votes, and held votes with reasons."""
+    shown, reported = await _read(deployment, contest)
+    return Sources(contest, [Source.of(name, one, reported.get(name)) for name, one in shown.items()])
 
-    async def work() -> ExitCode:
-        async with open_sources_context(find_deployment(data_dir), contest) as context:
-            shown, reported = await context.read()
-        sources = [_source(name, external, reported.get(name)) for name, external in shown.items()]
-        if as_json:
-            print_json({"contest_key": contest, "sources": sources})
-        else:
-            show(sources)
-        return ExitCode.FINE
 
-    run(work())
+def _released(result: Released) -> Iterator[Block]:
+    for one in result.released:
+        yield f"{one.mapped_id}: {one.before.count:,} -> {one.after.count:,}"
+    if not result.released:
+        yield "No lower counts are held."
+    else:
+        yield "Released." if result.executed else "Run again with --execute to release them."
 
 
 @app.command()
-def release(
+@command(text=_released)
+async def release(
+    deployment: Deployment,
     contest: ContestKey,
     source: Annotated[str, typer.Argument(help="Name of the source.")],
-    execute: Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")] = False,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
+    execute: Execute = False,
+) -> Released:
     """Count a source's latest report even where it is lower than before."""
-
-    async def work() -> ExitCode:
-        stack = find_deployment(data_dir)
-        async with open_sources_context(stack, contest) as context:
-            shown, reported = await context.read()
-            if source not in shown:
-                raise typer.BadParameter(f"The contest has no vote source {source}.", param_hint="SOURCE")
-            found = reported.get(source)
-            lower = {} if found is None else {name: (found.figures[name], now) for name, now in found.held.items()}
-            if execute and lower:
-                await record_action(stack, "report released", contest=contest, source=source)
-                await context.reporter.report(context.account, contest, source, _permission())
-        if as_json:
-            changes = [
-                {"mapped_id": name, "from": _figures(before), "to": _figures(after)}
-                for name, (before, after) in sorted(lower.items())
-            ]
-            print_json({"contest_key": contest, "source": source, "executed": execute, "released": changes})
-            return ExitCode.FINE
-        for name, (before, after) in sorted(lower.items()):
-            typer.echo(f"{name}: {before.count:,} -> {after.count:,}")
-        if not lower:
-            typer.echo("No lower counts are held.")
-        else:
-            typer.echo("Released." if execute else "Run again with --execute to release them.")
-        return ExitCode.FINE
-
-    run(work())
+    shown, reported = await _read(deployment, contest)
+    if source not in shown:
+        raise typer.BadParameter(f"The contest has no vote source {source}.", param_hint="SOURCE")
+    found = reported.get(source)
+    held = {} if found is None else found.held
+    changes = [
+        Change(name, Figures.of(found.figures[name]), Figures.of(lower))
+        for name, lower in sorted(held.items())
+        if found is not None
+    ]
+    if execute and changes:
+        await record_action(deployment, "report released", contest=contest, source=source)
+        views, log = deployment.catalogue.views, await deployment.log()
+        reporter = SourceReporter(deployment.votes, deployment.vote_views, views, log)
+        account = await deployment.catalogue.owner_of(contest)
+        permission = SourceReport(f"release-{uuid7()}", reported_at=None, counts=(), allow_decrease=True)
+        await reporter.report(account, contest, source, permission)
+    return Released(contest, source, execute, changes)
 
 
-def show(sources: list[dict[str, Any]]) -> None:
-    """Print a table per source on a terminal, otherwise one line per id."""
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    if not sources:
-        console.print("The contest has no external sources.")
-    for source in sources:
-        totals = "in total" if source["is_in_total"] else "not in total"
-        state = "retired" if source["retired"] else source["mode"]
-        title = (
-            f"{source['source']} ({source['title']}): {state}, {totals}, last report {source['updated'] or '-'}"
-        )
-        rows = [(row["mapped_id"], row["participant_key"], row["count"], "counted") for row in source["counted"]]
-        rows += [(row["mapped_id"], "-", row["count"], f"held: {row['reason']}") for row in source["held"]]
-        if console.is_terminal and rows:
-            table = Table("id", "participant", "votes", "", title=title, title_justify="left", box=None)
-            for mapped_id, participant, count, what in rows:
-                table.add_row(mapped_id, participant, f"{count:,}", what)
-            console.print(table, soft_wrap=False)
-        else:
-            console.out(title)
-            for mapped_id, participant, count, what in rows:
-                console.out(f"{source['source']}: id={mapped_id} participant={participant} votes={count} {what}")
+async def _read(deployment: Deployment, contest: str) -> tuple[dict[str, ExternalCounts], dict[str, SourceCounts]]:
+    """Return the counted and the reported votes by source. Raises `NotFound`."""
 
+    async def reported(source: str) -> SourceCounts | None:
+        partition = deployment.votes.partition_of(source_log_key(contest, source))
+        found = await deployment.vote_views.counts(partition, contest)
+        return None if found is None else found.sources.get(source)
 
-def _permission() -> SourceReport:
-    return SourceReport(report_id=f"release-{uuid7()}", reported_at=None, counts=(), allow_decrease=True)
-
-
-def _source(name: str, external: ExternalCounts, reported: SourceCounts | None) -> dict[str, Any]:
-    config = external.config
-    return {
-        "source": name,
-        "title": config.title,
-        "is_in_total": config.is_in_total,
-        "mode": config.mode,
-        "retired": config.retired,
-        "updated": timestamp(reported.updated_ms * 1000) if reported and reported.updated_ms else None,
-        "closed": reported is not None and reported.closed > 0,
-        "counted": [
-            {"mapped_id": mapped_id, "participant_key": participant, **_figures(figures)}
-            for (participant, mapped_id), figures in external.counted.items()
-        ],
-        "held": [_held(held) for held in external.held],
-    }
-
-
-def _held(held: Held) -> dict[str, Any]:
-    return {"mapped_id": held.mapped_id, "reason": held.reason, **_figures(held.reported)}
-
-
-def _figures(figures: VoteSums) -> dict[str, int]:
-    return {
-        "count": figures.count,
-        "anonymous_voter_count": figures.anonymous,
-        "unique_voter_count": figures.unique,
-    }
+    _, config = await deployment.catalogue.contest(contest)
+    registered = sources_of(config)
+    each = await asyncio.gather(*map(reported, registered))
+    counts = {name: found for name, found in zip(registered, each, strict=True) if found is not None}
+    return external_counts(registered, counts, {stored.key for stored in config.participants}), counts

@@ -93,11 +93,11 @@ function madeProblem() {
   return make("li", {}, make("strong"), " ", make("span"), " ", make("span", { className: "advice" }));
 }
 
-function showProblem(item, { where, detail, way_out: wayOut }) {
+function showProblem(item, { where, detail, remedy }) {
   const [name, what, advice] = item.children;
   tell(name, `${where}:`);
   tell(what, `${detail}.`);
-  showAdvice(advice, wayOut);
+  showAdvice(advice, remedy);
 }
 
 function madeFold([fold]) {

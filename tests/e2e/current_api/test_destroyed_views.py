@@ -66,7 +66,7 @@ async def destroy(context: ReplayContext, pattern: str) -> int:
     """
     cursor, keys = b"0", []
     while True:
-        matching = "MATCH", f"{context.stack.namespace}:{{c{pattern}", "COUNT", 10_000
+        matching = "MATCH", f"{context.deployment.namespace}:{{c{pattern}", "COUNT", 10_000
         cursor, found = await context.valkey.call("SCAN", cursor, *matching)
         keys += found
         if cursor == b"0":

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from typer.testing import CliRunner, Result
 
-from libs.audit.comparison import compare
 from libs.audit.equations import source_rows
 from libs.audit.log_fold import LogFold
 from libs.audit.report import Report
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.codec import vote_codec
+from libs.contracts.json_form import json_form
 from libs.contracts.log_records import LogRecord
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
@@ -25,8 +25,10 @@ from libs.tally.sources import SourceTally
 from services.cli.__main__ import app
 from tests.libs.views.random_logs import logs
 from tests.support.builders import a_cast, a_removal, a_report, a_restore, a_void, pseudonym
+from tests.support.deployments import compare
 from tests.support.folded_log import FoldedLog, folded_log
 
+NAMES = ("participant", "source", "outcomes")
 SMS = {"title": "Sms", "is_in_total": True, "mode": "cumulative", "retired": False, "registered": 1}
 
 
@@ -51,13 +53,13 @@ def report_of(fold: LogFold) -> Report:
 
 def ledger(events: list[Event]) -> dict[tuple[str | None, str], dict[str, Any]]:
     """Rows of the one contest by participant and source, without what is zero."""
-    (contest,) = report_of(folded(events)).as_json()["contests"].values()
-    return {
-        (row["participant"], row["source"]): {
-            name: value for name, value in row.items() if value and name not in ("participant", "source")
-        }
-        for row in contest["ledger"]
-    }
+    (contest,) = report_of(folded(events)).contests.values()
+
+    def figures(row: dict[str, Any]) -> dict[str, Any]:
+        found = {**row, **row.pop("outcomes", {})}
+        return {name: found[name] for name in found if found[name] and name not in NAMES}
+
+    return {(row["participant"], row["source"]): figures(row) for row in contest.ledger}
 
 
 @given(logs)
@@ -66,8 +68,8 @@ def test_over_any_log_every_row_holds(log: list[LogRecord]) -> None:
     fold.take(log)
     report = report_of(fold)
     assert report.balanced
-    for contest in report.as_json()["contests"].values():
-        assert all(row["balanced"] for row in contest["ledger"])
+    for contest in report.contests.values():
+        assert all(row["balanced"] for row in contest.ledger)
 
 
 def test_each_id_stands_at_what_became_of_it() -> None:
@@ -149,9 +151,7 @@ def test_a_fold_that_loses_doubles_or_mistakes_an_id_is_found_at_its_participant
     broken(fold.tally.contests["contest"])
     report = report_of(fold)
     assert not report.balanced
-    wrong = [
-        row["participant"] for row in report.as_json()["contests"]["contest"]["ledger"] if not row["balanced"]
-    ]
+    wrong = [row["participant"] for row in report.contests["contest"].ledger if not row["balanced"]]
     assert wrong in (["a"], ["a", "b"])
 
 
@@ -162,7 +162,7 @@ def test_what_a_source_reported_last_is_counted_or_held_with_its_reason() -> Non
     tally.take(first, 1, 1)
     tally.take(a_report("2", ("y", 1, 0, 0)), 2, 2)
     latest = {"x": 5, "y": 1, "z": 3, "gone": 2, "new": 9}
-    rows = {name: row.as_json() for name, row in source_rows(config, latest, tally, {"a", "b"}).items()}
+    rows = {name: json_form(row) for name, row in source_rows(config, latest, tally, {"a", "b"}).items()}
     assert rows == {
         "": {"reported": 11, "counted": 0, "held": {"unmapped": 11}, "balanced": True},
         "a": {"reported": 6, "counted": 9, "held": {"decrease": -3}, "balanced": True},
@@ -191,12 +191,12 @@ async def test_the_command_shows_the_equations_and_fails_with_one_that_does_not_
     assert right.exit_code == 0, right.output
     shown = [line.split(": ", 1)[1] for line in right.stdout.splitlines() if line.startswith("contest contest: ")]
     assert [line.split(" = ")[0] for line in shown] == [
-        "- c-free: 1 vote ids",
-        "a c-free: 1 vote ids",
-        "b c-free: 1 vote ids",
-        "- sms: 5 reported",
+        'participant=- source=c-free equation="1 vote ids',
+        'participant=a source=c-free equation="1 vote ids',
+        'participant=b source=c-free equation="1 vote ids',
+        'participant=- source=sms equation="5 reported',
     ]
-    assert shown[-1] == "- sms: 5 reported = 0 counted + 5 held: unmapped"
+    assert shown[-1].endswith('equation="5 reported = 0 counted + 5 held: unmapped"')
     assert (await verify("contest", "--contest", "another")).exit_code == 2
 
     def broken(self: ContestTally, event: object, offset: int) -> bool:

@@ -9,10 +9,10 @@ import pytest
 from libs.audit.historical_counts import EVER, fold_until
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, LogCreated
 from libs.tally.fold import ContestTally
-from libs.telemetry.progress import Progress
 from tests.libs.views.random_logs import a_log, folded
 from tests.support.builders import a_cast, a_removal, a_report
 from tests.support.folded_log import FoldedLog, folded_log
@@ -41,14 +41,14 @@ async def records_of(log: FoldedLog, reader: LogReader) -> list[list[LogRecord]]
 async def test_at_every_records_instant_the_fold_is_that_of_what_was_appended_until_then(
     kafka: str, valkey_address: str, namespace: str, seed: int
 ) -> None:
-    async with folded_log(kafka, valkey_address, namespace) as log, LogReader(log.stack.kafka_settings) as reader:
+    async with folded_log(kafka, valkey_address, namespace) as log, Deployment(log.stack) as deployment:
         for number, record in enumerate(a_log(PALETTE, 24, seed)[1:]):
             await log.append([record.value], partition=number % 2)
-        whole = await records_of(log, reader)
+        whole = await records_of(log, deployment.reader)
         instants = {record.timestamp_ms for records in whole for record in records}
         assert len(instants) > 8
         for until_ms in sorted(instants | {min(instants) - 1, max(instants) + 99, EVER}):
-            folds, log_ids, last_ms = await fold_until(log.stack, reader, "one", until_ms, Progress())
+            folds, log_ids, last_ms = await fold_until(deployment, "one", until_ms)
             for fold, records in zip(folds, whole, strict=True):
                 times = accumulate((record.timestamp_ms for record in records), max)
                 prefix = [record for record, time_ms in zip(records, times, strict=True) if time_ms <= until_ms]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from libs.deployment.deployment import Deployment
+from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.identity import create_deployment
 from libs.local_stack.servers import Servers
 from libs.storage.store import open_store
@@ -20,7 +20,7 @@ from tests.libs.backup.world import PARTITIONS, Site
 @asynccontextmanager
 async def a_deployment(servers: Servers, objects: Path) -> AsyncIterator[Site]:
     kafka, namespace = servers.addresses.kafka, f"t{uuid.uuid4().hex[:8]}"
-    stack = Deployment(kafka, servers.addresses.valkey, namespace, PARTITIONS, str(objects), {})
+    stack = DeploymentAddresses(kafka, servers.addresses.valkey, namespace, PARTITIONS, str(objects), {})
     await create_deployment(stack.kafka_settings, namespace, PARTITIONS, open_store(stack.storage_url))
     async with AIOKafkaProducer(bootstrap_servers=kafka, acks="all") as producer:
         yield Site(stack, producer)

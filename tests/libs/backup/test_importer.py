@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from libs.audit.comparison import compare
 from libs.backup.importer import import_logs
 from libs.backup.logs import topics_by_kind
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
+from libs.contracts.json_form import json_form
+from libs.deployment.deployment import Deployment
 from libs.kafka.topics import find_topics
 from libs.storage.secrets import contest_secret
 from libs.storage.store_id import find_store_id
@@ -24,6 +25,7 @@ from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.libs.views.simulation.comparison import Table, described_view
 from tests.support.builders import a_cast, a_removal, a_report, a_void
 from tests.support.catalogue import open_catalogue
+from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.folded_log import folded_log
 
@@ -59,6 +61,8 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
     assert told == {
         "executed": True,
         "namespace": target.stack.namespace,
+        "exported_namespace": filled.stack.namespace,
+        "exported_at": told["exported_at"],
         "records": 36,
         "present": 0,
         "secrets": 4,
@@ -118,7 +122,7 @@ async def view_of(deployment: Site) -> Table:
         assert report.equal
         assert report.quarantined
         table = await described_view(log.views, 1, set(report.contests))
-        table["verified",] = report.outcomes, report.positions, report.as_json()["contests"]
+        table["verified",] = report.outcomes, report.positions, json_form(report.contests)
         return table
 
 
@@ -142,8 +146,9 @@ async def test_an_interrupted_import_goes_on_and_nobody_serves_it_meanwhile(
     filled: Site, target: Site, out: Path
 ) -> None:
     for steps in (3, 20):
-        with pytest.raises(Killed):
-            await import_logs(target.stack, out, True, UntilKilled(steps))
+        async with Deployment(target.stack, UntilKilled(steps)) as deployment:
+            with pytest.raises(Killed):
+                await import_logs(deployment, out, True)
     check = await target.tally("topics", "check")
     assert check.exit_code == 1
     assert "message.timestamp.type is CreateTime" in check.output

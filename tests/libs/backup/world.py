@@ -19,7 +19,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.purchases import PurchaseEvent, PurchaseRefunded, purchases_codec
 from libs.contracts.topics import catalogue_topic
-from libs.deployment.deployment import Deployment
+from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.reader import LogReader
 from libs.storage.secrets import account_secret, contest_secret, server_secret
 from libs.storage.store import Store, open_store
@@ -37,7 +37,7 @@ ODD = [b"poison", b'{"two":\n"lines"}', b"\xff\xfe", b"", b'{"type": "Unheard", 
 class Site:
     """One namespace."""
 
-    stack: Deployment
+    stack: DeploymentAddresses
     producer: AIOKafkaProducer
 
     def beside(self, **changes: Any) -> Site:

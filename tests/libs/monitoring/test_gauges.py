@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.deployment.deployment import Deployment
+from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
 from libs.metrics.table import REGISTRY
 from libs.monitoring import gauges
@@ -53,7 +53,7 @@ def on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gauges, "PATIENCE_S", 30)
 
 
-async def look(stack: Deployment) -> None:
+async def look(stack: DeploymentAddresses) -> None:
     valkey = open_valkey(stack.valkey)
     try:
         store = open_store("memory://")
@@ -64,7 +64,7 @@ async def look(stack: Deployment) -> None:
         await valkey.close()
 
 
-def of_topic(name: str, stack: Deployment, partition: int | None = 0, **labels: str) -> float | None:
+def of_topic(name: str, stack: DeploymentAddresses, partition: int | None = 0, **labels: str) -> float | None:
     place = {"topic": f"{stack.namespace}.votes"} | ({} if partition is None else {"partition": str(partition)})
     return REGISTRY.get_sample_value(name, place | labels)
 

@@ -92,10 +92,10 @@ async def test_counts_equal_the_fold_though_the_projector_is_killed(start: Any) 
     os.kill(stack["pids"]["projector"], signal.SIGKILL)
     code, result, errors = await demo.ended()
     assert code == 0, errors
-    assert result["equal"]
-    assert result["vote_ids_accepted"] > 100
-    assert result["verify"]["ledger"]["counted"] == result["vote_ids_accepted"]
-    assert result["votes_shown"] == result["votes_by_the_log"]
+    assert result["check"]["equal"]
+    assert result["check"]["vote_ids_accepted"] > 100
+    assert result["check"]["verify"]["outcomes"]["counted"] == result["check"]["vote_ids_accepted"]
+    assert result["check"]["votes_shown"] == result["check"]["votes_by_the_log"]
     assert {"participant_limit_reached", "not_found", "malformed_json"} <= result["answers"]["refused"].keys()
     assert result["answers"]["replayed"] > 0
     assert "projector runs again" in errors
@@ -111,7 +111,7 @@ async def test_ctrl_c_goes_to_the_check_and_leaves_nobody_behind(start: Any) -> 
     demo.process.send_signal(signal.SIGINT)
     code, result, errors = await demo.ended()
     assert code == 0, errors
-    assert result["equal"]
+    assert result["check"]["equal"]
     assert not [name for name, pid in stack["pids"].items() if start_time(pid) is not None]
 
 
@@ -128,7 +128,7 @@ async def test_votes_of_others_are_no_difference(start: Any) -> None:
     demo.process.send_signal(signal.SIGTERM)
     code, result, errors = await demo.ended()
     assert code == 0, errors
-    assert result["vote_ids_of_others"] == 1
+    assert result["check"]["vote_ids_of_others"] == 1
 
 
 async def test_a_second_ctrl_c_stops_at_once(start: Any) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from libs.deployment.deployment import Deployment
 from libs.local_stack import description
 from libs.local_stack.jar_pins import pins
 from libs.local_stack.settings import StackSettings
@@ -35,7 +36,8 @@ def no_servers_in_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def by_name(log: FoldedLog) -> dict[str, Finding]:
-    return {finding.name: finding async for finding in check_servers(log.stack)}
+    async with Deployment(log.stack) as deployment:
+        return {finding.name: finding async for finding in check_servers(deployment)}
 
 
 def test_when_nothing_runs_it_checks_the_machine_and_says_how_to_start(tmp_path: Path) -> None:
@@ -55,7 +57,7 @@ def test_a_taken_port_is_a_problem_with_a_way_out(tmp_path: Path) -> None:
     answer = json.loads(result.stdout)
     assert not answer["ok"]
     (wrong,) = [check for check in answer["checks"] if not check["ok"]]
-    assert "--any-port" in wrong["way_out"]
+    assert "--any-port" in wrong["remedy"]
 
 
 def test_a_stack_that_was_announced_but_is_away_ends_with_3(tmp_path: Path) -> None:

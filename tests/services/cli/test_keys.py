@@ -50,7 +50,7 @@ async def test_a_key_from_the_command_line_is_good_until_it_is_revoked(catalogue
     assert key is not None
     assert (key.account, key.permissions) == ("a", {"content:read"})
     listed = await run("list", "--json")
-    assert [row["key_id"] for row in json.loads(listed.stdout)] == [printed["key_id"]]
+    assert [row["key_id"] for row in json.loads(listed.stdout)["keys"]] == [printed["key_id"]]
     assert printed["api_key"] not in listed.stdout
     assert (await run("revoke", printed["key_id"])).exit_code == 0
     await ring.refresh()
@@ -65,7 +65,7 @@ async def test_a_key_has_the_rate_that_it_was_made_with(catalogue: Catalogue) ->
         key = await ring.find(json.loads(made.stdout)["api_key"])
         assert key is not None
         assert key.rate == rate
-    listed = json.loads((await run("list", "--json")).stdout)
+    listed = json.loads((await run("list", "--json")).stdout)["keys"]
     assert {row["rate"] for row in listed} == {7, 0, None}
     assert (await run("create", "--account", "a", "--permission", "content:read", "--rate", "-1")).exit_code == 2
 
@@ -81,12 +81,12 @@ async def test_a_key_has_the_rules_that_it_was_made_with_and_its_last_use_is_lis
     assert key.expires is not None
     month = 30 * 86_400
     assert month - 600 < key.expires / 1_000_000 - time.time() <= month
-    (row,) = json.loads((await run("list", "--json")).stdout)
+    (row,) = json.loads((await run("list", "--json")).stdout)["keys"]
     assert (row["name"], row["networks"], row["last_used"]) == ("Till", ["192.0.2.0/24", "2001:db8::/32"], None)
     ring.mark_used(key_id)
     before = time.time()
     await ring.note_uses()
-    (row,) = json.loads((await run("list", "--json")).stdout)
+    (row,) = json.loads((await run("list", "--json")).stdout)["keys"]
     assert abs(microseconds(parse_timestamp(row["last_used"])) / 1_000_000 - before) <= 120
     text = (await run("list")).stdout
     assert all(part in text for part in ("Till", row["expires"], "192.0.2.0/24 2001:db8::/32", row["last_used"]))

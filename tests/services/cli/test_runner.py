@@ -1,11 +1,104 @@
-"""The end of a command: an exit code and one line, never a traceback."""
+"""Declared commands: options, output, exit codes, and errors as one line."""
+
+from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
+from typer.testing import CliRunner, Result
 
-from services.cli.runner import ExitCode, run
+from libs.deployment.deployment import Deployment
+from libs.tally.errors import LogUnavailable, NotFound, TallyError
+from services.cli.runner import Execute, ExitCode, command, run
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    number: int
+    executed: bool = False
+
+    @property
+    def is_small(self) -> bool:
+        return self.number < 10
+
+
+def invoke(function: object, *arguments: str) -> Result:
+    app = typer.Typer()
+    app.command()(function)  # type: ignore[type-var]
+    return CliRunner().invoke(app, list(arguments))
+
+
+@command(text=lambda answer: [f"The number is {answer.number}."], is_fine=lambda answer: answer.is_small)
+async def double(
+    number: int, plus: Annotated[int, typer.Option(help="Added to it.")] = 0, execute: Execute = False
+) -> Answer:
+    """Double a number."""
+    return Answer(2 * number + plus, execute)
+
+
+def test_a_result_is_printed_for_people_or_as_json_and_decides_the_exit_code() -> None:
+    shown = invoke(double, "3", "--plus", "1")
+    assert (shown.stdout, shown.exit_code) == ("The number is 7.\n", ExitCode.FINE)
+    as_json = invoke(double, "30", "--execute", "--json")
+    assert json.loads(as_json.stdout) == {"number": 60, "executed": True, "is_small": False}
+    assert as_json.exit_code == ExitCode.PROBLEM
+
+
+def test_help_is_the_docstring_with_the_common_options() -> None:
+    text = invoke(double, "--help").stdout
+    for part in ("Double a number.", "Added to it.", "--json", "--execute"):
+        assert part in text
+    assert "--data-dir" not in text
+
+
+def test_several_results_are_a_line_each_and_the_last_decides() -> None:
+    @command(is_fine=lambda answer: answer.is_small)
+    async def count() -> AsyncGenerator[Answer, None]:
+        yield Answer(100)
+        yield Answer(1)
+
+    shown = invoke(count, "--json")
+    assert [json.loads(line)["number"] for line in shown.stdout.splitlines()] == [100, 1]
+    assert shown.exit_code == ExitCode.FINE
+
+
+def test_a_deployment_is_opened_when_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.delenv("TALLY_VALKEY_URL", raising=False)
+
+    @command()
+    async def name(deployment: Deployment, use: bool = False) -> Answer:
+        return Answer(len(deployment.namespace) if use else 0)
+
+    assert invoke(name, "--data-dir", str(tmp_path)).exit_code == ExitCode.FINE
+    without = invoke(name, "--use", "--data-dir", str(tmp_path))
+    assert (without.exit_code, "tally up" in without.stderr) == (ExitCode.SERVER_AWAY, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        (NotFound("There is no such thing."), ExitCode.BAD_USAGE),
+        (TallyError("It is broken."), ExitCode.PROBLEM),
+        (LogUnavailable("Kafka does not answer", retry_after_s=1), ExitCode.SERVER_AWAY),
+        (typer.BadParameter("Not that."), ExitCode.BAD_USAGE),
+    ],
+)
+def test_an_error_is_one_line_and_an_exit_code(error: Exception, ending: ExitCode) -> None:
+    @command()
+    async def fail() -> Answer:
+        raise error
+
+    failed = invoke(fail)
+    assert (failed.exit_code, failed.stdout) == (ending, "")
+    assert "Traceback" not in failed.stderr
+    assert failed.stderr.strip()
 
 
 def test_a_library_that_cancels_a_command_is_a_server_that_is_away(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from io import StringIO
@@ -20,6 +21,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
 from libs.monitoring import collector as looking
 from libs.monitoring import problems as judging
@@ -28,10 +30,11 @@ from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.status import Row, Status, moment
 from libs.views.generations import State
 from services.cli.__main__ import app
-from services.cli.commands.status.reader import open_collector, parts_of, read_status
-from services.cli.commands.status.render import duration, plain_lines, rendered
-from services.cli.commands.status.watch import watch
+from services.cli.commands.status.reader import Reading, collector_of, parts_of, readings
+from services.cli.commands.status.render import duration, status_text
+from services.cli.render import show
 from tests.support.builders import a_cast
+from tests.support.deployments import read_status
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.projector_metrics import projector_metrics
@@ -47,7 +50,7 @@ async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -
         yield log
 
 
-def environment(stack: Deployment) -> dict[str, str]:
+def environment(stack: DeploymentAddresses) -> dict[str, str]:
     """Return the options by which a command finds it."""
     return {
         "TALLY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
@@ -60,6 +63,13 @@ def environment(stack: Deployment) -> dict[str, str]:
 
 def votes(status: Status) -> list[Row]:
     return status.of(Fold.VOTES)
+
+
+def plain(status: Status) -> list[str]:
+    """The lines that are printed where there is no terminal."""
+    file = StringIO()
+    show(status_text(Reading(status)), Console(file=file))
+    return file.getvalue().splitlines()
 
 
 def problems(status: Status) -> set[tuple[str, str]]:
@@ -91,7 +101,8 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
     await log.fold()
     await log.append([a_cast(vote_id="more")])
     appended = time.time()
-    async with open_collector(log.stack) as collector:
+    async with Deployment(log.stack) as deployment:
+        collector = collector_of(deployment)
 
         async def two_seconds_behind() -> Row | None:
             row = votes(await collector.collect())[0]
@@ -121,7 +132,8 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
         return ("stalled", "votes all") in problems(await read_status(log.stack))
 
     await eventually(all_stand)
-    async with open_collector(log.stack) as collector:
+    async with Deployment(log.stack) as deployment:
+        collector = collector_of(deployment)
         await collector.collect()
         await log.valkey.call("HSET", log.key("g1:position"), "offset", 4)
         moved, stands = votes(await collector.collect())
@@ -172,7 +184,7 @@ async def test_a_kept_generation_is_noted_with_what_it_costs_and_how_it_ends(log
         f"votes: generation 1, read before, is kept since {since} for a day, unless `tally replay keep` keeps it "
         "longer; each batch is folded twice; `tally replay drop --projection votes --execute` drops it"
     )
-    assert f"note: {note}" in list(plain_lines(status, everything=False))
+    assert f"note: {note}" in plain(status)
     assert ("generation", "votes 0") not in problems(status)
     await generations.hold(0, 1, until_dropped=True)
     assert "until it is dropped" in notes_of(await read_status(log.stack))[0]
@@ -184,7 +196,8 @@ async def test_how_far_a_replay_is_is_told_of_all_its_partitions_together(log: F
     generations = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES]
     for partition in (0, 1):
         await generations.open(partition, 2, "")
-    async with open_collector(log.stack) as collector:
+    async with Deployment(log.stack) as deployment:
+        collector = collector_of(deployment)
         (begun,) = (await collector.collect()).beside
         assert (begun.fold, begun.generation, begun.partitions) == (Fold.VOTES, 2, 2)
         assert (begun.state, begun.folded, begun.end) == (State.BUILDING, 0, 11)
@@ -206,13 +219,10 @@ async def test_a_task_of_the_projector_that_stopped_is_a_problem(log: FoldedLog)
         stack = replace(log.stack, description=log.stack.description | described)
         [problem] = [one for one in problems_of(await read_status(stack)) if one.kind == "part"]
         assert (problem.where, problem.detail) == ("projector", "stopped or failing in it: purchases")
-        told = StringIO()
-        watching = asyncio.create_task(
-            watch(stack, lambda: described, Console(file=told), everything=False, in_json=False)
-        )
-        await eventually(lambda: f"problem: {problem}" in told.getvalue())
-        watching.cancel()
-        await asyncio.wait([watching])
+        async with Deployment(stack) as deployment, aclosing(readings(deployment, lambda: described)) as watched:
+            first = await anext(watched)
+        assert isinstance(first, Reading)
+        assert f"problem: {problem}" in plain(first.status)
         up.labels("purchases").set(1)
         assert ("part", "projector") not in problems(await read_status(stack))
     assert ("part", "projector") not in problems(await read_status(stack))
@@ -237,7 +247,7 @@ async def test_it_fits_80_columns_and_shows_totals_and_what_is_remarkable(log: F
     status = await read_status(log.stack)
     file = StringIO()
     console = Console(width=80, force_terminal=True, color_system=None, file=file)
-    console.print(rendered(status, console, everything=False))
+    show(status_text(Reading(status)), console)
     shown = file.getvalue()
     lines = shown.splitlines()
     assert max(map(len, lines)) <= 80

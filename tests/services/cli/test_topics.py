@@ -1,4 +1,4 @@
-"""`tally topics`: says all that is wrong at once, and how to mend it."""
+"""`tally topics`: says all that is wrong at once, and the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from typer.testing import CliRunner, Result
 
 from libs.contracts.topics import REQUIRED_SETTINGS, topics_of
-from libs.deployment.deployment import Deployment
+from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from services.cli.commands.topics import app
@@ -24,14 +24,14 @@ from services.cli.commands.topics import app
 @pytest.fixture
 def stack(
     kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Deployment:
+) -> DeploymentAddresses:
     """Settings of a namespace without topics."""
     monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
     monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
     monkeypatch.setenv("TALLY_NAMESPACE", namespace)
     monkeypatch.setenv("TALLY_PARTITIONS", "2")
     monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
-    return Deployment(kafka, valkey_address, namespace, 2, str(tmp_path / "objects"), {})
+    return DeploymentAddresses(kafka, valkey_address, namespace, 2, str(tmp_path / "objects"), {})
 
 
 async def run(*arguments: str) -> Result:
@@ -41,15 +41,16 @@ async def run(*arguments: str) -> Result:
 
 async def problems() -> list[dict[str, Any]]:
     checked = await run("check", "--json")
+    assert checked.stdout, checked.stderr
     found = [problem for row in json.loads(checked.stdout)["topics"] for problem in row["problems"]]
     assert checked.exit_code == bool(found)
     return found
 
 
-async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: Deployment) -> None:
+async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: DeploymentAddresses) -> None:
     names = [topic.name for topic in topics_of(stack.namespace, 2)]
     assert await problems() == [
-        {"problem": f"topic {name} does not exist", "mend": "tally topics create"} for name in names
+        {"problem": f"topic {name} does not exist", "remedy": "tally topics create"} for name in names
     ]
     made = await run("create")
     assert (made.exit_code, len(made.stdout.splitlines())) == (0, len(names))
@@ -58,12 +59,12 @@ async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: 
     assert f"{stack.namespace}.votes: 2 partitions, correct" in plain
 
 
-async def test_every_wrong_setting_comes_with_its_command(stack: Deployment) -> None:
+async def test_every_wrong_setting_comes_with_its_command(stack: DeploymentAddresses) -> None:
     await run("create")
     votes, purchases, *_ = (topic.name for topic in topics_of(stack.namespace, 2))
     await alter(stack, votes, {"retention.ms": "1000", "cleanup.policy": "compact"})
     await alter(stack, purchases, {"retention.bytes": "1000"})
-    found = {one["problem"]: one["mend"] for one in await problems()}
+    found = {one["problem"]: one["remedy"] for one in await problems()}
     assert set(found) == {
         f"topic {votes}: retention.ms is 1000, but must be -1",
         f"topic {votes}: cleanup.policy is compact, but must be delete",
@@ -79,28 +80,30 @@ async def test_every_wrong_setting_comes_with_its_command(stack: Deployment) -> 
 
 
 async def test_another_number_of_partitions_names_the_one_that_was_made(
-    stack: Deployment, monkeypatch: pytest.MonkeyPatch
+    stack: DeploymentAddresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run("create")
     monkeypatch.setenv("TALLY_PARTITIONS", "3")
     votes, purchases = await problems()
     assert votes["problem"] == f"topic {stack.namespace}.votes: partitions is 2, but must be 3"
-    assert "TALLY_PARTITIONS=2" in votes["mend"]
+    assert "TALLY_PARTITIONS=2" in votes["remedy"]
     assert purchases["problem"].startswith(f"topic {stack.namespace}.purchases: partitions is 2")
 
 
 async def test_another_object_store_is_named_with_the_way_out(
-    stack: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack: DeploymentAddresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run("create")
     monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "another"))
     [found] = await problems()
     assert "the object store (TALLY_STORAGE_URL) is not the one" in found["problem"]
-    assert "set TALLY_STORAGE_URL to the object store that this log was begun with" in found["mend"]
+    assert "set TALLY_STORAGE_URL to the object store that this log was begun with" in found["remedy"]
     assert (await run("create")).exit_code == 1
 
 
-async def test_a_topic_that_something_else_began_is_told_from_one_that_is_empty(stack: Deployment) -> None:
+async def test_a_topic_that_something_else_began_is_told_from_one_that_is_empty(
+    stack: DeploymentAddresses,
+) -> None:
     votes, purchases, *others = topics_of(stack.namespace, 2)
     await create_topics(stack.kafka_settings, others)
     bare = [NewTopic(topic.name, 2, 1, topic_configs=REQUIRED_SETTINGS) for topic in (votes, purchases)]
@@ -112,15 +115,15 @@ async def test_a_topic_that_something_else_began_is_told_from_one_that_is_empty(
     await writer.stop()
     foreign, empty = await problems()
     assert "LogCreated" in foreign["problem"]
-    assert "TALLY_NAMESPACE" in foreign["mend"]
+    assert "TALLY_NAMESPACE" in foreign["remedy"]
     assert empty == {
         "problem": f"topic {purchases.name}: a partition is empty, without LogCreated",
-        "mend": "tally topics create",
+        "remedy": "tally topics create",
     }
 
 
 async def test_an_absent_kafka_is_a_server_that_is_away(
-    stack: Deployment, monkeypatch: pytest.MonkeyPatch
+    stack: DeploymentAddresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     for command in ("check", "create"):
@@ -129,14 +132,14 @@ async def test_an_absent_kafka_is_a_server_that_is_away(
         assert "tally doctor" in away.stderr
 
 
-async def alter(stack: Deployment, topic: str, configs: dict[str, str]) -> None:
+async def alter(stack: DeploymentAddresses, topic: str, configs: dict[str, str]) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, {**REQUIRED_SETTINGS, **configs})
     async with admin(stack) as client:
         await client.alter_configs([resource])
 
 
 @asynccontextmanager
-async def admin(stack: Deployment) -> AsyncIterator[AIOKafkaAdminClient]:
+async def admin(stack: DeploymentAddresses) -> AsyncIterator[AIOKafkaAdminClient]:
     client = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
     await client.start()
     try:

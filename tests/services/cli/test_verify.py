@@ -12,11 +12,12 @@ import msgpack
 import pytest
 from typer.testing import CliRunner, Result
 
-from libs.audit.comparison import compare
 from libs.audit.report import Report
+from libs.contracts.json_form import json_form
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
 from services.cli.__main__ import app
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
+from tests.support.deployments import compare
 from tests.support.folded_log import FoldedLog, folded_log
 
 pytestmark = pytest.mark.slow
@@ -88,7 +89,7 @@ async def test_every_kind_of_event_gives_the_same_view_and_the_equation_holds(lo
         "voided": 0,
         "late": 1,
     }
-    sms = report.as_json()["contests"]["plain"]["sources"]["sms"]
+    sms = json_form(report.contests["plain"].sources["sms"])
     assert sms == {
         "latest": 17,
         "taken_over": {"x": 12, "y": 6},
@@ -230,7 +231,7 @@ async def test_one_contest_can_be_compared_alone(log: FoldedLog) -> None:
     await log.fold()
     report = await compare(log.stack, "another")
     assert report.equal
-    assert report.contests["another"].votes == {("a", "c-free"): 40}
+    assert report.contests["another"].participants == {"a": {"c-free": 40}}
     assert set(report.contests) == {"another"}
 
 
@@ -361,4 +362,4 @@ async def test_the_command_ends_with_the_code_of_what_it_found(
     assert wrong.exit_code == 1
     (difference,) = json.loads(wrong.stdout)["differences"]
     assert (difference["what"], difference["view"]) == ("fenced", "1000")
-    assert "log says" in (await verify()).stdout
+    assert "difference: partition=" in (await verify()).stdout

@@ -18,13 +18,13 @@ from libs.monitoring.projection_names import Fold, folds_of
 from libs.storage.store import open_store
 from libs.web.asgi import Front
 from libs.web.service import build_app
-from services.cli.commands.status.reader import read_status
 from services.dashboard import status as standing
 from services.dashboard.app import open_surface
 from services.dashboard.settings import Settings
 from services.dashboard.status_models import OperationsStatus
 from tests.services.query.world import PUBLISHED, Catalogue
 from tests.support.builders import a_cast
+from tests.support.deployments import read_status
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.projector_metrics import projector_metrics

@@ -24,7 +24,7 @@ from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
 from libs.web.asgi import Front
-from services.cli.commands.keys import issue_key
+from services.cli.bootstrap import issue_key
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
 from services.projector.app import run
@@ -149,9 +149,8 @@ async def deployment(kafka: str, valkey_address: str, namespace: str, tmp_path: 
 
 async def _issued(settings: Settings) -> str:
     with suppress(ViewsUnavailable):  # the projector begins
-        return (
-            await issue_key(settings, revealed(settings.valkey_url), settings.namespace, ACCOUNT, PERMISSIONS)
-        ).api_key
+        kafka, valkey = settings.kafka_bootstrap_servers, revealed(settings.valkey_url)
+        return (await issue_key(kafka, valkey, settings.namespace, ACCOUNT, PERMISSIONS)).api_key
     return ""
 
 

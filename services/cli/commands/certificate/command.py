@@ -1,8 +1,11 @@
 """`tally certificate`: shows and verifies certificates, and proves that a vote is included in one."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
 
+import orjson
 import typer
 from pydantic import BaseModel, ValidationError
 
@@ -12,47 +15,99 @@ from libs.certificates.builder import Log, Sealing
 from libs.certificates.proofs.inclusion import problems, proof_of
 from libs.certificates.proofs.merkle import root_of
 from libs.contracts.certificates import Certificate, Proof, differences
-from libs.kafka.reader import LogReader
+from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
 from libs.telemetry.progress import Progress
-from services.cli.commands.certificate.context import SealContext, open_seal_context
+from services.cli.commands.certificate.context import SealableContest
 from services.cli.commands.certificate.log_source import ExportedLog, ServedLog
-from services.cli.commands.certificate.render import show as show_certificate
-from services.cli.discovery import DATA_DIR, find_deployment
-from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
+from services.cli.commands.certificate.render import certificate_text
+from services.cli.render import Block, as_json
+from services.cli.runner import ContestKey, command, command_group
 
 M = TypeVar("M", bound=BaseModel)
 MOST_SHOWN = 30
 
-app = typer.Typer(no_args_is_help=True, help="Certificates of sealed contests.")
+app = command_group("Certificates of sealed contests.")
 
-ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
 Seq = Annotated[
     int | None, typer.Option("--seq", min=1, help="Number of the closing; default: the latest sealed one.")
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A certificate; `in_force`: the contest is sealed with it."""
+
+    certificate: Certificate
+    in_force: bool
+
+    def canonical(self) -> bytes:
+        return self.certificate.canonical()
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The certificate's differences from the log."""
+
+    contest_key: str
+    seq: int
+    sha256: str
+    problems: list[str]
+    votes: int
+
+    @property
+    def verified(self) -> bool:
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """A proof, and the file that it was written to."""
+
+    proof: Proof
+    out: Path | None
+
+    def canonical(self) -> bytes:
+        return orjson.dumps(self.proof.model_dump())
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The reasons why a proof is invalid."""
+
+    problems: list[str]
+    became: str
+    receipt: str
+    certificate: str
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+
+def _shown(result: Shown) -> Iterator[Block]:
+    yield from certificate_text(result.certificate)
+    yield "The contest is sealed with it." if result.in_force else "The contest was unsealed later."
+
+
 @app.command()
-def show(contest: ContestKey, seq: Seq = None, data_dir: DataDir = DATA_DIR, as_json: AsJson = False) -> None:
+@command(text=_shown)
+async def show(deployment: Deployment, contest: ContestKey, seq: Seq = None) -> Shown:
     """Show a contest's certificate; with --json, exactly as stored."""
+    found = await SealableContest.find(deployment, contest)
+    certificate = await found.certificate(seq)
+    return Shown(certificate, await found.is_in_force(certificate))
 
-    async def work() -> ExitCode:
-        async with open_seal_context(find_deployment(data_dir), contest) as context:
-            certificate = await context.certificate(seq)
-            in_force = await context.in_force(certificate)
-        if as_json:
-            typer.echo(certificate.canonical())
-        else:
-            show_certificate(certificate)
-            typer.echo("The contest is sealed with it." if in_force else "The contest was unsealed later.")
-        return ExitCode.FINE
 
-    run(work())
+def _verified(result: Verified) -> Iterator[Block]:
+    fits = f"The certificate matches the log: {result.votes:,} votes, sha256 {result.sha256}."
+    yield from _problems(result.problems, "The certificate does not match the log.", fits)
 
 
 @app.command()
-def verify(
+@command(text=_verified, is_fine=lambda result: result.verified)
+async def verify(
+    deployment: Deployment,
     file: Annotated[Path, typer.Argument(help="File of the certificate.", exists=True, dir_okay=False)],
     export: Annotated[
         Path | None,
@@ -63,85 +118,64 @@ def verify(
             file_okay=False,
         ),
     ] = None,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
+) -> Verified:
     """Recompute a certificate from the log and list all differences."""
+    given = _read(file, Certificate, "FILE")
+    log = ServedLog(deployment) if export is None else _exported(export)
+    with without_gc():
+        found = await _find_problems(given, log, deployment.progress)
+    return Verified(given.contest_key, given.seq, given.sha256, found, given.result.count)
 
-    async def work() -> ExitCode:
-        given = _read(file, Certificate, "FILE")
-        with ProgressBar("Reading the log", enabled=not as_json) as progress, without_gc():
-            if export is not None:
-                found = await _find_problems(given, _exported(export), progress)
-            else:
-                stack = find_deployment(data_dir)
-                async with LogReader(stack.kafka_settings) as reader:
-                    found = await _find_problems(given, ServedLog(reader, stack), progress)
-        if as_json:
-            where = {"contest_key": given.contest_key, "seq": given.seq, "sha256": given.sha256}
-            print_json(where | {"verified": not found, "problems": found})
-        else:
-            fits = f"The certificate matches the log: {given.result.count:,} votes, sha256 {given.sha256}."
-            _print_problems(found, "The certificate does not match the log.", fits)
-        return ExitCode.PROBLEM if found else ExitCode.FINE
 
-    run(work())
+def _proved(result: Proved) -> Iterator[Block]:
+    if result.out is None:
+        yield as_json(result)
+    else:
+        yield f"The vote {_became(result.proof.became)}. Proof written to {result.out}."
 
 
 @app.command()
-def prove(
+@command(text=_proved)
+async def prove(
+    deployment: Deployment,
     contest: ContestKey,
     receipt: Annotated[str, typer.Argument(help="Receipt that the voter received for the vote.")],
     out: Annotated[
         Path | None, typer.Option("--out", help="File for the proof; default: standard output.", dir_okay=False)
     ] = None,
     seq: Seq = None,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
+) -> Proved:
     """Prove that the vote with this receipt is in the sealed set, without naming any voter."""
+    found = await SealableContest.find(deployment, contest)
+    certificate = await found.certificate(seq)
+    with without_gc():
+        proof = await _prove(found, certificate, receipt, deployment.progress)
+    if out is not None:
+        _write(out, proof)
+    return Proved(proof, out)
 
-    async def work() -> ExitCode:
-        async with open_seal_context(find_deployment(data_dir), contest) as context:
-            certificate = await context.certificate(seq)
-            with ProgressBar("Reading the log", enabled=not as_json and out is not None) as progress, without_gc():
-                proof = await _prove(context, certificate, receipt, progress)
-        if out is not None:
-            _write(out, proof)
-        if out is None or as_json:
-            print_json(proof.model_dump())
-        else:
-            typer.echo(f"The vote {_became(proof)}. Proof written to {out}.")
-        return ExitCode.FINE
 
-    run(work())
+def _checked(result: Checked) -> Iterator[Block]:
+    holds = f"The proof is valid: the vote {_became(result.became)}, by certificate {result.certificate}."
+    yield from _problems(result.problems, "The proof is not valid.", holds)
 
 
 @app.command()
-def check(
+@command(text=_checked, is_fine=lambda result: result.holds)
+async def check(
     proof_file: Annotated[Path, typer.Argument(metavar="PROOF", exists=True, dir_okay=False)],
     certificate_file: Annotated[Path, typer.Argument(metavar="CERTIFICATE", exists=True, dir_okay=False)],
-    as_json: AsJson = False,
-) -> None:
+) -> Checked:
     """Check a proof against a certificate, without servers."""
-
-    async def work() -> ExitCode:
-        proof = _read(proof_file, Proof, "PROOF")
-        found = problems(proof, _read(certificate_file, Certificate, "CERTIFICATE"))
-        if as_json:
-            print_json({"holds": not found, "problems": found, "became": proof.became, "receipt": proof.receipt})
-        else:
-            holds = f"The proof is valid: the vote {_became(proof)}, by certificate {proof.certificate}."
-            _print_problems(found, "The proof is not valid.", holds)
-        return ExitCode.PROBLEM if found else ExitCode.FINE
-
-    run(work())
+    proof = _read(proof_file, Proof, "PROOF")
+    found = problems(proof, _read(certificate_file, Certificate, "CERTIFICATE"))
+    return Checked(found, proof.became, proof.receipt, proof.certificate)
 
 
 async def _find_problems(given: Certificate, log: Log, progress: Progress) -> list[str]:
     """List the problems of the file itself and its differences from the log."""
     found = [] if given.is_whole else ["/sha256: is not that of the certificate's contents: the file was changed"]
-    progress.begin(await log.size())
+    progress.begin("Reading the log", await log.size())
     try:
         sealing = await Sealing.open(log, given.decision.account, given.contest_key, given.seq)
         return found + differences(given, await sealing.certify(progress.advance))
@@ -149,10 +183,10 @@ async def _find_problems(given: Certificate, log: Log, progress: Progress) -> li
         return [*found, error.message]
 
 
-async def _prove(context: SealContext, certificate: Certificate, receipt: str, progress: Progress) -> Proof:
+async def _prove(contest: SealableContest, certificate: Certificate, receipt: str, progress: Progress) -> Proof:
     """Find the receipt's vote and build its proof. Raises `LogDiffers` and `NotInSet`."""
-    progress.begin(len(certificate.partitions))
-    sealing = await Sealing.open(context.log, context.account, context.contest, certificate.seq)
+    progress.begin("Reading the log", len(certificate.partitions))
+    sealing = await contest.sealing(certificate.seq)
     for sealed in certificate.partitions:
         leaves = await sealing.leaves(sealed.partition)
         if root_of([leaf.hash for leaf in leaves]).hex() != sealed.root:
@@ -177,20 +211,19 @@ class NotInSet(TallyError):
     """No vote in the sealed set has this receipt."""
 
 
-def _became(proof: Proof) -> str:
-    if proof.became == "counted":
+def _became(became: str) -> str:
+    if became == "counted":
         return "is in the sealed set and counted"
-    if proof.became == "unapproved":
+    if became == "unapproved":
         return "is in the sealed set, but for none of the final participants"
-    return f"is in the sealed set as {proof.became}, and not counted"
+    return f"is in the sealed set as {became}, and not counted"
 
 
-def _print_problems(problems: list[str], verdict: str, fine: str) -> None:
-    for problem in problems[:MOST_SHOWN]:
-        typer.echo(problem)
+def _problems(problems: Sequence[str], verdict: str, fine: str) -> Iterator[Block]:
+    yield from problems[:MOST_SHOWN]
     if len(problems) > MOST_SHOWN:
-        typer.echo(f"... and {len(problems) - MOST_SHOWN:,} more (all of them with --json).")
-    typer.echo(verdict if problems else fine)
+        yield f"... and {len(problems) - MOST_SHOWN:,} more (all of them with --json)."
+    yield verdict if problems else fine
 
 
 def _exported(directory: Path) -> ExportedLog:

@@ -8,19 +8,18 @@ from libs.audit.log_fold import SLICE, slices
 from libs.backup.manifest import Manifest, read_manifest
 from libs.backup.ndjson_codec import from_line
 from libs.certificates.builder import Batches
-from libs.contracts.topics import Topic, catalogue_topic, votes_topic
+from libs.contracts.topics import Topic, catalogue_topic
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
 
 
 class ServedLog:
     """Reads the log from the servers, each partition up to its end offset at the time of the call."""
 
-    def __init__(self, reader: LogReader, stack: Deployment) -> None:
-        self._reader = reader
-        self._votes = votes_topic(stack.namespace, stack.partitions)
-        self._catalogue = catalogue_topic(stack.namespace)
+    def __init__(self, deployment: Deployment) -> None:
+        self._reader = deployment.reader
+        self._votes = deployment.votes
+        self._catalogue = deployment.catalogue.topic
 
     @property
     def partitions(self) -> int:

@@ -1,35 +1,26 @@
-"""Renders a certificate for the terminal."""
+"""Renders a certificate."""
 
-from rich.console import Console
-from rich.table import Table
+from collections.abc import Iterator
 
 from libs.contracts.certificates import Certificate
 from libs.tally.time import timestamp
+from services.cli.render import Block, Rows
 
 
-def show(certificate: Certificate) -> None:
-    """Print a table on a terminal, otherwise one line per participant, in the order of rank."""
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+def certificate_text(certificate: Certificate) -> Iterator[Block]:
+    """Yield the participants in the order of rank, then sources, sums and the hash."""
     result, parts = certificate.result, certificate.partitions
-    console.out(
-        f"Contest {certificate.contest_key}, closing {certificate.seq}, ended {timestamp(certificate.end)}"
-    )
+    yield f"Contest {certificate.contest_key}, closing {certificate.seq}, ended {timestamp(certificate.end)}"
     ranked = sorted(result.participants, key=lambda one: (one.rank, one.participant_key))
-    if console.is_terminal and ranked:
-        table = Table("rank", "participant", "votes", "voters", box=None, header_style="dim")
-        for one in ranked:
-            table.add_row(str(one.rank), one.participant_key, f"{one.count:,}", f"{one.unique_voter_count:,}")
-        console.print(table, soft_wrap=False)
-    else:
-        for one in ranked:
-            counted = f"votes={one.count} voters={one.unique_voter_count}"
-            console.out(f"participant: rank={one.rank} key={one.participant_key} {counted}")
+    names = "rank", "participant", "votes", "voters"
+    cells = [(one.rank, one.participant_key, one.count, one.unique_voter_count) for one in ranked]
+    yield Rows([dict(zip(names, row, strict=True)) for row in cells])
     for source in result.sources:
         aside = "" if source.is_in_total else ", not in the total"
-        console.out(f"{source.source}: {source.count:,} votes{aside}")
-    console.out(
+        yield f"{source.source}: {source.count:,} votes{aside}"
+    yield (
         f"{result.count:,} votes of {result.unique_voter_count:,} voters "
         f"({result.anonymous_voter_count:,} anonymous), from {sum(part.leaves for part in parts):,} records "
         f"in {len(parts)} partitions"
     )
-    console.out(f"sha256 {certificate.sha256}")
+    yield f"sha256 {certificate.sha256}"

@@ -1,7 +1,7 @@
 """Compares the demo's counts with a fold of the log and with the responses that the voters received."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from libs.audit.comparison import compare
@@ -17,45 +17,29 @@ from services.cli.commands.demo.sample import Sample
 class CheckResult:
     """Differences between views, log and responses.
 
-    `report` compares views and log; the rest compares the log with the responses to voters, by vote id. `lost`
-    were accepted and are not counted, `unasked` are counted although they were refused; `of_others` counts votes
-    not sent by the simulated voters. `shown` is the count returned by the API.
+    `verify` compares views and log; the rest compares the log with the responses to voters, by vote id.
+    `vote_ids_of_others` were not sent by the simulated voters; `votes_shown` is the count returned by the API.
     """
 
-    report: Report
-    folded: bool
-    accepted: int
-    in_doubt: int
-    lost: list[str] = field(default_factory=list)
-    unasked: list[str] = field(default_factory=list)
-    of_others: int = 0
-    votes: int = 0
-    shown: int | None = None
-    miscounted: list[str] = field(default_factory=list)
+    folded_to_the_end: bool
+    vote_ids_accepted: int
+    vote_ids_in_doubt: int
+    accepted_but_not_counted: list[str]
+    counted_but_refused: list[str]
+    vote_ids_of_others: int
+    votes_by_the_log: int
+    votes_shown: int | None
+    miscounted: list[str]
+    verify: Report
 
     @property
-    def good(self) -> bool:
-        wrong = self.lost or self.unasked or self.miscounted
-        return self.report.equal and self.folded and not wrong
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "equal": self.good,
-            "folded_to_the_end": self.folded,
-            "vote_ids_accepted": self.accepted,
-            "vote_ids_in_doubt": self.in_doubt,
-            "accepted_but_not_counted": self.lost,
-            "counted_but_refused": self.unasked,
-            "vote_ids_of_others": self.of_others,
-            "votes_by_the_log": self.votes,
-            "votes_shown": self.shown,
-            "miscounted": self.miscounted,
-            "verify": self.report.as_json(),
-        }
+    def equal(self) -> bool:
+        wrong = self.accepted_but_not_counted or self.counted_but_refused or self.miscounted
+        return self.verify.equal and self.folded_to_the_end and not wrong
 
 
 async def check_counts(
-    stack: Deployment,
+    deployment: Deployment,
     sample: Sample,
     results: AcceptedResults,
     ids: set[str],
@@ -69,19 +53,19 @@ async def check_counts(
     def collect(fold: LogFold) -> None:
         casts.extend(counted_casts(fold, sample.key))
 
-    report = await compare(stack, sample.key, inspect=collect)
+    report = await compare(deployment, sample.key, inspect=collect)
     counted = {cast.vote_id for cast in casts} & ids
     accepted = set(results.accepted)
     return CheckResult(
-        report=report,
-        folded=folded,
-        accepted=len(accepted),
-        in_doubt=len(results.in_doubt),
-        lost=sorted(accepted - counted),
-        unasked=sorted(counted - accepted - set(results.in_doubt)),
-        of_others=sum(cast.vote_id not in ids for cast in casts),
-        votes=sum(cast.choices[0][1] for cast in casts),
-        shown=None if counts is None else int(counts["count"]),
+        verify=report,
+        folded_to_the_end=folded,
+        vote_ids_accepted=len(accepted),
+        vote_ids_in_doubt=len(results.in_doubt),
+        accepted_but_not_counted=sorted(accepted - counted),
+        counted_but_refused=sorted(counted - accepted - set(results.in_doubt)),
+        vote_ids_of_others=sum(cast.vote_id not in ids for cast in casts),
+        votes_by_the_log=sum(cast.choices[0][1] for cast in casts),
+        votes_shown=None if counts is None else int(counts["count"]),
         miscounted=_miscounted(casts, ids, results, counts),
     )
 

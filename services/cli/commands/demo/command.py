@@ -1,16 +1,41 @@
-"""`tally demo`: the command and its options."""
+"""`tally demo`: start the stack, send votes, wait for the responses, check the counts."""
 
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
+import httpx
 import typer
+from rich.console import Console
 
-from services.cli.commands.demo.scenario import Options, play
-from services.cli.discovery import DATA_DIR
-from services.cli.runner import run
+from libs.deployment.deployment import Deployment
+from libs.local_stack.report import Report
+from libs.local_stack.service_process import PARTS
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
+from services.cli import bootstrap
+from services.cli.commands.dashboard import open_dashboard
+from services.cli.commands.demo.check import CheckResult, check_counts
+from services.cli.commands.demo.interrupts import Interrupts
+from services.cli.commands.demo.load import MOST_IN_FLIGHT, VoterLoad
+from services.cli.commands.demo.messages import DemoResult, demo_text, introduce
+from services.cli.commands.demo.metrics import LiveMetrics
+from services.cli.commands.demo.results import AcceptedResults
+from services.cli.commands.demo.sample import Sample, create_sample
+from services.cli.commands.demo.screen import Screen, shown
+from services.cli.commands.demo.voters import VoterPopulation
+from services.cli.discovery import DATA_DIR, addresses_in
+from services.cli.runner import ExitCode, command
+
+SETTLE_S: Final = 60.0
+"""Time for the last responses after the voting, and then again for the fold."""
 
 
-def demo(
+@command(text=demo_text, is_fine=lambda result: result.check.equal)
+async def demo(
     data_dir: Annotated[
         Path,
         typer.Option(envvar="TALLY_DATA_DIR", help="Data directory as for `tally up`; the demo adds a contest."),
@@ -37,10 +62,105 @@ def demo(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as one line of JSON; progress goes to stderr.")
     ] = False,
-) -> None:
+) -> AsyncGenerator[DemoResult, None]:
     """Start everything, simulate voters of all kinds in a sample contest, and check the counts at the end.
 
     Ctrl-C ends the voting and runs the check, a second one stops at once. Exit code 0: the counts equal those
     computed from the log.
     """
-    run(play(Options(data_dir, port, any_port, fresh, seconds, rate, voters, keep, seed, as_json, not no_browser)))
+    console, interrupts = Console(stderr=as_json, highlight=False), Interrupts()
+    report = Report(console if console.is_terminal else None)
+    settings = StackSettings(data_dir=data_dir)
+    supervisor = Supervisor(settings, bootstrap, port=port, any_port=any_port, fresh=fresh, report=report)
+    console.print("Starting Kafka, Valkey and the service on this machine ...")
+    try:
+        if await interrupts.run_unless_interrupted(supervisor.start()) is None:
+            return
+        async with _Demo.open(supervisor, console, voters, seed, rate, seconds) as run:
+            introduce(console, supervisor.stack, run.sample, data_dir)
+            if not no_browser and console.is_terminal:
+                await open_dashboard(supervisor.stack, run.sample.key)
+            yield await run.play(interrupts, seconds)
+        if keep:
+            console.print("The stack keeps running; Ctrl-C stops it.")
+            await interrupts.wait()
+    except asyncio.CancelledError:
+        console.print("Stopped without the check.")
+        for part in PARTS:
+            if part.name in supervisor.pids:
+                await supervisor.kill(part.name, restart=False)
+        raise typer.Exit(ExitCode.PROBLEM) from None
+    finally:
+        await supervisor.stop()
+
+
+@dataclass(frozen=True)
+class _Demo:
+    """The voters and the screen of one demo."""
+
+    deployment: Deployment
+    console: Console
+    sample: Sample
+    results: AcceptedResults
+    metrics: LiveMetrics
+    voters: VoterPopulation
+    load: VoterLoad
+    screen: Screen
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, supervisor: Supervisor, console: Console, voters: int, seed: int, rate: float, seconds: float
+    ) -> AsyncIterator["_Demo"]:
+        stack = supervisor.stack
+        async with Deployment(addresses_in(stack)) as deployment, _client(stack) as client:
+            sample, results = await create_sample(client), AcceptedResults()
+            population = VoterPopulation(list(sample.titles), voters, seed)
+            metrics = LiveMetrics(client, sample.key, deployment)
+            load = VoterLoad(client, sample.key, population, results, rate)
+            screen = Screen(sample, metrics, results, stack["base_url"], seconds)
+            yield cls(deployment, console, sample, results, metrics, population, load, screen)
+
+    async def play(self, interrupts: Interrupts, seconds: float) -> DemoResult:
+        """Vote for some seconds or until interrupted, and check the counts."""
+        watching = asyncio.create_task(self.metrics.watch())
+        try:
+            async with shown(self.console, self.screen):
+                await self._vote(interrupts, seconds)
+                self.screen.phase = "waiting for the last responses"
+                await self.load.settle(SETTLE_S)
+                self.screen.phase = "comparing with the log"
+                check = await self._check()
+        finally:
+            watching.cancel()
+            await self.load.leave()
+        base_url = self.deployment.description["base_url"]
+        return DemoResult(base_url, self.sample.key, self.results.answers(), check, self.sample.titles)
+
+    async def _vote(self, interrupts: Interrupts, seconds: float) -> None:
+        over = asyncio.Event()
+        voting = asyncio.create_task(self.load.vote_until(over))
+        await interrupts.wait_on(seconds or None)
+        over.set()
+        await voting
+
+    async def _check(self) -> CheckResult:
+        folded = await self.metrics.wait_until_folded(SETTLE_S)
+        self.metrics.counts = None
+        for _ in range(10):
+            with suppress(httpx.HTTPError):
+                await self.metrics.read_final_counts()
+                break
+            await asyncio.sleep(0.5)
+        ids, counts = self.voters.ids, self.metrics.counts
+        return await check_counts(self.deployment, self.sample, self.results, ids, counts, folded=folded)
+
+
+def _client(stack: dict[str, Any]) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        base_url=stack["base_url"],
+        headers={"authorization": f"Bearer {stack['api_key']}"},
+        timeout=httpx.Timeout(15.0, pool=None),
+        limits=httpx.Limits(max_connections=MOST_IN_FLIGHT + 20, max_keepalive_connections=50),
+        trust_env=False,
+    )

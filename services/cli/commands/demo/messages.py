@@ -1,19 +1,35 @@
 """Messages that the demo prints before and after the table."""
 
 import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
+from libs.contracts.json_form import HIDDEN
 from services.cli.commands.demo.check import CheckResult
-from services.cli.commands.demo.results import AcceptedResults
+from services.cli.commands.demo.results import Answers
 from services.cli.commands.demo.sample import Sample
-from services.cli.commands.verify import show_differences, show_figures
+from services.cli.commands.verify import differences_text, figures_text
 from services.cli.discovery import DATA_DIR
+from services.cli.render import Block
 
 MOST_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """Responses to the simulated voters, and the comparison of the counts with them and with the log."""
+
+    base_url: str
+    contest_key: str
+    answers: Answers
+    check: CheckResult
+    titles: dict[str, str] = field(metadata=HIDDEN)
 
 
 def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir: Path) -> None:
@@ -43,45 +59,41 @@ def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir:
         console.print(line, soft_wrap=True)
 
 
-def conclude(console: Console, result: CheckResult, results: AcceptedResults, sample: Sample) -> None:
-    """Print the figures and differences, and the result last."""
-    p50, p99 = results.all_times()
-    whole_lines = not console.is_terminal
-    console.print(
-        f"\nAccepted {len(results.accepted):,} votes, "
-        f"confirmed {results.replayed:,} repeated ones and refused {sum(results.refusals.values()):,}; "
-        f"{sum(results.retries.values()):,} requests were retried. "
-        f"Response times: {p50 * 1000:.0f} ms (p50), {p99 * 1000:.0f} ms (p99).",
-        soft_wrap=whole_lines,
+def demo_text(result: DemoResult) -> Iterator[Block]:
+    """Yield the figures and differences, and the result last."""
+    answers, check = result.answers, result.check
+    yield (
+        f"\nAccepted {check.vote_ids_accepted:,} votes, "
+        f"confirmed {answers.replayed:,} repeated ones and refused {sum(answers.refused.values()):,}; "
+        f"{sum(answers.sent_again.values()):,} requests were retried. "
+        f"Response times: {answers.p50_ms:.0f} ms (p50), {answers.p99_ms:.0f} ms (p99)."
     )
-    if result.in_doubt:
-        console.print(f"{result.in_doubt:,} votes had no final response at the end.", style="yellow")
-    if result.of_others:
-        console.print(f"{result.of_others:,} votes came from others, perhaps from you.")
-    if not result.folded:
-        console.print("The views did not reach the end of the log in time.", style="red")
-    show_figures(result.report, console)
-    show_differences(result.report, console)
-    _list(console, "accepted, but not counted", result.lost)
-    _list(console, "counted, but refused", result.unasked)
-    _list(console, "counted differently", [_titled(text, sample) for text in result.miscounted])
-    if result.good:
-        console.print(
-            f"[bold green]The counts equal those computed from the log:[/] {result.accepted:,} vote ids accepted, "
-            f"{result.accepted:,} counted, {result.votes:,} votes.",
-            soft_wrap=whole_lines,
-        )
+    if check.vote_ids_in_doubt:
+        yield Text(f"{check.vote_ids_in_doubt:,} votes had no final response at the end.", style="yellow")
+    if check.vote_ids_of_others:
+        yield f"{check.vote_ids_of_others:,} votes came from others, perhaps from you."
+    if not check.folded_to_the_end:
+        yield Text("The views did not reach the end of the log in time.", style="red")
+    yield from figures_text(check.verify)
+    yield from differences_text(check.verify)
+    yield from _list("accepted, but not counted", check.accepted_but_not_counted)
+    yield from _list("counted, but refused", check.counted_but_refused)
+    yield from _list("counted differently", [_titled(text, result.titles) for text in check.miscounted])
+    if check.equal:
+        equal = Text("The counts equal those computed from the log:", style="bold green")
+        accepted = check.vote_ids_accepted
+        ids = f" {accepted:,} vote ids accepted, {accepted:,} counted, {check.votes_by_the_log:,} votes."
+        yield equal.append(ids, style="not bold default")
     else:
-        console.print("[bold red]The counts do not equal those computed from the log.[/]")
+        yield Text("The counts do not equal those computed from the log.", style="bold red")
 
 
-def _list(console: Console, title: str, rows: list[str]) -> None:
+def _list(title: str, rows: list[str]) -> Iterator[Block]:
     if rows:
-        console.print(f"{len(rows):,} {title}:", style="red")
-        for row in rows[:MOST_SHOWN]:
-            console.print(f"  {escape(row)}", soft_wrap=True)
+        yield Text(f"{len(rows):,} {title}:", style="red")
+        yield from (f"  {row}" for row in rows[:MOST_SHOWN])
 
 
-def _titled(text: str, sample: Sample) -> str:
+def _titled(text: str, titles: dict[str, str]) -> str:
     key, _, rest = text.partition(" ")
-    return f"{sample.titles.get(key, key)} {rest}"
+    return f"{titles.get(key, key)} {rest}"

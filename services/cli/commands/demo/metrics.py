@@ -8,13 +8,9 @@ from typing import Any, Final
 import httpx
 
 from libs.contracts.position_token import encode_positions
-from libs.contracts.topics import votes_topic
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import LogReader
 from libs.tally.errors import TallyError
-from libs.views.client import Valkey
 from libs.views.replies import PartitionState
-from libs.views.votes import VoteViews
 
 EVERY_S: Final = 0.4
 STALE_S: Final = 2.5
@@ -24,16 +20,14 @@ STALE_S: Final = 2.5
 class LiveMetrics:
     """Polls counts and lag until cancelled; failed requests are retried."""
 
-    def __init__(
-        self, client: httpx.AsyncClient, contest: str, stack: Deployment, reader: LogReader, valkey: Valkey
-    ) -> None:
+    def __init__(self, client: httpx.AsyncClient, contest: str, deployment: Deployment) -> None:
         self.counts: dict[str, Any] | None = None
         """Latest vote count record."""
         self._client = client
         self._path = f"/contests/{contest}/vote_updates/"
-        self._topic = votes_topic(stack.namespace, stack.partitions)
-        self._reader = reader
-        self._views = VoteViews(valkey, stack.namespace)
+        self._topic = deployment.votes
+        self._reader = deployment.reader
+        self._views = deployment.vote_views
         self._etag = ""
         self._states: list[PartitionState] = []
         self._ends: dict[int, int] = {}

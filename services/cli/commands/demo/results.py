@@ -11,6 +11,18 @@ WINDOW_S = 10.0
 MOST_TIMES = 200_000
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Numbers of responses, by code if refused or retried, and response times."""
+
+    accepted: int
+    replayed: int
+    refused: dict[str, int]
+    sent_again: dict[str, int]
+    p50_ms: float
+    p99_ms: float
+
+
 @dataclass(slots=True)
 class AcceptedResults:
     """Responses by kind; `accepted` holds every vote id that was answered with 201 or 200, once."""
@@ -69,9 +81,11 @@ class AcceptedResults:
             self._recent.popleft()
         return quantiles([seconds for _, seconds in self._recent])
 
-    def all_times(self) -> tuple[float, float]:
-        """Return p50 and p99 of the response times in seconds, over the whole run."""
-        return quantiles(list(self._times))
+    def answers(self) -> Answers:
+        """Return the summary of all responses."""
+        p50, p99 = quantiles(list(self._times))
+        refused, again = dict(self.refusals), dict(self.retries)
+        return Answers(self.first_answers, self.replayed, refused, again, p50 * 1000, p99 * 1000)
 
 
 def quantiles(values: list[float]) -> tuple[float, float]:

@@ -1,9 +1,13 @@
 """Renders the demo's progress: a table on a terminal, otherwise a line of text."""
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +24,8 @@ COLUMNS: Final = (" share", " votes", "  free", "  paid", "voters", " anon.")
 LEADER: Final = "green"
 OTHERS: Final = "cyan"
 QUIET: Final = "dim"
+REDRAW_S: Final = 0.25
+LINE_S: Final = 5.0
 
 
 class Screen:
@@ -131,6 +137,38 @@ class Screen:
         else:
             line.append(f"{metrics.lag:,}").append(" behind", QUIET)
         return line
+
+
+@asynccontextmanager
+async def shown(console: Console, screen: Screen) -> AsyncIterator[None]:
+    """Redraw the table every 0.25 s on a terminal, otherwise print a line every 5 s."""
+
+    async def redraw(live: Live) -> None:
+        while True:
+            live.update(screen.render(console), refresh=True)
+            await asyncio.sleep(REDRAW_S)
+
+    async def write() -> None:
+        while True:
+            await asyncio.sleep(LINE_S)
+            console.out(screen.line(), highlight=False)
+
+    if not console.is_terminal:
+        task = asyncio.create_task(write())
+        try:
+            yield
+        finally:
+            task.cancel()
+            console.out(screen.line(), highlight=False)
+        return
+    with Live(screen.render(console), console=console, auto_refresh=False) as live:
+        task = asyncio.create_task(redraw(live))
+        try:
+            yield
+        finally:
+            task.cancel()
+            screen.phase = "over"
+            live.update(screen.render(console), refresh=True)
 
 
 def _figures(row: dict[str, Any], total: int) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ from libs.telemetry.redaction import redacted
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check; `way_out` is the remedy, `away` marks a server that does not respond."""
+    """Result of one check; `away` marks a server that does not respond."""
 
     name: str
     ok: bool
     detail: str
-    way_out: str = ""
+    remedy: str = ""
     away: bool = False
 
 
@@ -20,5 +20,5 @@ def fine(name: str, detail: str) -> Finding:
     return Finding(name, True, redacted(detail))
 
 
-def problem(name: str, detail: str, way_out: str, *, away: bool = False) -> Finding:
-    return Finding(name, False, redacted(detail), way_out, away)
+def problem(name: str, detail: str, remedy: str, *, away: bool = False) -> Finding:
+    return Finding(name, False, redacted(detail), remedy, away)

@@ -90,8 +90,8 @@ def _jars(home: Path) -> Finding:
             if hashlib.file_digest(file, "sha256").hexdigest() != pin.sha256:
                 wrong.append(jar.name)
     if wrong:
-        way_out = f"remove {home}: the next start downloads them again"
-        return problem("Kafka's jars", f"other checksums than pinned: {', '.join(wrong)}", way_out)
+        remedy = f"remove {home}: the next start downloads them again"
+        return problem("Kafka's jars", f"other checksums than pinned: {', '.join(wrong)}", remedy)
     if missing:
         return fine("Kafka's jars", f"{missing} of {len(wanted)} will be downloaded at the next start")
     return fine("Kafka's jars", f"{len(wanted)} cached, checksums as pinned")

@@ -7,14 +7,13 @@ from typing import Any
 import httpx
 
 from libs.contracts.topics import topics_of
-from libs.deployment.deployment import Deployment, find_problems
+from libs.deployment.deployment import Deployment
 from libs.local_stack import kafka, valkey
 from libs.monitoring.problems import problems_of
 from libs.monitoring.status import Status
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from libs.views.client import Valkey
-from libs.views.functions import open_valkey
 from services.cli.commands.doctor.finding import Finding, fine, problem
 from services.cli.commands.doctor.functions import outdated_libraries
 from services.cli.commands.status.reader import parts_of, read_status
@@ -22,33 +21,30 @@ from services.cli.commands.status.reader import parts_of, read_status
 MOST_SKEW_S = 1.0
 
 
-async def check_servers(stack: Deployment) -> AsyncIterator[Finding]:
+async def check_servers(deployment: Deployment) -> AsyncIterator[Finding]:
     """Run the checks; those that need an unresponsive server are skipped."""
-    for part in parts_of(stack.description.get("pids", {})):
+    addresses = deployment.addresses
+    for part in parts_of(addresses.description.get("pids", {})):
         restart = "`tally up` restarts it automatically; otherwise read its log and start the stack again"
         yield (
             fine(part.name, f"runs as process {part.pid}")
             if part.alive
             else problem(part.name, f"process {part.pid} is gone", restart)
         )
-    log_answers = await kafka.answers(stack.kafka)
-    view_answers = await valkey.answers(stack.valkey)
-    yield _answers("Kafka", redacted(stack.kafka), log_answers, "TALLY_KAFKA_BOOTSTRAP_SERVERS")
-    yield _answers("Valkey", stack.valkey, view_answers, "TALLY_VALKEY_URL")
-    if base_url := stack.description.get("base_url"):
+    log_answers = await kafka.answers(addresses.kafka)
+    view_answers = await valkey.answers(addresses.valkey)
+    yield _answers("Kafka", redacted(addresses.kafka), log_answers, "TALLY_KAFKA_BOOTSTRAP_SERVERS")
+    yield _answers("Valkey", addresses.valkey, view_answers, "TALLY_VALKEY_URL")
+    if base_url := addresses.description.get("base_url"):
         yield await _front(base_url)
     if log_answers:
-        yield await _topics(stack)
+        yield await _topics(deployment)
     if view_answers:
-        connection = open_valkey(stack.valkey)
-        try:
-            yield await _functions(connection)
-            yield await _clock(connection)
-        finally:
-            await connection.close()
+        yield await _functions(deployment.valkey)
+        yield await _clock(deployment.valkey)
     if log_answers and view_answers:
         try:
-            found = await read_status(stack)
+            found = await read_status(deployment)
         except TallyError as error:
             yield problem("views", str(error), "see the problems above", away=error.retry_after_s is not None)
         else:
@@ -59,8 +55,8 @@ async def check_servers(stack: Deployment) -> AsyncIterator[Finding]:
 def _answers(server: str, address: str, answers: bool, setting: str) -> Finding:
     if answers:
         return fine(server, f"answers at {address}")
-    way_out = f"start it (`tally up`), or correct {setting}"
-    return problem(server, f"does not answer at {address}", way_out, away=True)
+    remedy = f"start it (`tally up`), or correct {setting}"
+    return problem(server, f"does not answer at {address}", remedy, away=True)
 
 
 async def _front(base_url: str) -> Finding:
@@ -68,30 +64,30 @@ async def _front(base_url: str) -> Finding:
         async with httpx.AsyncClient(base_url=base_url, timeout=5.0, trust_env=False) as client:
             answer = await client.get("/readyz")
     except httpx.HTTPError:
-        way_out = "read the gateway's log in the data directory"
-        return problem("HTTP front", f"does not answer at {base_url}", way_out, away=True)
+        remedy = "read the gateway's log in the data directory"
+        return problem("HTTP front", f"does not answer at {base_url}", remedy, away=True)
     if answer.status_code == httpx.codes.OK:
         return fine("HTTP front", f"ready at {base_url}")
     return problem("HTTP front", f"{base_url}/readyz says {answer.status_code}", "see the problems named here")
 
 
-async def _topics(stack: Deployment) -> Finding:
+async def _topics(deployment: Deployment) -> Finding:
     try:
-        problems = await find_problems(stack)
+        problems = await deployment.problems()
     except TallyError as error:
         problems = [error]
     if problems:
-        way_out = "`tally topics check` prints a remedy for each"
-        return problem("topics", str(problems[0]), way_out, away=problems[0].retry_after_s is not None)
-    topics = topics_of(stack.namespace, stack.partitions)
+        remedy = "`tally topics check` prints a remedy for each"
+        return problem("topics", str(problems[0]), remedy, away=problems[0].retry_after_s is not None)
+    topics = topics_of(deployment.namespace, deployment.partitions)
     return fine("topics", f"{len(topics)} with the required settings, and their object store")
 
 
 async def _functions(connection: Valkey) -> Finding:
     outdated = await outdated_libraries(connection)
     if outdated:
-        way_out = "restart any service: it loads its functions"
-        return problem("functions", f"missing or of another version: {', '.join(outdated)}", way_out)
+        remedy = "restart any service: it loads its functions"
+        return problem("functions", f"missing or of another version: {', '.join(outdated)}", remedy)
     return fine("functions", "loaded, of this version")
 
 
@@ -109,6 +105,6 @@ async def _clock(connection: Valkey) -> Finding:
 def _folds(found: Status) -> Iterator[Finding]:
     """Report the problems of the views as `tally status` does; processes were checked before."""
     wrong = [one for one in problems_of(found) if one.kind != "part"]
-    yield from (problem(one.kind, f"{one.where}: {one.detail}", one.way_out) for one in wrong)
+    yield from (problem(one.kind, f"{one.where}: {one.detail}", one.remedy) for one in wrong)
     if not wrong:
         yield fine("views", f"{len(found.rows)} partitions, {found.lag:,} records behind")

@@ -1,31 +1,27 @@
 """`tally log`: prints a contest's events with the outcome of each, or the audit log."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
-from libs.audit.audit_log import AuditFilter, read_audit
-from libs.audit.audit_log import as_line as as_audit_line
+from libs.audit.audit_log import AuditFilter, AuditRow, read_audit
 from libs.audit.contest_history import History, Step
-from libs.audit.historical_counts import read_contest
 from libs.audit.log_fold import without_gc
 from libs.audit.partition_merge import followed, merged
 from libs.audit.voter_lookup import find_voter
 from libs.contracts.codec import vote_codec
-from libs.contracts.topics import votes_topic
+from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import Extent, LogReader
+from libs.kafka.reader import Extent
 from libs.tally.errors import NotFound
-from services.cli.catalogue_access import Environment, EnvironmentOption
-from services.cli.commands.log.render import as_json, as_line
-from services.cli.discovery import DATA_DIR, find_deployment
-from services.cli.runner import DataDir, ExitCode, moment, print_json, run
+from services.cli.commands.log.render import LoggedEvent, audit_text, event_text
+from services.cli.render import Block
+from services.cli.runner import EnvironmentOption, command, moment
 
-AsNdjson = Annotated[bool, typer.Option("--json", help="Print one line of JSON per event.")]
 START: Final = 0
 
 
@@ -48,7 +44,13 @@ class EventFilter:
         return self.voter is None or getattr(step.event, "voter", None) == self.voter
 
 
-def log(
+def _text(shown: LoggedEvent | AuditRow) -> Iterator[Block]:
+    return event_text(shown) if isinstance(shown, LoggedEvent) else audit_text(shown)
+
+
+@command(text=_text)
+async def log(
+    deployment: Deployment,
     contest: Annotated[str | None, typer.Option("--contest", help="Key of the contest.")] = None,
     voter: Annotated[
         str | None, typer.Option("--voter", help="Only this voter, by the id used in the API.")
@@ -66,9 +68,7 @@ def log(
     key: Annotated[str | None, typer.Option("--key", help="With --audit: only this API key, by its id.")] = None,
     account: Annotated[str | None, typer.Option("--account", help="With --audit: only this account.")] = None,
     environment: EnvironmentOption = Environment.PRODUCTION,
-    data_dir: DataDir = DATA_DIR,
-    in_json: AsNdjson = False,
-) -> None:
+) -> AsyncGenerator[LoggedEvent | AuditRow, None]:
     """Print a contest's events with the outcome of each, and the counts before and after.
 
     All partitions are merged by append time, and the counts are those of the whole contest; with --voter,
@@ -81,117 +81,79 @@ def log(
     has the API key's id and the caller's address (not for a removal, which voters send), or the command and the
     operating system's user. Votes are not listed. --from limits the records read from the votes and purchases.
     """
-
-    async def work() -> ExitCode:
-        if follow and until is not None:
-            raise typer.BadParameter("Give either --until or --follow.", param_hint="--until")
-        stack = find_deployment(data_dir)
-        since_ms = START if since is None else _milliseconds(since, "--from")
-        until_ms = None if until is None else _milliseconds(until, "--until")
-        if audit:
-            if contest is not None or voter is not None or anonymous is not None or follow:
-                raise typer.BadParameter(
-                    "Cannot be combined with a contest, a voter or --follow.", param_hint="--audit"
-                )
-            rows = read_audit(
-                stack,
-                environment.namespace(stack.namespace),
-                AuditFilter(key, account, since_ms, until_ms),
-                catalogue_only=environment is Environment.TEST,
+    if follow and until is not None:
+        raise typer.BadParameter("Give either --until or --follow.", param_hint="--until")
+    since_ms = START if since is None else _milliseconds(since, "--from")
+    until_ms = None if until is None else _milliseconds(until, "--until")
+    if audit:
+        if contest is not None or voter is not None or anonymous is not None or follow:
+            raise typer.BadParameter(
+                "Cannot be combined with a contest, a voter or --follow.", param_hint="--audit"
             )
-            async for row in rows:
-                print_json(row) if in_json else typer.echo(as_audit_line(row))
-            return ExitCode.FINE
-        if contest is None:
-            raise typer.BadParameter("Give a contest, or --audit.", param_hint="--contest")
-        named = await _partition_and_voter(stack, contest, voter, anonymous, partition)
-        wanted = EventFilter(
-            contest=contest,
-            partitions=list(range(stack.partitions)) if named[0] is None else [named[0]],
-            whole=named[0] is None,
-            voter=named[1],
-            since_ms=since_ms,
-            until_ms=until_ms,
-        )
-        try:
-            await _print_history(stack, wanted, _Printer(wanted, in_json=in_json), follow=follow)
-        except asyncio.CancelledError:
-            if not follow:
-                raise
-        return ExitCode.FINE
-
-    run(work())
+        async for row in read_audit(deployment, environment, AuditFilter(key, account, since_ms, until_ms)):
+            yield row
+        return
+    if contest is None:
+        raise typer.BadParameter("Give a contest, or --audit.", param_hint="--contest")
+    only, named = await _partition_and_voter(deployment, contest, voter, anonymous, partition)
+    partitions = list(range(deployment.partitions)) if only is None else [only]
+    wanted = EventFilter(contest, partitions, only is None, named, since_ms, until_ms)
+    try:
+        async for event in _events(deployment, wanted, follow=follow):
+            yield event
+    except asyncio.CancelledError:
+        if not follow:
+            raise
+        raise typer.Exit from None
 
 
-async def _print_history(stack: Deployment, wanted: EventFilter, printer: "_Printer", *, follow: bool) -> None:
-    topic, history = (
-        votes_topic(stack.namespace, stack.partitions).name,
-        History(wanted.contest, wanted.partitions),
-    )
-    async with LogReader(stack.kafka_settings) as reader:
-        await reader.log_ids(topic, wanted.partitions)
-        ends = await reader.end_offsets(topic, wanted.partitions)
-        if wanted.until_ms is not None:
-            ends = await reader.offsets_from(topic, wanted.partitions, wanted.until_ms)
-        ranges = {partition: Extent(START, end) for partition, end in ends.items()}
-        with without_gc():
-            async with aclosing(merged(reader, topic, ranges, vote_codec)) as entries:
-                async for entry in entries:
-                    printer.take(history.take(entry))
-        if not printer.folded:  # A deleted contest is still in the log; otherwise it must be in the catalogue.
-            await read_contest(stack, wanted.contest)
-        if follow:
-            async with aclosing(followed(reader, topic, ends)) as entries:
-                async for entry in entries:
-                    printer.take(history.take(entry))
-    printer.end()
-
-
-class _Printer:
-    """Prints the selected events as they arrive."""
-
-    def __init__(self, wanted: EventFilter, *, in_json: bool) -> None:
-        self.folded = 0
-        self._shown = 0
-        self._wanted = wanted
-        self._in_json = in_json
-        self._console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-        if not in_json:
-            scope = "the whole contest" if wanted.whole else f"partition {wanted.partitions[0]} alone"
-            self._console.print(f"The counts are those of {scope}, by append time.", style="dim")
-
-    def take(self, step: Step | None) -> None:
-        if step is None:
-            return
-        self.folded += 1
-        if not self._wanted.has(step):
-            return
-        self._shown += 1
-        if self._in_json:
-            print_json(as_json(step, whole=self._wanted.whole))
-        else:
-            self._console.print(as_line(step, whole=self._wanted.whole, short=self._console.is_terminal))
-
-    def end(self) -> None:
-        if not self._in_json:
-            self._console.print(f"{self._shown:,} of {self.folded:,} events.", style="dim")
+async def _events(
+    deployment: Deployment, wanted: EventFilter, *, follow: bool
+) -> AsyncGenerator[LoggedEvent, None]:
+    topic, history = deployment.votes.name, History(wanted.contest, wanted.partitions)
+    reader, note = deployment.reader, deployment.progress.note
+    scope = "the whole contest" if wanted.whole else f"partition {wanted.partitions[0]} alone"
+    note(f"The counts are those of {scope}, by append time.")
+    await reader.log_ids(topic, wanted.partitions)
+    ends = await reader.end_offsets(topic, wanted.partitions)
+    if wanted.until_ms is not None:
+        ends = await reader.offsets_from(topic, wanted.partitions, wanted.until_ms)
+    ranges = {partition: Extent(START, end) for partition, end in ends.items()}
+    folded = shown = 0
+    with without_gc():
+        async with aclosing(merged(reader, topic, ranges, vote_codec)) as entries:
+            async for entry in entries:
+                step = history.take(entry)
+                folded += step is not None
+                if step is not None and wanted.has(step):
+                    shown += 1
+                    yield LoggedEvent(step, wanted.whole)
+    if not folded:  # A deleted contest is still in the log; otherwise it must be in the catalogue.
+        await deployment.catalogue.owner_of(wanted.contest)
+    note(f"{shown:,} of {folded:,} events.")
+    if follow:
+        async with aclosing(followed(reader, topic, ends)) as entries:
+            async for entry in entries:
+                step = history.take(entry)
+                if step is not None and wanted.has(step):
+                    yield LoggedEvent(step, wanted.whole)
 
 
 async def _partition_and_voter(
-    stack: Deployment, contest: str, voter: str | None, anonymous: str | None, partition: int | None
+    deployment: Deployment, contest: str, voter: str | None, anonymous: str | None, partition: int | None
 ) -> tuple[int | None, str | None]:
     """Return the partition to read and the pseudonym of the voter; None for all."""
-    if partition is not None and partition >= stack.partitions:
+    if partition is not None and partition >= deployment.partitions:
         raise typer.BadParameter(
-            f"The votes log has partitions 0 to {stack.partitions - 1}.", param_hint="--partition"
+            f"The votes log has partitions 0 to {deployment.partitions - 1}.", param_hint="--partition"
         )
     if voter is None and anonymous is None:
         return partition, None
     if partition is not None or None not in (voter, anonymous):
         raise typer.BadParameter("Give one of --voter, --anonymous and --partition.")
-    found = await find_voter(stack, contest, voter, anonymous)
+    found = await find_voter(deployment, contest, voter, anonymous)
     if found is None:
-        await read_contest(stack, contest)
+        await deployment.catalogue.owner_of(contest)
         raise NotFound(
             f"No secret of contest {contest} is in the object store: nobody has voted in it yet, or "
             "TALLY_STORAGE_URL names another store."

@@ -1,10 +1,14 @@
-"""Renders one event of a contest's history as a line of text or as JSON."""
+"""One event of a contest's history, as a line of text or as JSON."""
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 from rich.text import Text
 
+from libs.audit.audit_log import AuditRow
 from libs.audit.contest_history import Change, ContestEvent, Step
+from libs.contracts.json_form import HIDDEN
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -15,42 +19,92 @@ from libs.tally.events import (
     VoteVoided,
 )
 from libs.tally.time import timestamp
+from services.cli.render import Block, Either
 
-ALARMING = {"overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow"}
-SHORT = 6
+ALARMING: Final[Mapping[str, str]] = {
+    "overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow",
+}  # fmt: skip
+
+
+SHORT: Final = 6
 """Characters of a pseudonym that suffice to distinguish the voters on a screen."""
 
 
-def as_json(step: Step, *, whole: bool) -> dict[str, Any]:
-    """Return the event as JSON; with `whole`, all partitions are folded, so the contest's counts are included."""
-    return {
-        "time": timestamp(step.entry.record.timestamp_ms * 1000),
-        "partition": step.entry.partition,
-        "offset": step.entry.record.offset,
-        "type": type(step.event).__name__,
-        "outcome": step.outcome,
-        "replaced": step.replaced,
-        "held": step.held,
-        "partition_counts": _counts(step.event, step.partition),
-        "contest_counts": _counts(step.event, step.contest) if whole else None,
-        "event": step.event,
-    }
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event with its outcome; `whole`: all partitions are folded, so the contest's counts are known."""
+
+    step: Step = field(metadata=HIDDEN)
+    whole: bool = field(metadata=HIDDEN)
+
+    @property
+    def time(self) -> str:
+        return timestamp(self.step.entry.record.timestamp_ms * 1000) or ""
+
+    @property
+    def partition(self) -> int:
+        return self.step.entry.partition
+
+    @property
+    def offset(self) -> int:
+        return self.step.entry.record.offset
+
+    @property
+    def type(self) -> str:
+        return type(self.step.event).__name__
+
+    @property
+    def outcome(self) -> str:
+        return self.step.outcome
+
+    @property
+    def replaced(self) -> str | None:
+        return self.step.replaced
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        return self.step.held
+
+    @property
+    def partition_counts(self) -> dict[str, Any]:
+        return _counts(self.step.event, self.step.partition)
+
+    @property
+    def contest_counts(self) -> dict[str, Any] | None:
+        return _counts(self.step.event, self.step.contest) if self.whole else None
+
+    @property
+    def event(self) -> dict[str, Any]:
+        return asdict(self.step.event)
 
 
-def as_line(step: Step, *, whole: bool, short: bool) -> Text:
-    """Return the event as a line; `short` abbreviates times and pseudonyms."""
-    record, change = step.entry.record, step.contest if whole else step.partition
-    time = timestamp(record.timestamp_ms * 1000) or ""
-    where = f"{step.entry.partition}/{record.offset}"
-    line = Text(f"{time[5:23].replace('T', ' ') if short else time} {where} {type(step.event).__name__} ")
-    line.append(step.outcome, ALARMING.get(step.outcome))
-    line.append(f" {_details(step.event, short)}")
-    if step.replaced is not None:
-        line.append(f" replaces={step.replaced}")
-    if step.held:
-        line.append(f" held={','.join(step.held)}")
+def event_text(logged: LoggedEvent) -> Iterator[Block]:
+    """Yield the event as a line, with abbreviated times and pseudonyms on a terminal."""
+    yield Either(terminal=[_line(logged, short=True)], plain=[_line(logged, short=False)])
+
+
+def audit_text(row: AuditRow) -> Iterator[Block]:
+    """Yield the row as a line."""
+    actor = row.actor
+    who = "unknown" if actor is None else f"{actor.kind} {actor.name}"
+    origin = f" from {actor.origin}" if actor is not None and actor.origin else ""
+    account = f" account={row.account}" if row.account else ""
+    subject = " ".join(f"{name}={value}" for name, value in row.subject.items())
+    yield f"{row.time}  {who}{origin}  {row.action}{account} {subject}".rstrip()
+
+
+def _line(logged: LoggedEvent, *, short: bool) -> Text:
+    event, change = logged.step.event, logged.step.contest if logged.whole else logged.step.partition
+    time = logged.time[5:23].replace("T", " ") if short else logged.time
+    line = Text(f"{time} {logged.partition}/{logged.offset} {logged.type} ", no_wrap=True)
+    line.append(logged.outcome, ALARMING.get(logged.outcome))
+    line.append(f" {_details(event, short)}")
+    if logged.replaced is not None:
+        line.append(f" replaces={logged.replaced}")
+    if logged.held:
+        line.append(f" held={','.join(logged.held)}")
     parts = ", ".join(f"{name} {_arrow(counts)}" for name, counts in change.parts.items())
-    total = "source" if isinstance(step.event, SourceReported) else "contest" if whole else "partition"
+    total = "source" if isinstance(event, SourceReported) else "contest" if logged.whole else "partition"
     return line.append(f": {parts + '; ' if parts else ''}{total} {_arrow(change.total)}")
 
 

@@ -1,12 +1,11 @@
 """`tally purchases`: imports purchases from files, lists refunds, and reconciles purchases with votes."""
 
-import typer
-
 from services.cli.commands.purchases.import_ import import_purchases
 from services.cli.commands.purchases.reconcile import reconcile
 from services.cli.commands.purchases.refunds import refunds
+from services.cli.runner import command_group
 
-app = typer.Typer(no_args_is_help=True, help="Purchases and the votes bought with them.")
+app = command_group("Purchases and the votes bought with them.")
 app.command("import")(import_purchases)
 app.command()(refunds)
 app.command()(reconcile)

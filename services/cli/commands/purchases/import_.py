@@ -10,17 +10,17 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.deployment.deployment import Deployment
 from libs.purchases.requests import PurchaseForm, parse_purchase
 from libs.purchases.service import PurchaseService, Recorded
 from libs.tally.errors import IdempotencyKeyReused, TallyError
 from libs.telemetry.progress import Progress
 from libs.web.errors import MalformedJson
 from libs.web.requests import parse_object
-from services.cli.commands.purchases.context import Account, find_account, open_purchase_service
-from services.cli.discovery import DATA_DIR, find_deployment
+from services.cli.commands.purchases.context import Account, find_account, purchase_service
 from services.cli.operator import record_action
-from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
+from services.cli.render import Block
+from services.cli.runner import Execute, command
 
 AT_ONCE = 200
 ATTEMPTS = 5
@@ -37,58 +37,69 @@ class Line(NamedTuple):
     content: PurchaseForm | ValidationFailed
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """An invalid line, with its errors as in the API."""
+
+    line: int
+    errors: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
 class Result:
     """Outcomes of the lines; `bad` lists the first thousand of `bad_count`."""
 
+    executed: bool
     good: int = 0
     recorded: int = 0
     replayed: int = 0
     bad_count: int = 0
-    bad: list[dict[str, Any]] = field(default_factory=list)
+    bad: list[BadLine] = field(default_factory=list)
 
     def refuse(self, line: int, error: ValidationFailed) -> None:
         self.bad_count += 1
         if len(self.bad) < MOST_NAMED:
-            self.bad.append({"line": line, "errors": error.data["errors"]})
+            self.bad.append(BadLine(line, error.data["errors"]))
 
 
-def import_purchases(
+def _text(result: Result) -> Iterator[Block]:
+    for bad in result.bad[:MOST_SHOWN]:
+        what = "; ".join(f"{one['pointer']}: {one['message']}".removeprefix(": ") for one in bad.errors)
+        yield f"line {bad.line}: {what}"
+    if result.bad_count > MOST_SHOWN:
+        yield f"... and {result.bad_count - MOST_SHOWN:,} more invalid lines (the first thousand with --json)."
+    if result.executed:
+        yield f"Recorded {result.recorded:,} purchases; {result.replayed:,} were recorded before."
+    else:
+        yield f"{result.good:,} purchases can be recorded: run again with --execute."
+    if result.bad_count:
+        yield f"{result.bad_count:,} lines are invalid."
+
+
+@command(text=_text, is_fine=lambda result: not result.bad_count)
+async def import_purchases(
+    deployment: Deployment,
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="NDJSON file.")],
     account: Account = None,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Record the purchases; default: only check them.")
-    ] = False,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
+    execute: Execute = False,
+) -> Result:
     """Record the purchases in a file, one JSON object per line as for POST /operations/purchases.
 
     Valid lines are recorded, invalid ones listed. It may be run again: no purchase is recorded twice.
     """
-
-    async def work() -> ExitCode:
-        with ProgressBar("Recording" if execute else "Checking", enabled=not as_json) as progress:
-            progress.begin(file.stat().st_size)
-            if execute:
-                stack = find_deployment(data_dir)
-                owner = await find_account(stack, account)
-                await record_action(stack, "purchases imported", account=owner, file=file.name)
-                async with open_purchase_service(stack) as service:
-                    result = await record_all(file, service, owner, progress)
-            else:
-                result = check_all(file, progress)
-        if as_json:
-            print_json({"executed": execute, **vars(result)})
-        else:
-            show(result, execute)
-        return ExitCode.PROBLEM if result.bad_count else ExitCode.FINE
-
-    run(work())
+    progress, size = deployment.progress, file.stat().st_size
+    if not execute:
+        progress.begin("Checking", size)
+        return check_all(file, progress)
+    owner = await find_account(deployment, account)
+    await record_action(deployment, "purchases imported", account=owner, file=file.name)
+    service = await purchase_service(deployment)
+    progress.begin("Recording", size)
+    return await record_all(file, service, owner, progress)
 
 
 def check_all(file: Path, progress: Progress) -> Result:
-    result = Result()
+    result = Result(executed=False)
     for line in read(file):
         if isinstance(line.content, ValidationFailed):
             result.refuse(line.number, line.content)
@@ -100,7 +111,7 @@ def check_all(file: Path, progress: Progress) -> Result:
 
 async def record_all(file: Path, service: PurchaseService, account: str, progress: Progress) -> Result:
     """Record all valid lines. Raises as `PurchaseService.record` while a server stays unavailable."""
-    result = Result()
+    result = Result(executed=True)
 
     async def take(line: Line) -> None:
         try:
@@ -118,7 +129,7 @@ async def record_all(file: Path, service: PurchaseService, account: str, progres
     lines = read(file)
     while batch := list(islice(lines, AT_ONCE)):
         await asyncio.gather(*map(take, batch))
-    result.bad.sort(key=lambda bad: bad["line"])
+    result.bad.sort(key=lambda bad: bad.line)
     return result
 
 
@@ -128,22 +139,6 @@ def read(file: Path) -> Iterator[Line]:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield Line(number, len(line), _parse(line))
-
-
-def show(result: Result, executed: bool) -> None:
-    for bad in result.bad[:MOST_SHOWN]:
-        what = "; ".join(f"{one['pointer']}: {one['message']}".removeprefix(": ") for one in bad["errors"])
-        typer.echo(f"line {bad['line']}: {what}")
-    if result.bad_count > MOST_SHOWN:
-        typer.echo(
-            f"... and {result.bad_count - MOST_SHOWN:,} more invalid lines (the first thousand with --json)."
-        )
-    if executed:
-        typer.echo(f"Recorded {result.recorded:,} purchases; {result.replayed:,} were recorded before.")
-    else:
-        typer.echo(f"{result.good:,} purchases can be recorded: run again with --execute.")
-    if result.bad_count:
-        typer.echo(f"{result.bad_count:,} lines are invalid.")
 
 
 def _parse(line: bytes) -> PurchaseForm | ValidationFailed:

@@ -1,45 +1,21 @@
 """`tally purchases reconcile`: compares purchases with paid votes."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from libs.audit.purchase_logs import VoteOrphan
 from libs.audit.purchase_orphans import PurchaseOrphan, Reconciliation, reconcile_logs
-from services.cli.discovery import DATA_DIR, find_deployment
-from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
+from libs.deployment.deployment import Deployment
+from services.cli.render import Block
+from services.cli.runner import command
 
 MOST_SHOWN = 30
 
 
-def reconcile(
-    waiting_s: Annotated[
-        float, typer.Option("--waiting-s", min=0, help="Age below which a purchase may still be in progress.")
-    ] = 30,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
-    """Compare the purchases of all accounts with paid votes, both read from the log.
-
-    Reports purchases without counted votes, paid votes without a purchase, and votes that count although their
-    purchase was refunded or refused.
-    """
-
-    async def work() -> ExitCode:
-        with ProgressBar("Reading the log", enabled=not as_json) as progress:
-            found = await reconcile_logs(find_deployment(data_dir), waiting_s, progress)
-        if as_json:
-            print_json(found.as_json())
-        else:
-            show(found)
-        return ExitCode.FINE if found.fits else ExitCode.PROBLEM
-
-    run(work())
-
-
-def show(found: Reconciliation) -> None:
-    typer.echo(f"{found.purchases:,} purchases and {found.votes:,} counted paid votes.")
+def _text(found: Reconciliation) -> Iterator[Block]:
+    yield f"{found.purchases:,} purchases and {found.votes:,} counted paid votes."
     for number, what in (
         (found.quarantined, "records of the purchases log cannot be read"),
         (found.waiting, "purchases are still in progress"),
@@ -48,20 +24,32 @@ def show(found: Reconciliation) -> None:
         (found.erased, "cannot be attributed to votes: the secrets of their contests were destroyed"),
     ):
         if number:
-            typer.echo(f"{number:,} {what}.")
+            yield f"{number:,} {what}."
     for name, orphans in (
         ("bought, but not counted", [_purchase(one) for one in found.uncast]),
-        (
-            "counted, but not bought",
-            [_vote(one) for one in found.unpaid],
-        ),
+        ("counted, but not bought", [_vote(one) for one in found.unpaid]),
         ("refunded or refused, but counted", [_purchase(one) for one in found.not_taken_back]),
     ):
         for orphan in orphans[:MOST_SHOWN]:
-            typer.echo(f"{name}: {orphan}")
+            yield f"{name}: {orphan}"
         if len(orphans) > MOST_SHOWN:
-            typer.echo(f"{name}: {len(orphans) - MOST_SHOWN:,} more (all with --json).")
-    typer.echo("Purchases and votes match." if found.fits else "Purchases and votes do not match.")
+            yield f"{name}: {len(orphans) - MOST_SHOWN:,} more (all with --json)."
+    yield "Purchases and votes match." if found.fits else "Purchases and votes do not match."
+
+
+@command(text=_text, is_fine=lambda found: found.fits)
+async def reconcile(
+    deployment: Deployment,
+    waiting_s: Annotated[
+        float, typer.Option("--waiting-s", min=0, help="Age below which a purchase may still be in progress.")
+    ] = 30,
+) -> Reconciliation:
+    """Compare the purchases of all accounts with paid votes, both read from the log.
+
+    Reports purchases without counted votes, paid votes without a purchase, and votes that count although their
+    purchase was refunded or refused.
+    """
+    return await reconcile_logs(deployment, waiting_s)
 
 
 def _purchase(orphan: PurchaseOrphan) -> str:

@@ -1,79 +1,62 @@
 """`tally purchases refunds`: lists purchases whose votes could not be cast."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from libs.deployment.deployment import Deployment
 from libs.purchases.responses import PurchaseShown, show_all
-from libs.purchases.service import PurchaseService
 from libs.views.purchases import Listed, Unreadable
-from services.cli.commands.purchases.context import Account, find_account, open_purchase_service
-from services.cli.discovery import DATA_DIR, find_deployment
-from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
+from services.cli.commands.purchases.context import Account, find_account, purchase_service
+from services.cli.render import Block, Rows
+from services.cli.runner import command
 
 PAGE = 500
 
 
-def refunds(
+@dataclass(frozen=True, slots=True)
+class Refunds:
+    """Purchases to be refunded, and those on the list that cannot be read."""
+
+    refunds: list[PurchaseShown]
+    unreadable: list[Unreadable]
+
+
+def _text(result: Refunds) -> Iterator[Block]:
+    yield Rows([_row(one) for one in result.refunds])
+    yield f"{len(result.refunds):,} purchases are to be refunded."
+    for one in result.unreadable:
+        yield f"{one.key} cannot be read: {one.reason}"
+
+
+@command(text=_text, is_fine=lambda result: not result.unreadable)
+async def refunds(
+    deployment: Deployment,
     account: Account = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Show the full purchase tokens.")] = False,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
+) -> Refunds:
     """List the purchases to be refunded, with the reasons, newest first, until each is refunded.
 
     The exit code is 1 if one of them cannot be read: its key and the reason are shown.
     """
-
-    async def work() -> ExitCode:
-        stack = find_deployment(data_dir)
-        owner = await find_account(stack, account)
-        async with open_purchase_service(stack) as service:
-            found, unreadable = await read_refunds(service, owner, whole_token=tokens)
-        if as_json:
-            refunds = [one.model_dump(mode="json") for one in found]
-            others = [{"key": one.key, "reason": one.reason} for one in unreadable]
-            print_json({"refunds": refunds, "unreadable": others})
-        else:
-            print_refunds(found)
-            print_unreadable(unreadable)
-        return ExitCode.PROBLEM if unreadable else ExitCode.FINE
-
-    run(work())
-
-
-async def read_refunds(
-    service: PurchaseService, account: str, *, whole_token: bool
-) -> tuple[list[PurchaseShown], list[Unreadable]]:
-    """Return the readable and the unreadable purchases of the list."""
-    cipher = await service.ciphers.of(account)
+    owner = await find_account(deployment, account)
+    cipher = await (await purchase_service(deployment)).ciphers.of(owner)
     listed: list[Listed] = []
-    while page := await service.views.refused(account, listed[-1].place if listed else None, PAGE):
+    while page := await deployment.purchase_views.refused(owner, listed[-1].place if listed else None, PAGE):
         listed += page
-    return show_all((one.purchase for one in listed), cipher, whole_token=whole_token)
+    return Refunds(*show_all((one.purchase for one in listed), cipher, whole_token=tokens))
 
 
-def print_refunds(found: list[PurchaseShown]) -> None:
-    """Print a table on a terminal, otherwise one line per purchase."""
-    console = Console(highlight=False, soft_wrap=True)
-    table = Table("refused", "purchase", "token", "platform", "price", "contest", "votes", "reason", box=None)
-    for one in found:
-        reason = "" if one.refusal is None else f"{one.refusal.code}: {one.refusal.reason}"
-        contest, votes = ("", "") if one.vote is None else (one.vote.contest_key, f"{one.vote.count}")
-        platform, price = one.purchase_platform or "-", "-" if one.price is None else f"{one.price}"
-        cells = one.updated, one.key, one.purchase_token, platform, price, contest, votes, reason
-        if console.is_terminal:
-            table.add_row(*cells)
-        else:
-            console.out("  ".join(cells))
-    if console.is_terminal and found:
-        console.print(table, soft_wrap=False)
-    console.print(f"{len(found):,} purchases are to be refunded.")
-
-
-def print_unreadable(unreadable: list[Unreadable]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    for one in unreadable:
-        console.out(f"{one.key} cannot be read: {one.reason}")
+def _row(one: PurchaseShown) -> dict[str, object]:
+    return {
+        "refused": one.updated,
+        "purchase": one.key,
+        "token": one.purchase_token,
+        "platform": one.purchase_platform or "-",
+        "price": "-" if one.price is None else f"{one.price}",
+        "contest": "" if one.vote is None else one.vote.contest_key,
+        "votes": "" if one.vote is None else one.vote.count,
+        "reason": "" if one.refusal is None else f"{one.refusal.code}: {one.refusal.reason}",
+    }

@@ -1,56 +1,75 @@
 """`tally replay plan|run`: plans and runs replays."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from libs.audit.log_fold import without_gc
 from libs.contracts.position_token import decode_positions
-from services.cli.commands.replay.context import (
-    Accept,
-    Contest,
-    Execute,
-    Outdated,
-    Projections,
-    ReplayContext,
-    open_replay_context,
-    targets_of,
-)
+from libs.deployment.deployment import Deployment
 from services.cli.commands.replay.job import Job, Rebuilt
-from services.cli.commands.replay.plan import Plan
-from services.cli.commands.replay.plan import plan as make_plan
-from services.cli.commands.replay.render import show_plan, show_rebuilt
+from services.cli.commands.replay.options import Accept, Contest, Outdated, Projections, targets_of
+from services.cli.commands.replay.plan import Plan, make_plan
+from services.cli.commands.replay.render import plan_text, rebuilt_line, rebuilt_text
 from services.cli.commands.replay.targets import Target
-from services.cli.discovery import DATA_DIR, find_deployment
 from services.cli.operator import record_action
-from services.cli.runner import AsJson, DataDir, ExitCode, moment, print_json
-from services.cli.runner import run as run_to_its_end
+from services.cli.render import Block
+from services.cli.runner import Execute, command, command_group, moment
 
-app = typer.Typer(no_args_is_help=True, help="Rebuild views from the log while voting and reading continue.")
+app = command_group("Rebuild views from the log while voting and reading continue.")
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilds:
+    """Results of replays that readers shall see."""
+
+    rebuilt: list[Rebuilt]
+
+
+@dataclass(frozen=True, slots=True)
+class SideGenerations:
+    """Results of folding into side generations; before the execution only the numbers of `events`."""
+
+    events: dict[str, int]
+    rebuilt: list[Rebuilt]
+    executed: bool
 
 
 @app.command()
-def plan(
-    projection: Projections = None,
-    contest: Contest = None,
-    outdated: Outdated = False,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
+@command(text=plan_text, is_fine=lambda plan: plan.fits)
+async def plan(
+    deployment: Deployment, projection: Projections = None, contest: Contest = None, outdated: Outdated = False
+) -> Plan:
     """Estimate a replay's events, duration and memory. Nothing is changed."""
+    return await make_plan(deployment, targets_of(projection, contest), outdated=outdated)
 
-    async def work() -> ExitCode:
-        async with open_replay_context(find_deployment(data_dir)) as context:
-            found = await _plan(context, targets_of(projection, contest), outdated)
-        print_json(found.as_json()) if as_json else show_plan(found)
-        return ExitCode.FINE if found.fits else ExitCode.PROBLEM
 
-    run_to_its_end(work())
+def _text(result: Plan | Rebuilds | SideGenerations) -> Iterator[Block]:
+    match result:
+        case Plan():
+            yield from plan_text(result)
+        case SideGenerations(executed=False):
+            for title, count in result.events.items():
+                yield f"{title}: {count:,} events into a side generation, with --execute."
+        case _:
+            for one in result.rebuilt:
+                yield from rebuilt_text(one)
+
+
+def _is_fine(result: Plan | Rebuilds | SideGenerations) -> bool:
+    match result:
+        case Plan():
+            return result.fits
+        case Rebuilds():
+            return all(one.swapped for one in result.rebuilt)
+    return True
 
 
 @app.command()
-def run(
+@command(text=_text, is_fine=_is_fine)
+async def run(
+    deployment: Deployment,
     projection: Projections = None,
     contest: Contest = None,
     outdated: Outdated = False,
@@ -64,92 +83,59 @@ def run(
     accept: Accept = False,
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions folded in parallel.")] = 16,
     execute: Execute = False,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
+) -> Plan | Rebuilds | SideGenerations:
     """Rebuild views as a new generation (copy), verify it, and swap it in for readers.
 
     Run it again to resume after an interruption. The former generation is still folded, so `tally replay rollback`
     restores it at once. Every batch is therefore folded twice until `tally replay drop`, the next replay, or the
     end of a day; `tally replay keep` keeps the former generation longer.
     """
-
-    async def work() -> ExitCode:
-        async with open_replay_context(find_deployment(data_dir)) as context:
-            targets = targets_of(projection, contest)
-            if until is not None or to_position is not None:
-                return await _fold_side(context, targets, until, to_position, parallel, execute, as_json)
-            found = await _plan(context, targets, outdated)
-            if not execute or not found.fits or not found.parts:
-                print_json(found.as_json()) if as_json else show_plan(found)
-                return ExitCode.FINE if found.fits else ExitCode.PROBLEM
-            done: list[Rebuilt] = []
-            for part in found.parts:
-                title = part.target.title
-                await record_action(context.stack, "views rebuilt", projection=title, accept_differences=accept)
-                job = Job(
-                    context.valkey, context.reader, context.stack, part.target, parallel=parallel, quiet=as_json
-                )
-                with without_gc():
-                    done.append(await job.run(accept=accept))
-                if not as_json:
-                    show_rebuilt(done[-1])
-            if as_json:
-                print_json({"rebuilt": [one.as_json() for one in done]})
-            return ExitCode.FINE if all(one.swapped for one in done) else ExitCode.PROBLEM
-
-    run_to_its_end(work())
-
-
-async def _plan(context: ReplayContext, targets: Sequence[Target], outdated: bool) -> Plan:
-    found = await make_plan(context.valkey, context.reader, context.stack, targets)
-    if not outdated:
-        return found
-    return Plan(
-        [part for part in found.parts if part.schema != part.code_schema], found.events_per_s, found.free_bytes
-    )
+    targets = targets_of(projection, contest)
+    if until is not None or to_position is not None:
+        return await _fold_side(deployment, targets, until, to_position, parallel, execute)
+    planned = await make_plan(deployment, targets, outdated=outdated)
+    if not execute or not planned.fits or not planned.parts:
+        return planned
+    done: list[Rebuilt] = []
+    for part in planned.parts:
+        title = part.target.title
+        await record_action(deployment, "views rebuilt", projection=title, accept_differences=accept)
+        done.append(await Job(deployment, part.target, parallel=parallel).run(accept=accept))
+        deployment.progress.note(rebuilt_line(done[-1]))
+    return Rebuilds(done)
 
 
 async def _fold_side(
-    context: ReplayContext,
+    deployment: Deployment,
     targets: Sequence[Target],
     until: str | None,
     to_position: str | None,
     parallel: int,
     execute: bool,
-    as_json: bool,
-) -> ExitCode:
+) -> SideGenerations:
     if until is None:
         targets = [target for target in targets if target.row.prefix == "votes"]
     if not targets:
         raise typer.BadParameter("A Tally-Position applies to the votes only.", param_hint="--to-position")
     done, events = [], {}
     for target in targets:
-        stops = await _stops(context, target, until, to_position)
+        stops = await _stops(deployment, target, until, to_position)
         events[target.title] = sum(stops.values())
-        if not execute:
-            continue
-        job = Job(context.valkey, context.reader, context.stack, target, parallel=parallel, quiet=as_json)
-        with without_gc():
-            done.append(await job.fold_side(stops))
-        if not as_json:
-            show_rebuilt(done[-1])
-    if as_json:
-        print_json({"rebuilt": [one.as_json() for one in done]} if execute else {"events": events})
-    for title, count in events.items() if not execute and not as_json else ():
-        typer.echo(f"{title}: {count:,} events into a side generation, with --execute.")
-    return ExitCode.FINE
+        if execute:
+            done.append(await Job(deployment, target, parallel=parallel).fold_side(stops))
+            deployment.progress.note(rebuilt_line(done[-1]))
+    return SideGenerations(events, done, execute)
 
 
-async def _stops(context: ReplayContext, target: Target, until: str | None, token: str | None) -> dict[int, int]:
+async def _stops(deployment: Deployment, target: Target, until: str | None, token: str | None) -> dict[int, int]:
     """Return the offset at which each partition stops: after the records up to a time, or at a position."""
-    topic = target.row.topic(context.stack)
+    topic, reader = target.row.topic(deployment), deployment.reader
     partitions = range(topic.partitions)
     if until is not None:
-        return await context.reader.offsets_from(topic.name, partitions, moment(until, "--until") // 1000 + 1)
+        return await reader.offsets_from(topic.name, partitions, moment(until, "--until") // 1000 + 1)
     try:
         asked = decode_positions(token or "")
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--to-position") from None
-    ends = await context.reader.end_offsets(topic.name, partitions)
+    ends = await reader.end_offsets(topic.name, partitions)
     return {partition: min(end, asked.get(partition, 0)) for partition, end in ends.items()}

@@ -3,15 +3,15 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from libs.audit.log_fold import without_gc
+from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import LogReader
 from libs.projection.replay import Replay
 from libs.tally.errors import ViewsUnavailable
-from libs.views.client import Valkey
+from libs.views.functions import load_functions
 from libs.views.generations import (
     ANOTHER_IS_KEPT,
     FENCES_DIFFER,
@@ -21,9 +21,9 @@ from libs.views.generations import (
     Generations,
 )
 from services.cli.commands.replay.progress_bars import Bars
+from services.cli.commands.replay.projections import ProjectionName
 from services.cli.commands.replay.targets import Target, next_number, unfinished
 from services.cli.commands.replay.verification import VerificationResult, verify_generation
-from services.cli.progress import ProgressBar
 
 SWAP_S: Final = 60.0
 """Time for the live generation to reach the new one's position."""
@@ -32,46 +32,36 @@ AGAIN_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """Result of a replay; `swapped`: readers now see generation `number`; `resumed`: an earlier run began it."""
+    """Result of a replay; `swapped`: readers now see the generation; `resumed`: an earlier run began it."""
 
-    target: Target
-    number: int
+    target: Target = field(metadata=HIDDEN)
+    generation: int
     resumed: bool
     events: int
     seconds: float
     events_per_s: float
-    verification: VerificationResult | None
+    verified: VerificationResult | None
     swapped: bool
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "projection": self.target.name,
-            "contest": self.target.contest,
-            "generation": self.number,
-            "resumed": self.resumed,
-            "events": self.events,
-            "seconds": round(self.seconds, 3),
-            "events_per_s": round(self.events_per_s),
-            "verified": None if self.verification is None else self.verification.as_json(),
-            "swapped": self.swapped,
-        }
+    @property
+    def projection(self) -> ProjectionName:
+        return self.target.name
+
+    @property
+    def contest(self) -> str | None:
+        return self.target.contest
 
 
 class Job:
     """Rebuilds one target. Progress is stored in the generations, so a replay can be resumed."""
 
-    def __init__(
-        self, valkey: Valkey, reader: LogReader, stack: Deployment, target: Target, *, parallel: int, quiet: bool
-    ) -> None:
+    def __init__(self, deployment: Deployment, target: Target, *, parallel: int) -> None:
         """`parallel` is the number of partitions folded at a time."""
-        self._valkey = valkey
-        self._reader = reader
-        self._stack = stack
+        self._deployment = deployment
         self._target = target
-        self._generations = target.row.generations(valkey, stack)
+        self._generations = target.row.generations(deployment)
         self._partitions = target.of(self._generations.topic.partitions)
         self._parallel = parallel
-        self._quiet = quiet
 
     async def run(self, *, accept: bool = False) -> Rebuilt:
         """Fold, verify, swap; with `accept` also if other projections than the votes differ from the live
@@ -80,11 +70,12 @@ class Job:
         The swap drops a generation kept before. Raises `AnotherIsKept` if that one is held, and `FencesDiffer`,
         `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; another call resumes.
         """
+        await load_functions(self._deployment.valkey)
         await self._check_room()
         number, resumed, left = await self._open()
-        bars = await self._fold(number, None)
-        with ProgressBar("Verifying", enabled=not self._quiet) as progress, without_gc():
-            verification = await verify_generation(self._valkey, self._stack, self._target, number, left, progress)
+        with without_gc():
+            bars = await self._fold(number, None)
+            verification = await verify_generation(self._deployment, self._target, number, left)
         swapped = verification.allows_swap(accept=accept)
         if swapped:
             for partition in left:
@@ -95,10 +86,12 @@ class Job:
 
     async def fold_side(self, stops: Mapping[int, int]) -> Rebuilt:
         """Fold up to the offsets `stops` into a side generation, which is inspected but never swapped in."""
+        await load_functions(self._deployment.valkey)
         number = next_number(await self._generations.read_all())
         for partition in self._partitions:
             await self._generations.open(partition, number, self._target.scope, side=True)
-        bars = await self._fold(number, stops)
+        with without_gc():
+            bars = await self._fold(number, stops)
         return Rebuilt(self._target, number, False, bars.events, bars.seconds, bars.events_per_s, None, False)
 
     async def _check_room(self) -> None:
@@ -124,12 +117,12 @@ class Job:
 
     async def _fold(self, number: int, stops: Mapping[int, int] | None) -> Bars:
         topic = self._generations.topic.name
-        ends = stops or await self._reader.end_offsets(topic, self._partitions)
+        ends = stops or await self._deployment.reader.end_offsets(topic, self._partitions)
         found = await self._generations.read_all()
         starts = {partition: found[partition].offset_of(number) for partition in self._partitions}
-        projection = self._target.row.into(self._valkey, self._stack, number)
-        replay = Replay(projection, self._generations, self._reader, number, self._parallel)
-        with Bars(self._target.title, starts, ends, quiet=self._quiet) as bars:
+        projection = self._target.row.into(self._deployment, number)
+        replay = Replay(projection, self._generations, self._deployment.reader, number, self._parallel)
+        with Bars(self._target.title, starts, ends, self._deployment.progress) as bars:
             if stops is None:
                 await replay.follow(
                     [one for one in self._partitions if found[one].live.number != number], bars.update

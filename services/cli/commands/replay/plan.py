@@ -3,14 +3,16 @@
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.topics import votes_topic
+from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import Extent, LogReader
+from libs.kafka.reader import Extent
 from libs.views.client import Valkey, read_info
+from libs.views.functions import load_functions
+from services.cli.commands.replay.projections import ProjectionName
 from services.cli.commands.replay.targets import Target, unfinished
 
 SAMPLE: Final = 20_000
@@ -27,7 +29,7 @@ class TargetPlan:
     one.
     """
 
-    target: Target
+    target: Target = field(metadata=HIDDEN)
     events: int
     folded: int
     memory_bytes: int
@@ -37,10 +39,13 @@ class TargetPlan:
     live: tuple[int, ...]
     kept: int
 
-    def as_json(self) -> dict[str, Any]:
-        members = asdict(self) | {"projection": self.target.name, "contest": self.target.contest}
-        del members["target"]
-        return members
+    @property
+    def projection(self) -> ProjectionName:
+        return self.target.name
+
+    @property
+    def contest(self) -> str | None:
+        return self.target.contest
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +69,24 @@ class Plan:
     def fits(self) -> bool:
         return self.memory_bytes <= self.free_bytes
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "parts": [part.as_json() for part in self.parts],
-            "events_per_s": round(self.events_per_s),
-            "seconds": round(self.seconds, 1),
-            "memory_bytes": self.memory_bytes,
-            "free_bytes": self.free_bytes,
-            "fits": self.fits,
-        }
+
+async def make_plan(deployment: Deployment, targets: Sequence[Target], *, outdated: bool = False) -> Plan:
+    """Plan the replay of `targets`, or of those with another layout.
+
+    Raises `LogUnavailable` and `ViewsUnavailable`.
+    """
+    await load_functions(deployment.valkey)
+    parts = [await _part(deployment, target) for target in targets]
+    if outdated:
+        parts = [part for part in parts if part.schema != part.code_schema]
+    return Plan(parts, await _events_per_s(deployment), await _free_bytes(deployment.valkey))
 
 
-async def plan(valkey: Valkey, reader: LogReader, stack: Deployment, targets: Sequence[Target]) -> Plan:
-    """Plan the replay of `targets`. Raises `LogUnavailable` and `ViewsUnavailable`."""
-    parts = [await _part(valkey, reader, stack, target) for target in targets]
-    return Plan(parts, await _events_per_s(reader, stack), await _free_bytes(valkey))
-
-
-async def _part(valkey: Valkey, reader: LogReader, stack: Deployment, target: Target) -> TargetPlan:
-    generations = target.row.generations(valkey, stack)
+async def _part(deployment: Deployment, target: Target) -> TargetPlan:
+    generations = target.row.generations(deployment)
     partitions = target.of(generations.topic.partitions)
     found = await generations.read_all()
-    ends = await reader.end_offsets(generations.topic.name, partitions)
+    ends = await deployment.reader.end_offsets(generations.topic.name, partitions)
     live = sorted({found[partition].live.number for partition in partitions})
     resumes = unfinished(found, target.scope)
     memory = sum([await generations.memory(number, target.contest or "") for number in live])
@@ -102,9 +103,9 @@ async def _part(valkey: Valkey, reader: LogReader, stack: Deployment, target: Ta
     )
 
 
-async def _events_per_s(reader: LogReader, stack: Deployment) -> float:
+async def _events_per_s(deployment: Deployment) -> float:
     """Estimate the events per second by decoding a sample of the votes; see `DECODING`."""
-    topic = votes_topic(stack.namespace, stack.partitions)
+    topic, reader = deployment.votes, deployment.reader
     ends = await reader.end_offsets(topic.name, range(topic.partitions))
     partition = max(ends, key=lambda one: ends[one])
     values: list[bytes] = []

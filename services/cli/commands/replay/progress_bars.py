@@ -4,23 +4,24 @@ On a terminal with fewer lines than partitions only unfinished partitions are sh
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
-import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     ProgressColumn,
     Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as BarTable
 from rich.text import Text
+
+from libs.telemetry.progress import Progress
 
 LINE_S: Final = 5.0
 ALL: Final = -1
@@ -29,7 +30,7 @@ ALL: Final = -1
 class Bars:
     """Progress bars; counts the folded events and measures their rate."""
 
-    def __init__(self, title: str, starts: Mapping[int, int], ends: Mapping[int, int], *, quiet: bool) -> None:
+    def __init__(self, title: str, starts: Mapping[int, int], ends: Mapping[int, int], progress: Progress) -> None:
         """`starts` and `ends` are offsets by partition; an end may be passed."""
         self._title = title
         self._starts = dict(starts)
@@ -37,7 +38,7 @@ class Bars:
         self._ends = dict(ends)
         self._began = self._printed = time.monotonic()
         console = Console(stderr=True)
-        self._lines = not quiet and not console.is_terminal
+        self._note = progress.note
         columns = (
             TextColumn("{task.description}", justify="right"),
             BarColumn(bar_width=None),
@@ -45,8 +46,8 @@ class Bars:
             _Rate(),
             TimeRemainingColumn(),
         )
-        shown = not quiet and console.is_terminal
-        self._bar = Progress(*columns, console=console, transient=True, expand=True) if shown else None
+        shown = not progress.quiet and console.is_terminal
+        self._bar = BarTable(*columns, console=console, transient=True, expand=True) if shown else None
         self._roomy = len(self._starts) < console.height - 1
         self._tasks: dict[int, TaskID] = {}
         self._took: float | None = None
@@ -89,14 +90,14 @@ class Bars:
                 self._tasks[partition], completed=offset, total=end, visible=self._roomy or offset < end
             )
             self._bar.update(self._tasks[ALL], completed=sum(self._at.values()), total=sum(self._ends.values()))
-        elif self._lines and time.monotonic() - self._printed > LINE_S:
+        elif time.monotonic() - self._printed > LINE_S:
             self._printed = time.monotonic()
-            self.line()
+            self._note(self._line())
 
-    def line(self, write: Callable[[str], None] = lambda line: typer.echo(line, err=True)) -> None:
-        at, end = sum(self._at.values()), sum(self._ends.values())
-        left = (end - at) / max(self.events_per_s, 1)
-        write(f"{self._title}: {at:,} of {end:,} events, {self.events_per_s:,.0f} per second, {left:,.0f} s left")
+    def _line(self) -> str:
+        at, end, rate = sum(self._at.values()), sum(self._ends.values()), self.events_per_s
+        left = (end - at) / max(rate, 1)
+        return f"{self._title}: {at:,} of {end:,} events, {rate:,.0f} per second, {left:,.0f} s left"
 
 
 class _Rate(ProgressColumn):

@@ -3,15 +3,13 @@
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from libs.audit.comparison import compare
 from libs.audit.report import Report
 from libs.deployment.deployment import Deployment
 from libs.tally.counts import VoteSums
-from libs.telemetry.progress import Progress
-from libs.views.client import Valkey
-from libs.views.generations import Differing, Generations, Moving
+from libs.views.generations import Generations, Moving
 from libs.views.ledger_scan import LedgerScan
 from libs.views.votes import VoteViews
 from services.cli.commands.replay.targets import Target
@@ -30,12 +28,14 @@ class Change:
     before: VoteSums
     after: VoteSums
 
-    def as_json(self) -> dict[str, Any]:
-        def shown(figures: VoteSums) -> dict[str, int]:
-            return {"count": figures.count, "unique": figures.unique, "anonymous": figures.anonymous}
 
-        where = {"contest": self.contest, "participant": self.participant}
-        return {**where, "before": shown(self.before), "after": shown(self.after)}
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field of a key whose values differ between the live and the new generation."""
+
+    partition: int
+    key: str
+    field: str
 
 
 @dataclass(slots=True)
@@ -43,67 +43,57 @@ class VerificationResult:
     """Result of a verification.
 
     For votes: `report` compares the generation with an independent fold of the log, `changes` with the live
-    generation, and `differing` lists the partitions folded with other fences. For other projections `differing`
-    lists the differences from the live generation. `compared` is False if the live one has another layout and
-    cannot be compared.
+    generation, and `differences` lists the partitions folded with other fences. For other projections
+    `differences` lists those from the live generation. `compared_with_live` is False if the live one has another
+    layout and cannot be compared.
     """
 
     report: Report | None = None
     changes: list[Change] = field(default_factory=list)
-    differing: list[Differing] = field(default_factory=list)
-    compared: bool = True
+    differences: list[Difference] = field(default_factory=list)
+    compared_with_live: bool = True
 
     @property
     def equal(self) -> bool:
-        return not self.differing if self.report is None else self.report.equal
+        return not self.differences if self.report is None else self.report.equal
 
     def allows_swap(self, *, accept: bool) -> bool:
         """Return whether to swap: votes must equal the log; differences from the live view may be accepted."""
-        return (self.report is None or self.report.equal) and (accept or not self.differing)
-
-    def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"equal": self.equal, "compared_with_live": self.compared}
-        if self.report is not None:
-            found |= {"report": self.report.as_json(), "changes": [change.as_json() for change in self.changes]}
-        found["differences"] = [
-            {"partition": one.partition, "key": one.key, "field": one.field} for one in self.differing
-        ]
-        return found
+        return (self.report is None or self.report.equal) and (accept or not self.differences)
 
 
 async def verify_generation(
-    valkey: Valkey, stack: Deployment, target: Target, number: int, partitions: Collection[int], progress: Progress
+    deployment: Deployment, target: Target, number: int, partitions: Collection[int]
 ) -> VerificationResult:
     """Compare generation `number` with an independent fold of the log (votes) or with the live generation.
 
     Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
     """
-    generations = target.row.generations(valkey, stack)
+    generations = target.row.generations(deployment)
     found = await generations.read_all()
     legible = [partition for partition in partitions if found[partition].live.schema == found[partition].schema]
-    result = VerificationResult(compared=len(legible) == len(partitions))
+    result = VerificationResult(compared_with_live=len(legible) == len(partitions))
     if target.row.prefix == "votes":
-        result.report = await compare(
-            stack, target.contest, progress=progress, generation=number, partitions=partitions
-        )
-        result.changes = await changes(valkey, stack, target, number, legible)
+        result.report = await compare(deployment, target.contest, generation=number, partitions=partitions)
+        result.changes = await changes(deployment, target, number, legible)
         for partition in legible:
-            result.differing += await _differing_key(generations, partition, number, "fences")
+            result.differences += await _differing_key(generations, partition, number, "fences")
     else:
         numbers = {number, *(found[partition].live.number for partition in legible)}
         names = await generations.names(numbers)
         held = {partition: names.get(partition, ()) for partition in legible}
-        result.differing = await _differing(generations, target, number, held)
+        result.differences = await _differing(generations, target, number, held)
     return result
 
 
 async def changes(
-    valkey: Valkey, stack: Deployment, target: Target, number: int, partitions: Collection[int]
+    deployment: Deployment, target: Target, number: int, partitions: Collection[int]
 ) -> list[Change]:
     """Return the counts that would change for readers, summed over partitions, both at the same position."""
-    live, other = VoteViews(valkey, stack.namespace), VoteViews(valkey, stack.namespace, number)
+    valkey, namespace = deployment.valkey, deployment.namespace
+    live, other = deployment.vote_views, VoteViews(valkey, namespace, number)
     if target.contest is None:
-        pages = LedgerScan(valkey, stack.namespace), LedgerScan(valkey, stack.namespace, number)
+        pages = LedgerScan(valkey, namespace), LedgerScan(valkey, namespace, number)
         found = [await each.contests() for each in pages]
         contests = {name for held in found for partition in partitions for name in held.get(partition, ())}
     else:
@@ -132,9 +122,9 @@ async def _changes(live: VoteViews, other: VoteViews, contest: str, partitions: 
 
 async def _differing(
     generations: Generations, target: Target, number: int, names: Mapping[int, Collection[str]]
-) -> list[Differing]:
+) -> list[Difference]:
     """Compare the keys `names` (those in either generation, by partition)."""
-    found: list[Differing] = []
+    found: list[Difference] = []
     for partition, held in names.items():
         compared = sorted(
             name
@@ -146,10 +136,11 @@ async def _differing(
     return found[:MOST_KEPT]
 
 
-async def _differing_key(generations: Generations, partition: int, number: int, name: str) -> list[Differing]:
+async def _differing_key(generations: Generations, partition: int, number: int, name: str) -> list[Difference]:
     for _ in range(ATTEMPTS):
         try:
-            return [one async for one in generations.differences(partition, number, [name])]
+            found = [one async for one in generations.differences(partition, number, [name])]
+            return [Difference(one.partition, one.key, one.field) for one in found]
         except Moving:
             await asyncio.sleep(AGAIN_S)
-    return [Differing(partition, name, "", b"", b"")]
+    return [Difference(partition, name, "")]

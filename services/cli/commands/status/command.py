@@ -1,29 +1,33 @@
 """`tally status`: shows positions, lag and gates by partition."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from libs.deployment.deployment import Deployment
 from libs.local_stack import description
-from libs.monitoring.problems import as_json as shown_as_json
 from libs.monitoring.problems import problems_of
-from services.cli.commands.status.reader import read_status
-from services.cli.commands.status.render import plain_lines, rendered
-from services.cli.commands.status.watch import watch as watch_until_interrupted
-from services.cli.discovery import DATA_DIR, find_deployment
-from services.cli.runner import AsJson, DataDir, ExitCode, print_json, run
+from services.cli.commands.status.reader import Reading, Unreadable, read_status, readings
+from services.cli.commands.status.render import status_text
+from services.cli.discovery import DATA_DIR
+from services.cli.runner import DataDir, command
 
 
-def status(
+@command(
+    text=status_text,
+    is_fine=lambda reading: isinstance(reading, Reading) and not problems_of(reading.status),
+    redraw="watch",
+)
+async def status(
+    deployment: Deployment,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh every second, until Ctrl-C.")] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Show all partitions, not only those with a problem.")
     ] = False,
     data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
+) -> AsyncGenerator[Reading | Unreadable, None]:
     """Show the lag of all views, gates (whether votes are accepted), quarantine, and the state of the processes.
 
     The exit code is 1 if a problem needs an operator; each is printed: a process is dead, or a task of the
@@ -36,28 +40,11 @@ def status(
     `lag` is in records; `behind` is the age of the first record not folded yet, by the broker's clock. --json
     shows all partitions, with --watch one line per second.
     """
-
-    async def work() -> ExitCode:
-        stack, console = find_deployment(data_dir), Console(highlight=False, markup=False, emoji=False)
-        if watch:
-            try:
-                await watch_until_interrupted(
-                    stack,
-                    lambda: description.read(data_dir) or {},
-                    console,
-                    everything=everything,
-                    in_json=as_json,
-                )
-            except asyncio.CancelledError:
-                return ExitCode.FINE
-        found = await read_status(stack)
-        if as_json:
-            print_json(shown_as_json(found))
-        elif console.is_terminal:
-            console.print(rendered(found, console, everything=everything))
-        else:
-            for line in plain_lines(found, everything=everything):
-                console.out(line)
-        return ExitCode.PROBLEM if problems_of(found) else ExitCode.FINE
-
-    run(work())
+    if not watch:
+        yield Reading(await read_status(deployment), everything)
+        return
+    try:
+        async for reading in readings(deployment, lambda: description.read(data_dir) or {}, everything=everything):
+            yield reading
+    except asyncio.CancelledError:
+        raise typer.Exit from None

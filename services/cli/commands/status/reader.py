@@ -1,35 +1,74 @@
-"""Reads the status of a stack, with the processes of `tally up`."""
+"""Reads the status of a deployment, with the processes of `tally up`."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import Any
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
+import orjson
 import psutil
 
+from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import LogReader
 from libs.monitoring.collector import StatusCollector
+from libs.monitoring.problems import as_json
 from libs.monitoring.projectors import failing_tasks
-from libs.monitoring.status import PartitionStatus, Status
-from libs.storage.store import open_store
-from libs.views.functions import open_valkey
+from libs.monitoring.status import PartitionStatus, Status, moment
+from libs.tally.errors import TallyError
+from libs.telemetry.redaction import redacted
+
+EVERY_S: Final = 1.0
+
+Description = Callable[[], Mapping[str, Any]]
+"""Returns the current contents of stack.json."""
 
 
-async def read_status(stack: Deployment) -> Status:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A status; `everything`: all partitions are shown, `repeated`: others follow."""
+
+    status: Status
+    everything: bool = False
+    repeated: bool = False
+
+    def canonical(self) -> bytes:
+        return orjson.dumps(as_json(self.status))
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A failed reading, and the last successful one."""
+
+    at: str | None
+    error: str
+    last: Reading | None = field(metadata=HIDDEN)
+
+
+async def read_status(deployment: Deployment) -> Status:
     """Read the status once. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
-    async with open_collector(stack) as collector:
-        return await collector.collect(await read_parts(stack.description))
+    return await collector_of(deployment).collect(await read_parts(deployment.description))
 
 
-@asynccontextmanager
-async def open_collector(stack: Deployment) -> AsyncIterator[StatusCollector]:
-    valkey = open_valkey(stack.valkey)
-    try:
-        async with LogReader(stack.kafka_settings) as reader:
-            yield StatusCollector(reader, valkey, open_store(stack.storage_url), stack.namespace, stack.partitions)
-    finally:
-        await valkey.close()
+def collector_of(deployment: Deployment) -> StatusCollector:
+    return StatusCollector(
+        deployment.reader, deployment.valkey, deployment.store, deployment.namespace, deployment.partitions
+    )
+
+
+async def readings(
+    deployment: Deployment, description: Description, *, everything: bool = False
+) -> AsyncGenerator[Reading | Unreadable, None]:
+    """Yield a reading every second, without end."""
+    collector, last = collector_of(deployment), None
+    while True:
+        began = time.monotonic()
+        try:
+            last = Reading(await collector.collect(await read_parts(description())), everything, repeated=True)
+            yield last
+        except TallyError as error:
+            yield Unreadable(moment(time.time_ns() // 1_000_000), redacted(str(error)), last)
+        await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))
 
 
 def parts_of(pids: Mapping[str, int]) -> list[PartitionStatus]:

@@ -3,60 +3,69 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from libs.monitoring.problems import Problem, is_noteworthy, notes_of, problems_of
 from libs.monitoring.projection_names import Fold
 from libs.monitoring.status import Beside, Status, moment
 from libs.tally.time import timestamp
-from services.cli.tables import Cells, fitted, lines_of, table_of
+from services.cli.commands.status.reader import Reading, Unreadable
+from services.cli.render import Block, Either, PlainBlock, Rows
 
-TEXTS: Final = ("fold", "gate", "last event", "scope", "state", "part")
-SEALED: Final = ("contest", "sealed at", "sha256")
+Cells = dict[str, object]
+
 UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
 DAY: Final = len("2026-01-01")
 
 
-def rendered(status: Status, console: Console, *, everything: bool) -> RenderableType:
-    """Render the status, the most important first: a terminal may be too low for all."""
-    problems = problems_of(status)
-    cells = _shortened(_fold_cells(status, everything=everything), moment(status.at) or "")
-    shown: list[RenderableType] = [_verdict(status, problems), Text("")]
-    shown += [fitted(console, table_of(cells, left=TEXTS))]
+def status_text(reading: Reading | Unreadable) -> Iterator[Block]:
+    """Yield the most important first: a terminal may be too low for all."""
+    if isinstance(reading, Reading):
+        plain = [*_plain(reading.status, reading.everything), *([""] if reading.repeated else [])]
+        yield Either(terminal=list(_terminal(reading.status, reading.everything)), plain=plain)
+        return
+    error = f"at: {reading.at} nothing could be read: {reading.error}"
+    last = [] if reading.last is None else list(_terminal(reading.last.status, reading.last.everything))
+    terminal = [Text(error, style="bold red"), Text("The last successful reading:\n", style="dim"), *last]
+    yield Either(terminal=terminal, plain=[error, ""])
+
+
+def _terminal(status: Status, everything: bool) -> Iterator[PlainBlock]:
+    yield from _verdict(status, problems_of(status))
+    yield ""
+    yield Rows(_shortened(_fold_cells(status, everything=everything), moment(status.at) or ""), fit=True)
     if generations := _generation_cells(status):
-        shown += [Text(""), fitted(console, table_of(generations, left=TEXTS))]
-        shown += [Text(note, style="dim") for note in notes_of(status)]
+        yield ""
+        yield Rows(generations, fit=True)
+        yield from (Text(note, style="dim") for note in notes_of(status))
     if status.sealed and everything:
-        shown += [Text(""), fitted(console, table_of(_sealed_cells(status), left=SEALED))]
+        yield ""
+        yield Rows(_sealed_cells(status), fit=True)
     elif status.sealed:
-        shown += [Text(""), Text(f"Sealed contests: {len(status.sealed):,}")]
-    return Group(*shown)
+        yield ""
+        yield f"Sealed contests: {len(status.sealed):,}"
 
 
-def plain_lines(status: Status, *, everything: bool) -> Iterator[str]:
+def _plain(status: Status, everything: bool) -> Iterator[PlainBlock]:
     """Yield lines, each starting with its subject."""
     yield f"at: {moment(status.at)}"
-    yield from lines_of(_fold_cells(status, everything=everything), "fold")
-    yield from lines_of(_generation_cells(status), "generation")
-    yield from lines_of(_part_cells(status), "part")
+    yield Rows(_fold_cells(status, everything=everything), "fold")
+    yield Rows(_generation_cells(status), "generation")
+    yield Rows(_part_cells(status), "part")
     if everything:
-        yield from lines_of(_sealed_cells(status), "sealed")
+        yield Rows(_sealed_cells(status), "sealed")
     else:
         yield f"sealed: contests={len(status.sealed)}"
-    for note in notes_of(status):
-        yield f"note: {note}"
-    for problem in problems_of(status):
-        yield f"problem: {problem}"
+    yield from (f"note: {note}" for note in notes_of(status))
+    yield from (f"problem: {problem}" for problem in problems_of(status))
 
 
-def _verdict(status: Status, problems: Sequence[Problem]) -> RenderableType:
+def _verdict(status: Status, problems: Sequence[Problem]) -> Iterator[Text]:
     parts = ", ".join(part.name for part in status.parts if part.alive)
-    alive = f"; {parts} alive" if parts else ""
     if not problems:
-        return Text.assemble(("All is well", "green"), alive)
-    lines = [((f"{one.where}: ", "bold red"), one.detail, (f"; {one.way_out}", "dim")) for one in problems]
-    return Group(*(Text.assemble(*words) for words in lines))
+        yield Text.assemble(("All is well", "green"), f"; {parts} alive" if parts else "")
+    for one in problems:
+        yield Text.assemble((f"{one.where}: ", "bold red"), one.detail, (f"; {one.remedy}", "dim"))
 
 
 def _fold_cells(status: Status, *, everything: bool) -> list[Cells]:
@@ -80,21 +89,21 @@ def _cells(fold: str, partition: str, of: dict[str, Any], gate: str) -> Cells:
     return {
         "fold": fold,
         "partition": partition,
-        "position": f"{of['position']:,}",
-        "lag": f"{of['lag']:,}",
+        "position": of["position"],
+        "lag": of["lag"],
         "behind": duration(of["lag_s"]),
         "gate": gate,
-        "pending": _number(of.get("pending")),
-        "quar": _number(of["quarantined"]),
-        "over": _number(of.get("overruled")),
+        "pending": of.get("pending"),
+        "quar": of["quarantined"],
+        "over": of.get("overruled"),
         "last event": of["last_event"] or "-",
         **({} if rate is None else {"rec/s": f"{rate:,.0f}"}),
         "oldest": "" if oldest is None else duration(oldest),
-        "fenced": _number(of.get("fenced")),
-        "dup": _number(of.get("duplicates")),
-        "dropped": _number(of["dropped"]),
-        "end": f"{of['end']:,}",
-        "generation": _number(of.get("generation")),
+        "fenced": of.get("fenced"),
+        "dup": of.get("duplicates"),
+        "dropped": of["dropped"],
+        "end": of["end"],
+        "generation": of.get("generation"),
         "stalled since": of.get("stalled_since") or "",
     }
 
@@ -106,12 +115,12 @@ def _generation_cells(status: Status) -> list[Cells]:
 def _beside(one: Beside) -> Cells:
     return {
         "fold": one.fold,
-        "generation": str(one.generation),
+        "generation": one.generation,
         "scope": one.scope or "all",
         "state": one.state,
-        "partitions": str(one.partitions),
-        "position": f"{one.folded:,}",
-        "behind live": f"{one.behind:,}",
+        "partitions": one.partitions,
+        "position": one.folded,
+        "behind live": one.behind,
         "done": f"{one.folded / max(1, one.end):.1%}",
         "left": "" if one.left_s is None else duration(one.left_s),
     }
@@ -139,7 +148,7 @@ def _sealed_cells(status: Status) -> list[Cells]:
 def _shortened(rows: Sequence[Cells], now: str) -> list[Cells]:
     """Abbreviate times (today: the time, other days: the date) and the column `partition`."""
     return [
-        {("part" if name == "partition" else name): _time(value, now) if name == "last event" else value
+        {("part" if name == "partition" else name): _time(str(value), now) if name == "last event" else value
          for name, value in row.items()}
         for row in rows
     ]  # fmt: skip
@@ -147,10 +156,6 @@ def _shortened(rows: Sequence[Cells], now: str) -> list[Cells]:
 
 def _time(text: str, now: str) -> str:
     return text[DAY + 1 : DAY + 9] if text[:DAY] == now[:DAY] else text[:DAY]
-
-
-def _number(number: int | None) -> str:
-    return "" if number is None else f"{number:,}"
 
 
 def duration(seconds: float) -> str:

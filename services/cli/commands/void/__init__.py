@@ -2,23 +2,22 @@
 
 from typing import Any
 
-import typer
-
 from services.cli.commands.void.command import void
 from services.cli.commands.void.list_ import list_voids
 from services.cli.commands.void.undo import undo
 from services.cli.operator import AuditedGroup
+from services.cli.runner import command_group
 
 
 class DefaultRunGroup(AuditedGroup):
     """Runs `tally void --contest ...` as `tally void run --contest ...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        named = args[:1] and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        named = not args or args[0] in self.commands or args[0] in ctx.help_option_names
         return super().parse_args(ctx, args if named else ["run", *args])
 
 
-app = typer.Typer(cls=DefaultRunGroup, help="Remove votes from the count, or restore them; `run` may be omitted.")
+app = command_group("Remove votes from the count, or restore them; `run` may be omitted.", DefaultRunGroup)
 app.command("run")(void)
 app.command("list")(list_voids)
 app.command()(undo)

@@ -8,18 +8,19 @@ import typer
 from uuid_utils import uuid7
 
 from libs.audit.ballots import Ballots, read_ballots
-from libs.audit.log_fold import without_gc
+from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteVoided
 from libs.tally.voter_ledger import VoteStatus
 from services.cli.commands.void.operation import Operation
+from services.cli.commands.void.render import VoidResult, void_text
 from services.cli.commands.void.selection import Options, Selection, selection
-from services.cli.discovery import DATA_DIR, find_deployment
-from services.cli.progress import ProgressBar
-from services.cli.runner import AsJson, DataDir, ExitCode, run
+from services.cli.runner import Execute, command
 
 
-def void(
+@command(text=void_text)
+async def void(
+    deployment: Deployment,
     contest: Annotated[str, typer.Option("--contest", help="Key of the contest.")],
     address: Annotated[
         str | None, typer.Option("--address", help="Cast from this IP address; IPv6: from its /64.")
@@ -44,34 +45,25 @@ def void(
     everything: Annotated[bool, typer.Option("--all", help="All votes of the contest.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Reason, stored in the log.")] = "",
     operation: Annotated[str | None, typer.Option("--void", help="Resume this interrupted operation.")] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")] = False,
-    data_dir: DataDir = DATA_DIR,
-    as_json: AsJson = False,
-) -> None:
+    execute: Execute = False,
+) -> VoidResult:
     """Remove votes from the count: those that count now and match all given options.
 
     Their allowances stay used, and a rating or ballot can still be replaced. Votes cast meanwhile are not
     affected. `tally void undo` restores the votes.
     """
     options = Options(address, since, until, voters, anonymous, source, platform, participant, everything)
-
-    async def work() -> ExitCode:
-        stack = find_deployment(data_dir)
-        with ProgressBar("Folding the log", enabled=not as_json) as progress, without_gc():
-            options.check()
-            ballots = await read_ballots(stack, contest, progress)
-        wanted = await selection(stack, contest, options)
-        if participant is not None and participant not in ballots.contest.participants:
-            raise typer.BadParameter(f"The contest has no participant {participant}.", param_hint="--participant")
-        name = operation or _new_name()
-        found = _selected(ballots, wanted, name, _reason(ballots, operation, reason))
-        if execute and not as_json:
-            typer.echo(f"Operation {name}.", err=True)
-        again = f"tally void ... --void {name} --execute"
-        await Operation(name, "voided", again, ballots, found).run(stack, execute=execute, in_json=as_json)
-        return ExitCode.FINE
-
-    run(work())
+    options.check()
+    ballots = await read_ballots(deployment, contest)
+    wanted = await selection(deployment, contest, options)
+    if participant is not None and participant not in ballots.contest.participants:
+        raise typer.BadParameter(f"The contest has no participant {participant}.", param_hint="--participant")
+    name = operation or _new_name()
+    found = _selected(ballots, wanted, name, _reason(ballots, operation, reason))
+    if execute:
+        deployment.progress.note(f"Operation {name}.")
+    again = f"tally void ... --void {name} --execute"
+    return await Operation(name, "voided", again, ballots, found).run(deployment, execute=execute)
 
 
 def _new_name() -> str:

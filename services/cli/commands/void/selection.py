@@ -9,7 +9,6 @@ import typer
 from libs.contracts.pseudonyms import network_of, pseudonym
 from libs.deployment.deployment import Deployment
 from libs.storage.secrets import find_contest_secret
-from libs.storage.store import open_store
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteCast
 from services.cli.runner import moment
@@ -41,9 +40,9 @@ class Options:
         if self.everything == any(one is not None for one in given):
             raise typer.BadParameter("Select votes by one or more options, or give --all.")
         if self.source is not None and self.source not in INTERNAL:
-            way_out = 'Its counts are reported, not cast: report lower ones with "allow_decrease": true.'
+            remedy = 'Its counts are reported, not cast: report lower ones with "allow_decrease": true.'
             raise typer.BadParameter(
-                f"{self.source} is not {' or '.join(INTERNAL)}. {way_out}", param_hint="--source"
+                f"{self.source} is not {' or '.join(INTERNAL)}. {remedy}", param_hint="--source"
             )
         if self.platform is not None and self.platform not in PLATFORMS:
             raise typer.BadParameter(f"One of {', '.join(PLATFORMS)}.", param_hint="--platform")
@@ -76,12 +75,12 @@ class Selection:
         )
 
 
-async def selection(stack: Deployment, contest: str, options: Options) -> Selection:
+async def selection(deployment: Deployment, contest: str, options: Options) -> Selection:
     """Build the selection. Raises `BadParameter`, and `NotFound` if the contest's secret is needed but missing."""
     options.check()
     address = None if options.address is None else _network(options.address)
     named = address is not None or options.voters is not None or options.anonymous is not None
-    secret = await _secret(stack, contest) if named else b""
+    secret = await _secret(deployment, contest) if named else b""
     voters = None
     if options.voters is not None or options.anonymous is not None:
         voters = {pseudonym(secret, "voter", name) for name in _lines(options.voters)}
@@ -104,8 +103,8 @@ def _network(address: str) -> str:
         raise typer.BadParameter(str(error), param_hint="--address") from None
 
 
-async def _secret(stack: Deployment, contest: str) -> bytes:
-    secret = await find_contest_secret(open_store(stack.storage_url), contest)
+async def _secret(deployment: Deployment, contest: str) -> bytes:
+    secret = await find_contest_secret(deployment.store, contest)
     if secret is None:
         raise NotFound(
             f"No secret of contest {contest} is in the object store: nobody has voted in it yet, or "

@@ -31,8 +31,8 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.purchases import PurchaseViews
 from libs.views.replies import FoldInput
 from services.cli.__main__ import app
-from services.cli.commands.status.reader import read_status
 from tests.support.builders import a_cast
+from tests.support.deployments import read_status
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.purchases import a_purchase
 
@@ -190,7 +190,7 @@ async def test_what_is_dropped_stays_dropped_when_the_view_is_folded_anew(ward: 
     assert ("quarantine", "votes 0") in await problems(ward)
     for fold in Fold:
         done = await ward.printed("drop", fold.value, "0", "1", "--reason", "noise", "--execute")
-        assert (done["executed"], done["dropped"]["reason"]) == (True, "noise")
+        assert (done["executed"], done["record"]["dropped"]["reason"]) == (True, "noise")
         await ward.forget(fold)
         await ward.fold(fold)
     assert await ward.listed() == []

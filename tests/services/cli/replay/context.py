@@ -13,34 +13,31 @@ import msgpack
 from typer.testing import CliRunner, Result
 
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import LogReader
 from libs.local_stack.supervisor import Supervisor
 from libs.projection.replay import Replay
 from libs.views.client import Coalescer
-from libs.views.functions import open_valkey
 from libs.views.generations import Generations
 from services.cli.__main__ import app
 from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
 from services.cli.commands.replay.targets import next_number
-from services.cli.discovery import find_deployment
+from services.cli.discovery import find_addresses
 from tests.support.voting import Contest
 
 
 @dataclass(frozen=True)
 class ReplayContext:
     supervisor: Supervisor
-    stack: Deployment
-    valkey: Coalescer
-    reader: LogReader
+    deployment: Deployment
 
     @classmethod
     @asynccontextmanager
     async def open(cls, supervisor: Supervisor) -> AsyncIterator[Self]:
-        stack = find_deployment(supervisor.data_dir)
-        valkey = open_valkey(stack.valkey)
-        async with LogReader(stack.kafka_settings) as reader:
-            yield cls(supervisor, stack, valkey, reader)
-        await valkey.close()
+        async with Deployment(find_addresses(supervisor.data_dir)) as deployment:
+            yield cls(supervisor, deployment)
+
+    @property
+    def valkey(self) -> Coalescer:
+        return self.deployment.valkey
 
     async def run(self, *arguments: str) -> Result:
         """Run a command outside of this test's event loop, as in a process of its own."""
@@ -62,7 +59,7 @@ class ReplayContext:
         return found
 
     def generations(self, name: ProjectionName = ProjectionName.VOTES) -> Generations:
-        return PROJECTIONS[name].generations(self.valkey, self.stack)
+        return PROJECTIONS[name].generations(self.deployment)
 
     async def live(self, name: ProjectionName = ProjectionName.VOTES) -> int:
         """Return the number of the generation that is live in every partition."""
@@ -73,15 +70,15 @@ class ReplayContext:
         """Fold a generation of the votes up to the live one's position, as an interrupted replay leaves it."""
         generations, scope = self.generations(), contest.key if contest else ""
         number = next_number(await generations.read_all())
-        projection = PROJECTIONS[ProjectionName.VOTES].into(self.valkey, self.stack, number)
-        replay = Replay(projection, generations, self.reader, number)
-        for partition in range(self.stack.partitions):
+        projection = PROJECTIONS[ProjectionName.VOTES].into(self.deployment, number)
+        replay = Replay(projection, generations, self.deployment.reader, number)
+        for partition in range(self.deployment.partitions):
             assert await generations.open(partition, number, scope)
             await replay.follow([partition], lambda *_: None)
         return number
 
     async def keys_of(self, number: int, prefix: str = "") -> list[bytes]:
-        pattern = f"{self.stack.namespace}:[{{]{prefix}[0-9]*}}:g{number}:*"
+        pattern = f"{self.deployment.namespace}:[{{]{prefix}[0-9]*}}:g{number}:*"
         found: list[bytes] = await self.valkey.call("KEYS", pattern)
         return found
 
@@ -89,8 +86,8 @@ class ReplayContext:
         """Change one count of one partition of a generation (by default the live one) by `by`."""
         number = await self.live() if number is None else number
         participant = contest.participants[0]
-        for partition in range(self.stack.partitions):
-            key = f"{self.stack.namespace}:{{{partition}}}:g{number}:counts:{contest.key}"
+        for partition in range(self.deployment.partitions):
+            key = f"{self.deployment.namespace}:{{{partition}}}:g{number}:counts:{contest.key}"
             packed = await self.valkey.call("HGET", key, participant)
             if packed is not None:
                 row = msgpack.unpackb(packed)

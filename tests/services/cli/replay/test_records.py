@@ -49,7 +49,7 @@ async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(
 
 
 async def test_the_legacy_test_environment_is_rebuilt_too_with_its_keys(context: ReplayContext) -> None:
-    views = CatalogueViews(context.valkey, legacy_test_namespace(context.stack.namespace))
+    views = CatalogueViews(context.valkey, legacy_test_namespace(context.deployment.namespace))
 
     async def keys() -> list[tuple[KeyRow, ...] | None]:
         return [(await views.keys(partition, "")).rows for partition in range(CATALOGUE_PARTITIONS)]

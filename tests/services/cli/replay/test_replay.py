@@ -113,7 +113,7 @@ async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, conte
 async def test_a_swap_of_one_contest_that_was_interrupted_goes_on(api: Api, context: ReplayContext) -> None:
     contest = await a_spoilt_contest(api, context)
     begun = await context.begun(contest)
-    for partition in range(context.stack.partitions - 1):
+    for partition in range(context.deployment.partitions - 1):
         assert (await context.generations().swap(partition, begun)).done
     rebuilt = await context.replay("--contest", contest.key)
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["generation"]) == (True, True, begun)
@@ -179,7 +179,7 @@ async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Replay
     assert (await context.live(), await count(contest)) == (live, len(VOTERS))
     plain = await context.run("replay", "run", "--projection", "votes", "--execute", "--accept-differences")
     assert plain.exit_code == 1
-    assert f"participant {contest.participants[0]}" in plain.stdout
+    assert f"participant={contest.participants[0]}" in plain.stdout
     assert "It does not equal the log and was not swapped in. `tally replay drop` deletes it." in plain.stdout
     await context.run("replay", "drop", "--execute")
     assert (await context.replay())["swapped"]

@@ -1,15 +1,10 @@
-"""Connections and options shared by the replay commands."""
+"""Options shared by the replay commands."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Annotated, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from libs.deployment.deployment import Deployment
-from libs.kafka.reader import LogReader
-from libs.views.client import Valkey
-from libs.views.functions import load_functions, open_valkey
 from services.cli.commands.replay.projections import ALL, ProjectionName
 from services.cli.commands.replay.targets import Target
 
@@ -22,8 +17,6 @@ Outdated = Annotated[
     bool, typer.Option("--outdated", help="Only projections whose stored layout is not this version's.")
 ]
 Number = Annotated[int | None, typer.Option("--generation", help="Number of the generation, from `tally status`.")]
-Execute = Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")]
-
 Accept = Annotated[
     bool,
     typer.Option(
@@ -31,25 +24,6 @@ Accept = Annotated[
         help="Swap even if the catalogue or purchases differ, or accepted votes might no longer count.",
     ),
 ]
-
-
-class ReplayContext(NamedTuple):
-    """Deployment and connections of the replay commands."""
-
-    stack: Deployment
-    valkey: Valkey
-    reader: LogReader
-
-
-@asynccontextmanager
-async def open_replay_context(stack: Deployment) -> AsyncIterator[ReplayContext]:
-    valkey = open_valkey(stack.valkey)
-    try:
-        await load_functions(valkey)
-        async with LogReader(stack.kafka_settings) as reader:
-            yield ReplayContext(stack, valkey, reader)
-    finally:
-        await valkey.close()
 
 
 def targets_of(projections: Sequence[ProjectionName] | None, contest: str | None) -> list[Target]:

@@ -1,0 +1,25 @@
+"""DeploymentAddresses of a deployment's servers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from libs.kafka.settings import KafkaSettings
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentAddresses:
+    """DeploymentAddresses of a deployment's servers, and the names of its logs.
+
+    `description` is the content of stack.json, {} for external servers.
+    """
+
+    kafka: str
+    valkey: str
+    namespace: str
+    partitions: int
+    storage_url: str
+    description: dict[str, Any]
+
+    @property
+    def kafka_settings(self) -> KafkaSettings:
+        return KafkaSettings(kafka_bootstrap_servers=self.kafka)

@@ -1,0 +1,65 @@
+"""The catalogue of one environment: its views, and its log."""
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+
+from libs.catalogue.record_service import RecordService
+from libs.catalogue.resources import CONTESTS, RESOURCES
+from libs.catalogue.writer import CatalogueWriter
+from libs.contracts.catalogue import ContestConfig, Stored
+from libs.contracts.topics import catalogue_topic, legacy_test_namespace
+from libs.kafka.writer import LogWriter
+from libs.tally.errors import AppendUnknown, NotFound
+from libs.views.catalogue import CatalogueViews
+from libs.views.client import Coalescer
+from libs.views.key_uses import KeyUses
+
+
+class Environment(StrEnum):
+    """Production or the legacy test environment; they share no data."""
+
+    PRODUCTION = "production"
+    TEST = "test"
+
+    def namespace(self, production: str) -> str:
+        """Return the environment's namespace, derived from the deployment's own."""
+        return legacy_test_namespace(production) if self is Environment.TEST else production
+
+
+class Catalogue:
+    """Records and API keys of one environment. Writes return when a projector has folded them."""
+
+    def __init__(
+        self, namespace: str, valkey: Coalescer, open_log: Callable[[bool], Awaitable[LogWriter]]
+    ) -> None:
+        self.topic = catalogue_topic(namespace)
+        self.views = CatalogueViews(valkey, namespace)
+        self.key_uses = KeyUses(valkey, namespace)
+        self._open_log = open_log
+
+    async def writer(self, *, check: bool = True) -> CatalogueWriter:
+        """Return a writer of commands; raises as `Deployment.log`."""
+        return CatalogueWriter(self.topic, await self._open_log(check), self.views, AppendUnknown)
+
+    async def record_service(self) -> RecordService:
+        return RecordService(RESOURCES, self.views, await self.writer())
+
+    async def owner_of(self, contest: str) -> str:
+        """Return the account that owns a contest. Raises `NotFound`."""
+        account = await self.views.find_owner(CONTESTS.name, contest)
+        if account is None:
+            raise NotFound(f"There is no contest {contest}.")
+        return account
+
+    async def contest(self, key: str) -> tuple[str, ContestConfig]:
+        """Return the account that owns a contest, and the contest's records. Raises `NotFound`."""
+        account = await self.owner_of(key)
+        return account, await self.views.contest_config(account, key)
+
+    async def contest_record(self, key: str) -> tuple[str, Stored]:
+        """Return the account that owns a contest, and the contest's own record. Raises `NotFound`."""
+        account = await self.owner_of(key)
+        found = await self.views.get(account, CONTESTS.name, key)
+        if found is None:
+            raise NotFound(f"There is no contest {key}.")
+        return account, found

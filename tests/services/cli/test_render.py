@@ -1,0 +1,71 @@
+"""Results on a terminal, in a file, and as JSON, by one renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import StringIO
+
+from rich.console import Console
+from rich.text import Text
+
+from services.cli.render import Block, Either, Rows, as_json, fields, show
+
+PEOPLE = [{"name": "Ann Lee", "votes": 1234, "note": None}, {"name": "Bob", "votes": 5, "note": "late"}]
+
+
+def printed(blocks: Iterable[Block], *, terminal: bool = False, width: int = 40) -> list[str]:
+    file = StringIO()
+    show(blocks, Console(file=file, force_terminal=terminal, width=width, color_system=None))
+    return file.getvalue().splitlines()
+
+
+def test_rows_are_lines_of_named_cells_without_a_terminal() -> None:
+    assert printed([Rows(PEOPLE, "voter")]) == [
+        'voter: name="Ann Lee" votes=1,234',
+        "voter: name=Bob votes=5 note=late",
+    ]
+
+
+def test_rows_are_a_table_with_numbers_to_the_right_on_a_terminal() -> None:
+    head, *rows = printed([Rows(PEOPLE)], terminal=True)
+    assert head.split() == ["name", "votes", "note"]
+    assert [row[: len("Ann Lee 1,234")] for row in rows] == ["Ann Lee 1,234", "Bob         5"]
+
+
+def test_a_table_that_fits_leaves_out_its_last_columns() -> None:
+    lines = printed([Rows(PEOPLE, fit=True)], terminal=True, width=16)
+    assert lines[0].split() == ["name", "votes"]
+
+
+def test_addresses_are_never_wrapped_and_sentences_are_on_a_terminal() -> None:
+    words = "word " * 20
+    assert printed([words], terminal=True) == [words]
+    assert max(map(len, printed([Text(words)], terminal=True))) <= 40
+    assert printed([Text(words)]) == [words]
+
+
+def test_a_terminal_may_show_other_blocks() -> None:
+    either = Either(terminal=["short"], plain=["long"])
+    assert (printed([either], terminal=True), printed([either])) == (["short"], ["long"])
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    place: str
+    books: list[dict[str, object]]
+    is_full: bool
+
+
+def test_without_a_text_of_its_own_a_result_is_shown_by_its_members() -> None:
+    assert printed(fields(Shelf("left", PEOPLE, True))) == [
+        "place: left",
+        'name="Ann Lee" votes=1,234',
+        "name=Bob votes=5 note=late",
+        "is full: yes",
+    ]
+    assert printed(fields(Shelf("left", [], False)))[1] == "No books."
+
+
+def test_json_is_one_line() -> None:
+    assert as_json(Shelf("left", [], False)) == '{"place":"left","books":[],"is_full":false}'

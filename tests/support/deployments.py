@@ -1,0 +1,29 @@
+"""Libraries' functions on a deployment that is opened for one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from libs.audit import comparison, purchase_orphans
+from libs.audit.purchase_orphans import Reconciliation
+from libs.audit.report import Report
+from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.deployment import Deployment
+from libs.monitoring.status import Status
+from services.cli.commands.status import reader
+
+
+async def compare(addresses: DeploymentAddresses, contest: str | None = None, **options: Any) -> Report:
+    async with Deployment(addresses) as deployment:
+        return await comparison.compare(deployment, contest, **options)
+
+
+async def read_status(addresses: DeploymentAddresses) -> Status:
+    async with Deployment(addresses) as deployment:
+        return await reader.read_status(deployment)
+
+
+async def reconcile_logs(addresses: DeploymentAddresses) -> Reconciliation:
+    """Reconcile as if no purchase could still be in progress."""
+    async with Deployment(addresses) as deployment:
+        return await purchase_orphans.reconcile_logs(deployment, 0)
