@@ -1,6 +1,10 @@
 """The address limit over HTTP: per participant, by sum of counts, and never held by what does not count."""
 
+import pytest
+
 from tests.support.voting import Api, code, running
+
+pytestmark = pytest.mark.secured
 
 ADDRESS = "198.51.100.20"
 

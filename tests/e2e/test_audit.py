@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import typer
 from typer.testing import CliRunner, Result
 
@@ -17,6 +18,8 @@ from services.cli.__main__ import app
 from tests.support.purchasing import PURCHASES, becomes, purchase
 from tests.support.sources import a_source
 from tests.support.voting import Api
+
+pytestmark = pytest.mark.secured
 
 HOST = socket.gethostname()
 

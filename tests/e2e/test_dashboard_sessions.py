@@ -20,6 +20,8 @@ from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
 from tests.support.voting import Api
 
+pytestmark = pytest.mark.secured
+
 SESSION = "/dashboard/session"
 Issue = Callable[..., Awaitable[IssuedKey]]
 

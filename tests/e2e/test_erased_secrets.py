@@ -26,6 +26,8 @@ from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now
 
+pytestmark = pytest.mark.secured
+
 GONE = (410, "gone")
 
 

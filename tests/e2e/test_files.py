@@ -18,6 +18,8 @@ from tests.e2e.test_refusals import key_with
 from tests.support.eventually import eventually
 from tests.support.voting import Api, code
 
+pytestmark = pytest.mark.secured
+
 MIB = 1 << 20
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
 BODY = {"filename": "Füße.txt", "file_type": "text/plain", "file_extension": "txt"}

@@ -9,6 +9,7 @@ import sys
 from functools import partial
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from libs.contracts.position_token import decode_positions
@@ -17,6 +18,8 @@ from services.cli.__main__ import app
 from tests.support.eventually import eventually
 from tests.support.sources import Source
 from tests.support.voting import Api, Contest, hours_from_now
+
+pytestmark = pytest.mark.secured
 
 
 async def run(stack: Supervisor, *arguments: str) -> Result:

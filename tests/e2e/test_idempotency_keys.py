@@ -10,6 +10,8 @@ from tests.support.purchasing import PURCHASES, purchase, send
 from tests.support.sources import a_source
 from tests.support.voting import Api, code, new_id
 
+pytestmark = pytest.mark.secured
+
 Prepared = tuple[str, dict[str, Any], dict[str, Any]]
 """A path, a body, and another one that would be taken at the same path."""
 

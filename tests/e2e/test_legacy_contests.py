@@ -15,6 +15,8 @@ from tests.support.pictures import picture
 from tests.support.purchasing import client_with
 from tests.support.voting import Api, hours_from_now
 
+pytestmark = pytest.mark.secured
+
 
 @pytest.fixture
 async def legacy(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:

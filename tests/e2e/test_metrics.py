@@ -15,6 +15,8 @@ from tests.support.eventually import eventually
 from tests.support.metrics import OPENMETRICS, Scrape, scrape
 from tests.support.voting import Api, code, new_id, running
 
+pytestmark = pytest.mark.secured
+
 FOLDED = ("counted", "overruled", "removed", "replaced", "voided", "late")
 
 

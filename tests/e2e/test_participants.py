@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.voting import Api, Contest, code, running
 
+pytestmark = pytest.mark.secured
+
 
 async def set_status(contest: Contest, participant: int, status: str) -> httpx.Response:
     path = f"/participants/{contest.participants[participant]}"

@@ -18,6 +18,8 @@ from tests.support.purchasing import (
 )
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id, running
 
+pytestmark = pytest.mark.secured
+
 
 async def test_a_purchase_casts_its_votes_once_however_often_it_is_sent(api: Api) -> None:
     contest = await api.contest()

@@ -3,7 +3,11 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
 from tests.support.voting import Api, code, hours_from_now
+
+pytestmark = pytest.mark.secured
 
 
 async def test_a_removed_vote_counts_no_more_and_its_allowance_is_back(api: Api) -> None:

@@ -23,6 +23,8 @@ from tests.support.eventually import eventually
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, running
 
+pytestmark = pytest.mark.secured
+
 FIGURES = ("count", "unique_voter_count", "anonymous_voter_count")
 Tally = Callable[..., Awaitable[Result]]
 

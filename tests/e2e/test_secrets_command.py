@@ -14,6 +14,8 @@ from libs.storage.store import open_store
 from tests.e2e.test_audit import audit, run
 from tests.support.voting import Api
 
+pytestmark = pytest.mark.secured
+
 PURPOSES = {"sessions": "sessions", "receipts": "receipts", "uploads": "upload addresses"}
 
 

@@ -6,12 +6,15 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
 from tests.support.sources import Source, a_source
 from tests.support.voting import Api
+
+pytestmark = pytest.mark.secured
 
 
 async def run(stack: Supervisor, *arguments: str) -> Result:

@@ -7,12 +7,15 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
 from tests.support.eventually import eventually
 from tests.support.voting import Api
+
+pytestmark = pytest.mark.secured
 
 
 async def run(stack: Supervisor, *arguments: str) -> tuple[int, str]:

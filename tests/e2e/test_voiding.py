@@ -25,6 +25,8 @@ from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, Contest, code, hours_from_now
 
+pytestmark = pytest.mark.secured
+
 BOTS = "203.0.113.7"
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.support.sources import Source, a_source
 from tests.support.voting import Api, code
 
+pytestmark = pytest.mark.secured
+
 
 async def test_a_registration_from_its_making_to_its_end(api: Api) -> None:
     contest = await api.contest()

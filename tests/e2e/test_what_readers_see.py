@@ -3,11 +3,14 @@
 from typing import Any
 
 import httpx
+import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.test_refusals import key_with
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, code
+
+pytestmark = pytest.mark.secured
 
 
 async def votes(contest: Contest, *voters: str) -> None:

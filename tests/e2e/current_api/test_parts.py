@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.e2e.current_api.records import Records
+
+pytestmark = pytest.mark.secured
 
 TEN: dict[str, Any] = {"title": "Ten votes", "vote_count": 10}
 LONG_AGO = "2001-01-01T00:00:00.000000Z"

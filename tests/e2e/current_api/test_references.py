@@ -12,6 +12,8 @@ from tests.e2e.current_api.records import Records, leaves
 from tests.e2e.current_api.specification import FIELDS
 from tests.support.voting import code
 
+pytestmark = pytest.mark.secured
+
 FIRM = [
     (resource, path, key)
     for resource in FIELDS
