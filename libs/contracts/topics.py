@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Final
-
-from aiokafka.partitioner import murmur2
+from zlib import crc32
 
 TEST_SUFFIX: Final = "-test"
 """Suffix of the legacy test environment's namespace, which has its own topics and keys."""
@@ -26,8 +25,8 @@ class Topic:
     partitions: int
 
     def partition_of(self, key: str) -> int:
-        """Return the partition of `key` by Kafka's default hash; producers send the partition explicitly."""
-        return int(murmur2(key.encode()) & 0x7FFFFFFF) % self.partitions
+        """Return the partition of `key` by its CRC32, as librdkafka's partitioner `consistent` does."""
+        return crc32(key.encode()) % self.partitions
 
 
 CATALOGUE_PARTITIONS: Final = 4
