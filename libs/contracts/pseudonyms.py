@@ -10,6 +10,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac
 from ipaddress import IPv6Address, ip_address
+from socket import AF_INET, inet_pton
 from typing import Literal
 
 Kind = Literal["voter", "anonymous", "address", "purchase", "user", "content"]
@@ -27,12 +28,23 @@ def pseudonym(secret: bytes, kind: Kind, identity: str) -> str:
 def network_of(address: str) -> str:
     """Return the unit of the address limit: an IPv4 address, or the /64 network of an IPv6 address. Raises
     ValueError."""
+    if is_ipv4(address):
+        return address
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address):
         if parsed.ipv4_mapped is not None:
             return str(parsed.ipv4_mapped)
         return f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
     return str(parsed)
+
+
+def is_ipv4(address: str) -> bool:
+    """Return whether `address` is a dotted IPv4 address, as `ipaddress` in a fraction of its time."""
+    try:
+        inet_pton(AF_INET, address)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def content_hash(*parts: object) -> str:

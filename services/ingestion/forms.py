@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, from_json
 
 from libs.contracts.person_ids import Identity
+from libs.contracts.pseudonyms import is_ipv4
 from libs.contracts.validation import Problem, ValidationFailed, faults, pointer
 from libs.tally.errors import TallyError
 from libs.tally.events import Platform, Source
@@ -37,6 +38,8 @@ VOTE_ID = r"^[A-Za-z0-9_.:\-]{1,64}$"
 
 
 def _address(value: str) -> str:
+    if is_ipv4(value):
+        return value
     try:
         ip_address(value)
     except ValueError as error:

@@ -1,8 +1,12 @@
 """Nobody is named in the log, and a receipt is worth something only to who was given it."""
 
-import pytest
+from ipaddress import IPv4Address
 
-from libs.contracts.pseudonyms import is_receipt_of, network_of, pseudonym, receipt
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from libs.contracts.pseudonyms import is_ipv4, is_receipt_of, network_of, pseudonym, receipt
 
 SECRET, OTHER = b"s" * 32, b"o" * 32
 
@@ -30,6 +34,22 @@ def test_the_same_id_has_another_name_in_each_contest_and_as_each_kind_of_voter(
 )
 def test_an_address_counts_by_what_one_person_holds(address: str, network: str) -> None:
     assert network_of(address) == network
+
+
+@given(st.ip_addresses().map(str) | st.from_regex(r"[0-9]{1,3}(\.[0-9]{1,4}){3}\Z") | st.text())
+@example("1.2.3.04")
+@example("1.2.3")
+@example("1.2.3.4\n")
+@example("1.2.3.4\0")
+@example("١.2.3.4")
+def test_the_quick_check_of_an_ipv4_address_agrees_with_the_thorough_one(address: str) -> None:
+    try:
+        expected = str(IPv4Address(address))
+    except ValueError:
+        assert not is_ipv4(address)
+    else:
+        assert is_ipv4(address)
+        assert network_of(address) == expected
 
 
 def test_a_receipt_is_known_by_the_server_that_gave_it_and_only_for_its_contest() -> None:
