@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from libs.views.address_counters import AddressAnswer, AddressCounters, Taken
+from libs.tally.errors import ViewsUnavailable
+from libs.views import address_counters
+from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
@@ -55,6 +58,45 @@ async def test_participants_and_addresses_have_counters_of_their_own(counters: A
     await counters.take(*WHERE, "1", 1, 1)
     for where in (("contest", "b", "address"), ("contest", "a", "other"), ("other", "a", "address")):
         assert (await counters.take(*where, "1", 1, 1)).taken is Taken.TAKEN
+
+
+async def test_many_takers_are_answered_in_their_order_with_one_call_for_each_counter(
+    counters: AddressCounters, valkey: Coalescer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(address_counters, "MOST_VOTES", 3)
+    calls, call = [], valkey.call
+
+    def counted(*command: Any) -> Any:
+        calls.append(command[3])
+        return call(*command)
+
+    monkeypatch.setattr(valkey, "call", counted)
+    other = "contest", "b", "address"
+    takes = [Take(WHERE, "1", 2, 3), Take(other, "1", 1, 3), Take(WHERE, "2", 2, 3), Take(WHERE, "1", 1, 3)]
+    takes += [Take(WHERE, "3", 1, 3), Take(other, "2", 9, -1)]
+    assert await counters.take_all(takes) == [
+        AddressAnswer(Taken.TAKEN, 0),
+        AddressAnswer(Taken.TAKEN, 0),
+        AddressAnswer(Taken.FULL, 2),
+        AddressAnswer(Taken.HAD, 0),
+        AddressAnswer(Taken.TAKEN, 2),
+        AddressAnswer(Taken.TAKEN, 1),
+    ]
+    assert len(calls) == 4  # two of them for more votes than one call takes, and for another limit
+    assert len(set(calls)) == 2
+    assert await counters.take_all([]) == []
+
+
+async def test_what_one_call_fails_at_is_the_answer_of_its_takers_alone(
+    counters: AddressCounters, valkey: Coalescer, namespace: str
+) -> None:
+    await valkey.call("SET", f"{namespace}:{{a:contest:a:address}}", "no hash")
+    failed, taken, failed_too = await counters.take_all(
+        [Take(WHERE, "1", 1, 3), Take(("contest", "b", "address"), "1", 1, 3), Take(WHERE, "2", 1, 3)]
+    )
+    assert isinstance(failed, ViewsUnavailable)
+    assert failed is failed_too
+    assert taken == AddressAnswer(Taken.TAKEN, 0)
 
 
 async def test_a_counter_ends_at_its_time(counters: AddressCounters, valkey: Coalescer, namespace: str) -> None:

@@ -12,14 +12,31 @@ local function give_to(key, digest)
   return count
 end
 
--- ARGV: digest, count, limit, expiry (seconds since 1970, 0: none). {1 taken, 2 had it already, 0 full; used before}
+-- ARGV: limit, expiry (seconds since 1970, 0: none), digest, count, ... Each is decided after those before it:
+-- {1 taken, 2 had it already, 0 full; used before, ...}
 redis.register_function('address_take', function(keys, args)
-  if call('HEXISTS', keys[1], args[1]) == 1 then return { 2, 0 } end
-  local sum, count, limit = tonumber(call('HGET', keys[1], '') or 0), tonumber(args[2]), tonumber(args[3])
-  if limit ~= UNLIMITED and sum + count > limit then return { 0, sum } end
-  take_from(keys[1], args[1], count)
-  if args[4] ~= '0' then call('EXPIREAT', keys[1], args[4]) end
-  return { 1, sum }
+  local key, limit, fields = keys[1], tonumber(args[1]), { '' }
+  for i = 3, #args, 2 do fields[#fields + 1] = args[i] end
+  local taken = read_fields(key, fields)
+  local sum, replies, written = tonumber(taken[''] or 0), {}, {}
+  for i = 3, #args, 2 do
+    local digest, count, state = args[i], tonumber(args[i + 1]), 1
+    if taken[digest] then
+      state = 2
+    elseif limit ~= UNLIMITED and sum + count > limit then
+      state = 0
+    end
+    replies[#replies + 1], replies[#replies + 2] = state, state == 2 and 0 or sum
+    if state == 1 then
+      sum, taken[digest] = sum + count, count
+      written[#written + 1], written[#written + 2] = digest, count
+    end
+  end
+  if #written > 0 then
+    call('HSET', key, '', sum, unpack(written))
+    if args[2] ~= '0' then call('EXPIREAT', key, args[2]) end
+  end
+  return replies
 end)
 
 -- ARGV: digest. Gives back its votes.
