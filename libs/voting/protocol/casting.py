@@ -99,8 +99,11 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
                 outcome = _repeated(command, answer, sign, partition, replayed=not fenced)
                 if answer.status in _USING:
                     return outcome
+            case IdConflict():
+                # the use may be that of the vote that has the id
+                return _reused(command)
             case _:
-                outcome = _refusal(contest, command, judged, answer)
+                outcome = _refusal(contest, judged, answer)
         if taken:
             yield GiveAddress(command.address or "", (taker,), tuple(taken))
         return outcome
@@ -156,13 +159,10 @@ def _repeated(command: CastVote, first: Duplicate, sign: Sign, partition: int, *
 
 def _refusal(
     contest: Contest,
-    command: CastVote,
     judged: Selection | TallyError,
-    answer: IdConflict | NotRunning | RefusedByCaller | OverLimit,
+    answer: NotRunning | RefusedByCaller | OverLimit,
 ) -> TallyError:
     match answer:
-        case IdConflict():
-            return _reused(command)
         case NotRunning(now):
             return ContestNotRunning(contest.phase(now), contest.start, contest.end)
         case RefusedByCaller():

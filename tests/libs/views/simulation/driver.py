@@ -203,6 +203,7 @@ def produce(world: World, event: Event) -> Generator[int, None, Appended | NotAp
         return Appended(0, offset, True)
     match world.rng.choice(["refused", "late", "never", "no answer", "twice", "inexact", "late twice"]):
         case "refused":
+            world.has_refused = True
             yield world.rng.choice([1, 1, 40, 80])
             return NotAppended("refused")
         case "no answer":

@@ -23,6 +23,7 @@ def some_contest(rng: Random) -> Contest:
         is_paid_anonymous=True,
         rating=RatingScale(sub_ratings={"taste": 5 * MILLION}),
         positions={"1st": 3, "2nd": 1},
+        ip_restriction_per_participant=rng.choice([-1, 2]),
     )
     contest = changed(rng, contest)
     if rng.random() < 0.3:
@@ -73,6 +74,8 @@ def _some_vote(rng: Random, contest: Contest, voter: str, anonymous: bool, ids: 
     # the ids of purchases are none that a voter could choose
     vote_id = f"id{rng.randrange(ids)}" if source == "c-free" else f"purchase{rng.randrange(3)}"
     rest: dict[str, Any] = {"voter": voter, "anonymous": anonymous, "vote_id": vote_id, "source": source}
+    if source == "c-free" and rng.random() < 0.3:
+        rest["address"] = "home"
     match contest.contest_type:
         case "rating":
             subs = (("taste", rng.randrange(6) * MILLION),) if rng.random() < 0.5 else ()

@@ -14,6 +14,7 @@ from libs.tally.events import (
     VoteCast,
     VoteRemoved,
     VoteRestored,
+    address_votes,
 )
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
@@ -51,6 +52,7 @@ def check(world: World) -> None:
     check_periods(world, count)
     check_allowances(world, count)
     check_close(world, contest)
+    check_addresses(world, count)
 
 
 def check_fold(contest: ContestTally, count: PlainCount) -> None:
@@ -173,3 +175,16 @@ def check_sources(contest: ContestTally, log: list[Event]) -> None:
         for mapped in kept.figures
     }
     assert reported == latest
+
+
+def check_addresses(world: World, count: PlainCount) -> None:
+    """Votes of one address are within its limit, unless the log refused records. Replacements share a use."""
+    if world.has_refused or world.changes[0].contest_type == "rating":
+        return
+    used: Counter[tuple[str, str]] = Counter()
+    for vote in count.votes.values():
+        if vote.cast is not None and vote.cast.address and vote.status in USING:
+            for name, votes in address_votes(vote.cast.form, vote.cast.choices):
+                used[name, vote.cast.address] += votes
+    limit = world.changes[0].ip_restriction_per_participant
+    demand(limit < 0 or all(votes <= limit for votes in used.values()), f"addresses {used} above {limit}")

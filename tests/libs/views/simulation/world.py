@@ -95,6 +95,8 @@ class World:
     """(voter, vote id) whose removal or refund was asked for."""
     addresses: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     """Votes used of an address's limit, by (participant, address) and taker."""
+    has_refused: bool = False
+    """The log has refused a record, whose address was given back though another attempt may have its use."""
     granted: set[tuple[str, str]] = field(default_factory=set)
     history: list[str] = field(default_factory=list)
     snapshots: list[object] = field(default_factory=list)

@@ -18,7 +18,7 @@ from libs.tally.errors import (
     ViewsUnavailable,
 )
 from libs.tally.events import VoteCast
-from libs.tally.reservations import GateClosed, IdConflict, OverLimit, RefusedByCaller, Stale
+from libs.tally.reservations import GateClosed, IdConflict, NotRunning, OverLimit, RefusedByCaller, Stale
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.casting import cast_vote
 from libs.voting.protocol.effects import (
@@ -201,10 +201,17 @@ def test_an_exhausted_address_is_refused_and_uses_nothing() -> None:
     assert outcome.code == LimitReached(LimitScope.IP, 2, 2).code
 
 
-@pytest.mark.parametrize("answer", [IdConflict(), OverLimit(LimitScope.CONTEST, 1, 1, None, 5)])
+@pytest.mark.parametrize("answer", [NotRunning(5), OverLimit(LimitScope.CONTEST, 1, 1, None, 5)])
 def test_a_refused_vote_gives_its_address_back(answer: Any) -> None:
     effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), answer, None)
     assert effects[-1] == GiveAddress("address", (FROM_ADDRESS.vote_id,), ("a",))
+
+
+def test_a_vote_whose_id_another_one_has_leaves_the_address_to_that_one() -> None:
+    """Else two requests with one id, sent at once, would be one vote that uses nothing."""
+    effects, outcome = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), IdConflict())
+    assert names(effects) == ["TakeAddress", "Reserve"]
+    assert isinstance(outcome, IdempotencyKeyReused)
 
 
 def test_a_vote_that_is_not_in_the_log_gives_its_address_back_after_its_reservation() -> None:
