@@ -1,26 +1,22 @@
 -- The fold of votes, which decides the status of each; libs/tally/fold.py is the reference in Python.
 
--- returns whether a voter has a counted vote for a participant (index 0: the contest): from the source, from any
-local function present(sums, source, index)
-  local here, anywhere = false, false
+local SUMS_OF_EPOCH = 33554432  -- keys of sums of one epoch: see sum_key
+
+-- Returns the index of a voter's sum (nil if nothing was used), and whether votes of the voter for its participant
+-- count: from its source, from any.
+local function find_sum(sums, key)
+  local own = key % SUMS_OF_EPOCH
+  local other = own % 2 == 0 and own + 1 or own - 1  -- of the other source
+  local at, here, elsewhere = nil, false, false
   for i = 1, #sums, 4 do
-    if sums[i + 3] > 0 and math.floor(sums[i] / 2) % 16777216 == index then
-      anywhere = true
-      if sums[i] % 2 == source then here = true end
+    local its = sums[i]
+    if its == key then at = i end
+    if sums[i + 3] > 0 then
+      its = its % SUMS_OF_EPOCH
+      if its == own then here = true elseif its == other then elsewhere = true end
     end
   end
-  return here, anywhere
-end
-
--- adds to what a voter has used, and to what of it counts; below 0: takes it back
-local function shift(sums, key, used, active, limit)
-  local at = sum_at(sums, key)
-  if not at then
-    at = #sums + 1
-    sums[at], sums[at + 1], sums[at + 2], sums[at + 3] = key, 0, limit, 0
-  end
-  sums[at + 1], sums[at + 3] = sums[at + 1] + used, sums[at + 3] + active
-  if used > 0 then sums[at + 2] = largest(sums[at + 2], limit) end
+  return at, here, here or elsewhere
 end
 
 -- merges the sums of the periods that are over
@@ -60,16 +56,20 @@ local function count_voter(row, source, here, anywhere, anonymous, by)
   end
 end
 
--- the votes of a row that a voter uses, and those that count, change by so many
+-- the votes of a row that a voter uses, and those that count, change by so many; below 0: they are taken back
 local function move(row, standing, vote, used, active, limit)
-  local epoch, here, anywhere = kept_epoch(standing, vote.source, vote.epoch), nil, nil
-  local key = sum_key(epoch, row.index, vote.source)
-  if active > 0 then here, anywhere = present(standing.sums, vote.source, row.index) end
-  shift(standing.sums, key, used, active, limit)
-  if active < 0 then here, anywhere = present(standing.sums, vote.source, row.index) end
-  if active ~= 0 then
-    count_voter(row.cells, vote.source, here, anywhere, standing.anonymous, active > 0 and 1 or -1)
+  local sums = standing.sums
+  local key = sum_key(kept_epoch(standing, vote.source, vote.epoch), row.index, vote.source)
+  local at, here, anywhere = find_sum(sums, key)
+  if not at then
+    at = #sums + 1
+    sums[at], sums[at + 1], sums[at + 2], sums[at + 3] = key, 0, limit, 0
   end
+  sums[at + 1], sums[at + 3] = sums[at + 1] + used, sums[at + 3] + active
+  if used > 0 then sums[at + 2] = largest(sums[at + 2], limit) end
+  if active == 0 then return end
+  if active < 0 then at, here, anywhere = find_sum(sums, key) end
+  count_voter(row.cells, vote.source, here, anywhere, standing.anonymous, active > 0 and 1 or -1)
 end
 
 local function rate(c, participant, rating, by)
@@ -92,7 +92,7 @@ end
 -- Adds a vote's choices to the used and the counted votes (1 each), or subtracts them (-1). vote: {source, epoch, choices
 -- {participant, votes}, rating, weight, and of one that comes, max_p and max_c}
 local function move_choices(c, standing, vote, used, active)
-  local top = c.row('').cells
+  local top = c.top.cells
   local base = 2 + vote.source * 3
   for i = 1, #vote.choices do
     local name, votes = vote.choices[i][1], vote.choices[i][2]
@@ -107,13 +107,13 @@ end
 
 -- the same for the contest, with the vote's weight
 local function move_contest(c, standing, vote, used, active)
-  move(c.row(''), standing, vote, used * vote.weight, active * vote.weight, vote.max_c)
+  move(c.top, standing, vote, used * vote.weight, active * vote.weight, vote.max_c)
 end
 
 local function set_status(c, voter, standing, record, status)
   local flags = string.byte(record, FLAGS_AT)
   local before = status_of(flags)
-  local ids = c.row('').cells
+  local ids = c.top.cells
   ids[ROW_IDS + before], ids[ROW_IDS + status] = ids[ROW_IDS + before] - 1, ids[ROW_IDS + status] + 1
   local changed = string.sub(record, 1, FLAGS_AT - 1) .. string.char(flags + 2 * (status - before))
     .. string.sub(record, FLAGS_AT + 1)
@@ -126,10 +126,9 @@ local function set_status(c, voter, standing, record, status)
   end
 end
 
--- keeps a new record with the voter, and lets the oldest spill
-local function keep(c, voter, standing, record)
-  local status = status_of(string.byte(record, FLAGS_AT))
-  local ids = c.row('').cells
+-- keeps a new record of that status with the voter, and lets the oldest spill
+local function keep(c, voter, standing, status, record)
+  local ids = c.top.cells
   ids[ROW_IDS + status] = ids[ROW_IDS + status] + 1
   standing.records = standing.records .. record
   if #standing.records > INLINE * ROW_SIZE then
@@ -141,23 +140,26 @@ local function keep(c, voter, standing, record)
 end
 
 local function touch(c, offset, time)
-  local top = c.row('').cells
+  local top = c.top.cells
   c.keep_former()
-  top[ROW_OFFSET], top[ROW_TIME] = offset, math.max(top[ROW_TIME], time)
+  top[ROW_OFFSET] = offset
+  if time > top[ROW_TIME] then top[ROW_TIME] = time end
+end
+
+-- what a voter has used of a vote's participant (0: of the contest), and the largest limit of it (nil: none yet)
+local function used_of(standing, vote, index)
+  local at = sum_at(standing.sums, sum_key(vote.epoch, index, vote.source))
+  if at then return standing.sums[at + 1], standing.sums[at + 2] end
+  return 0, nil
 end
 
 -- a vote of a period that is over is never admitted: its sums are gone
 local function is_admitted(c, standing, vote)
   if is_over(standing, vote.source, vote.epoch) then return false end
-  local function used(index)
-    local at = sum_at(standing.sums, sum_key(vote.epoch, index, vote.source))
-    if at then return standing.sums[at + 1], standing.sums[at + 2] end
-    return 0, nil
-  end
-  local votes, limit = used(0)
+  local votes, limit = used_of(standing, vote, 0)
   if exceeds(votes + vote.weight, largest(limit, vote.max_c)) then return false end
   for i = 1, #vote.choices do
-    votes, limit = used(c.row(vote.choices[i][1]).index)
+    votes, limit = used_of(standing, vote, c.row(vote.choices[i][1]).index)
     if exceeds(votes + vote.choices[i][2], largest(limit, vote.max_p)) then return false end
   end
   return true
@@ -172,7 +174,7 @@ local function fold_cast(state, item)
     return
   end
   local c = state.contest(contest, time)
-  state.confirmed[#state.confirmed + 1] = { pending_field(contest, voter), digest }
+  state.confirmed[#state.confirmed + 1] = item
   local standing = c.voter(voter, anonymous)
   if c.find(voter, standing, digest) then
     state.stats.duplicates = state.stats.duplicates + 1
@@ -187,7 +189,7 @@ local function fold_cast(state, item)
   local slot = form ~= PLAIN and (form == RATING and c.row(choices[1][1]).index or 0) * 2 + source
   local held = slot and slot_at(standing.slots, slot)
   local status = COUNTED
-  if c.row('').cells[ROW_CLOSED] ~= 0 then
+  if c.top.cells[ROW_CLOSED] ~= 0 then
     status = LATE
   elseif held and replaces(form, max_p) then
     local former = c.find(voter, standing, standing.slots[held + 1])
@@ -215,8 +217,8 @@ local function fold_cast(state, item)
     detailed = DETAILED
     c.keep_details(voter .. digest, vote.epoch, form == BALLOT and choices, rating)
   end
-  keep(c, voter, standing, struct.pack(ROW, digest, content, at, offset, index, count, source + 2 * status + detailed,
-    rem_p, rem_c, next_at))
+  keep(c, voter, standing, status, struct.pack(ROW, digest, content, at, offset, index, count,
+    source + 2 * status + detailed, rem_p, rem_c, next_at))
   touch(c, offset, time)
 end
 
@@ -226,7 +228,7 @@ local function remove_vote(c, voter, digest, removal)
   local standing = c.voter(voter, anonymous)
   local record = c.find(voter, standing, digest)
   if not record then
-    keep(c, voter, standing, struct.pack(ROW, digest, content, at, offset, 0, 0, source + 2 * REMOVED,
+    keep(c, voter, standing, REMOVED, struct.pack(ROW, digest, content, at, offset, 0, 0, source + 2 * REMOVED,
       UNLIMITED, UNLIMITED, 0))
     return true
   end
@@ -273,7 +275,7 @@ end
 
 local function void(c, item)
   local offset, voter, digest, restored, operation = item[2], item[5], item[6], item[7], item[8]
-  if c.row('').cells[ROW_CLOSED] ~= 0 then return c.void_later(voter .. digest .. 'V', offset, restored, operation) end
+  if c.top.cells[ROW_CLOSED] ~= 0 then return c.void_later(voter .. digest .. 'V', offset, restored, operation) end
   return void_vote(c, voter, digest, restored, operation)
 end
 
@@ -285,9 +287,9 @@ local function fold_removal(state, item)
     return
   end
   local c = state.contest(contest, time)
-  state.confirmed[#state.confirmed + 1] = { pending_field(contest, voter), REMOVAL .. digest }
+  state.confirmed[#state.confirmed + 1] = item
   local changes
-  if c.row('').cells[ROW_CLOSED] ~= 0 then
+  if c.top.cells[ROW_CLOSED] ~= 0 then
     changes = c.wait(voter .. digest, removal)
   else
     changes = remove_vote(c, voter, digest, removal)

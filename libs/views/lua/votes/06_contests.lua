@@ -7,7 +7,7 @@ local HELD_RELEASES = 4
 
 local function empty_row(index) return { index, 0, 0, 0, 0, 0, 0, 0, 0, -1 } end
 
-local function minute_of(time) return math.floor(time / 60000) end
+local function minute_of(time) return (time - time % 60000) / 60000 end
 
 -- prefixes of the timeline's members: a row by its index, an external source, one of its ids (none the beginning of
 -- another)
@@ -27,13 +27,16 @@ local function take_held(f) return { f[F_HELD][1], f[F_HELD][2], f[F_HELD][3], f
 
 local function contest_state(views, contest, prefetch)
   local voters, rows, names, details, ratings, waiting, voids, past = {}, {}, {}, {}, {}, {}, {}, {}
-  local figures, changes, releases = {}, {}, {}
+  local figures, changes, releases, read_rows = {}, {}, {}, {}
   local minute, former, is_new, last_change
+  local minute_begins, minute_ends = 0, 0
   local c = { spilling = {}, reports = {} }
   local sources = {}
   if prefetch then
-    local packed = call('HMGET', views .. ':voters:' .. contest, unpack(prefetch))
-    for i = 1, #prefetch do voters[prefetch[i]] = unpack_voter(packed[i]) end
+    local packed = call('HMGET', views .. ':voters:' .. contest, unpack(prefetch.voters))
+    for i = 1, #prefetch.voters do voters[prefetch.voters[i]] = unpack_voter(packed[i]) end
+    packed = call('HMGET', views .. ':counts:' .. contest, unpack(prefetch.rows))
+    for i = 1, #prefetch.rows do read_rows[prefetch.rows[i]] = packed[i] end
   end
 
   local function at(what) return views .. ':' .. what .. ':' .. contest end
@@ -60,8 +63,8 @@ local function contest_state(views, contest, prefetch)
   function c.row(participant)
     local row = rows[participant]
     if row then return row end
-    local packed = call('HGET', at('counts'), participant)
-    local cells
+    local packed, cells = read_rows[participant], nil
+    if packed == nil then packed = call('HGET', at('counts'), participant) end
     if packed then
       cells = unpack_one(packed)
     elseif participant == '' then
@@ -87,7 +90,10 @@ local function contest_state(views, contest, prefetch)
   end
 
   function c.find(voter, standing, digest)
-    return c.spilling[voter .. digest] or find_record(views, contest, voter, standing, digest)
+    local at_record = inline_at(standing.records, digest)
+    if at_record then return string.sub(standing.records, at_record, at_record + ROW_SIZE - 1) end
+    if standing.spilled == 0 then return nil end
+    return c.spilling[voter .. digest] or call('HGET', at('spill'), voter .. digest) or nil
   end
 
   function c.keep_details(field, epoch, choices, rating)
@@ -202,12 +208,15 @@ local function contest_state(views, contest, prefetch)
     return pack({ cells, rating or '' })
   end
 
-  -- An event of this append time is to be folded. Its minute is that of the latest among those that changed the
-  -- contest: clocks may go back.
+  -- An event of this append time is to be folded; from then on `top` is the contest's own row. The event's minute is
+  -- that of the latest among those that changed the contest: clocks may go back.
   function c.turn(time)
-    local top = c.row('').cells
+    c.top = c.top or c.row('')
+    local top = c.top.cells
+    if time < minute_ends and top[ROW_TIME] >= minute_begins then return end  -- the minute of the last change
     local since = minute_of(top[ROW_TIME])
     minute, former = math.max(since, minute_of(time)), nil
+    minute_begins, minute_ends = minute * 60000, (minute + 1) * 60000
     if minute > since and top[ROW_OFFSET] >= 0 then former = { since, with_rating('', top) } end
   end
 
@@ -240,7 +249,7 @@ local function contest_state(views, contest, prefetch)
     local s = c.source(name)
     local since = s[S_MINUTE]
     if since >= 0 and since < minute then remember(source_subject(name), since, pack(s)) end
-    s[S_MINUTE], s[S_CLOSED] = minute, closing_of(s, c.row('').cells[ROW_REOPENED])
+    s[S_MINUTE], s[S_CLOSED] = minute, closing_of(s, c.top.cells[ROW_REOPENED])
   end
 
   -- puts the source's held figures in force

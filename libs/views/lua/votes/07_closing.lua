@@ -6,7 +6,7 @@ local function report(c, item)
   local field = source .. '\0' .. id
   if c.has_report(field) then return false end
   local s, held = c.source(source), {}
-  if closing_of(s, c.row('').cells[ROW_REOPENED]) > 0 then
+  if closing_of(s, c.top.cells[ROW_REOPENED]) > 0 then
     c.reports[field] = { content, offset, 1, held }
     return true
   end
@@ -38,7 +38,7 @@ end
 
 -- the first marker of a closing takes effect, unless it was cancelled before
 local function close(c, item)
-  local seq, source, top = item[5], item[6], c.row('').cells
+  local seq, source, top = item[5], item[6], c.top.cells
   if seq <= top[ROW_REOPENED] then return false end
   local where, at = top, ROW_CLOSED
   if source ~= '' then where, at = c.source(source), S_CLOSED end
@@ -63,7 +63,7 @@ end
 -- Applies as many waiting changes as the item allows; the item that leaves none cancels the close markers, those of
 -- sources too, by the number of the latest closing reopened.
 local function reopen(c, item)
-  local seq, at_most, top = item[5], item[6], c.row('').cells
+  local seq, at_most, top = item[5], item[6], c.top.cells
   if seq <= top[ROW_REOPENED] then return false end
   if math.abs(top[ROW_CLOSED]) <= seq then
     local waited, more = c.take_waiting(at_most)

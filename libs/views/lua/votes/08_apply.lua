@@ -25,24 +25,36 @@ local function open_gate(base, n, run)
   if gate.forget_clock then call('HDEL', base .. ':gate', 'clock', 'forget_clock') end
 end
 
--- ends the reservations of votes that the live view has folded
+-- ends the reservations of votes and removals that the live view has folded
 local function settle(base, confirmed)
+  if call('EXISTS', base .. ':pending') == 0 then return end
   local fields = {}
-  for i = 1, #confirmed do fields[i] = confirmed[i][1] end
+  for i = 1, #confirmed do fields[i] = pending_field(confirmed[i][4], confirmed[i][5]) end
   local pending = open_pending(base, fields)
-  for i = 1, #confirmed do pending.drop(confirmed[i][1], confirmed[i][2]) end
+  for i = 1, #confirmed do
+    local item = confirmed[i]
+    pending.drop(fields[i], item[1] == I_REMOVAL and REMOVAL .. item[6] or item[7])
+  end
   pending.close()
 end
 
--- the voters in the items from `from` on, by contest, to be read together
-local function voters_in(items, from)
+-- the voters in the items from `from` on, and rows of their votes, by contest, to be read together
+local function wanted_by(items, from)
   local wanted = {}
   for i = 1, #items do
     local item = items[i]
     if OF_VOTERS[item[1]] and item[2] >= from then
-      local list = wanted[item[4]] or {}
-      wanted[item[4]] = list
-      list[#list + 1] = item[5]
+      local its = wanted[item[4]]
+      if not its then
+        its = { voters = {}, rows = { '' }, has = {} }
+        wanted[item[4]] = its
+      end
+      its.voters[#its.voters + 1] = item[5]
+      local participant = item[1] == I_CAST and item[10][1] and item[10][1][1]
+      if participant and not its.has[participant] then
+        its.has[participant] = true
+        its.rows[#its.rows + 1] = participant
+      end
     end
   end
   return wanted
@@ -98,7 +110,7 @@ end
 
 -- A generation of one contest folds what is of that, and the fences. Reads first, writes after.
 local function fold(views, items, from, scope, base)
-  local state = open_fold(views, voters_in(items, from))
+  local state = open_fold(views, wanted_by(items, from))
   for i = 1, #items do
     local item = items[i]
     local own = scope == '' or scope == TIMELINE or item[1] == I_FENCE or item[4] == scope

@@ -394,8 +394,8 @@ ADMISSION_MUTATIONS = {
     "merged sums forget whom votes count for": [("merged[at + 3] + sums[i + 3]", "merged[at + 3]")],
     "a removal does not find a merged sum": [
         (
-            "local epoch, here, anywhere = kept_epoch(standing, vote.source, vote.epoch), nil, nil",
-            "local epoch, here, anywhere = vote.epoch, nil, nil",
+            "sum_key(kept_epoch(standing, vote.source, vote.epoch), row.index, vote.source)",
+            "sum_key(vote.epoch, row.index, vote.source)",
         )
     ],
     "a period begins while a vote of the last but one is pending": [
