@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
@@ -16,7 +14,7 @@ from libs.contracts.topics import catalogue_topic, topics_of, votes_topic
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.security import connection
-from libs.kafka.topics import create_topics
+from libs.kafka.topics import begin_logs, create_topics, create_unbegun
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Event, LogCreated
 from libs.views.address_counters import AddressCounters
@@ -24,7 +22,6 @@ from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
-from tests.support.eventually import eventually
 from tests.support.freshness import make_fresh
 
 PARTITIONS = 2
@@ -47,31 +44,12 @@ class FoldedLog:
     async def append(
         self, events: Iterable[Event | bytes], partition: int = 0, at_ms: int | None = None, apart_ms: int = 0
     ) -> None:
-        """Append events; after `back_in_time` with append times from `at_ms` on, `apart_ms` apart."""
+        """Append events; with `given_times`, with append times from `at_ms` on, `apart_ms` apart."""
         for number, event in enumerate(events):
             value = event if isinstance(event, bytes) else vote_codec.encode(event)
             when = None if at_ms is None else at_ms + number * apart_ms
             await self._producer.send(self.topic.name, value, partition=partition, timestamp_ms=when)
         await self._producer.flush()
-
-    async def back_in_time(self) -> None:
-        """Make the broker use the producers' timestamps as append times; returns when it does."""
-        admin = AIOKafkaAdminClient(**connection(self.stack.kafka_settings))
-        await admin.start()
-        wanted = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
-
-        async def is_applied() -> bool:
-            """The controller answers first; the broker applies what it then learns from it."""
-            (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, self.topic.name)])
-            found = {entry[0]: entry[1] for entry in answer.resources[0][4]}
-            return wanted.items() <= found.items()
-
-        try:
-            await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.topic.name, wanted)])
-            await eventually(is_applied)
-            await is_applied()  # one more round trip: the log takes its configuration a moment after the broker
-        finally:
-            await admin.close()
 
     async def fold(self, partition: int = 0) -> None:
         ids = await self._reader.log_ids(self.topic.name, [partition])
@@ -98,9 +76,17 @@ class FoldedLog:
 
 
 @asynccontextmanager
-async def folded_log(kafka: str, valkey_url: str, namespace: str, **description: Any) -> AsyncIterator[FoldedLog]:
+async def folded_log(
+    kafka: str, valkey_url: str, namespace: str, *, given_times: bool = False, **description: Any
+) -> AsyncIterator[FoldedLog]:
+    """Open an empty log. With `given_times` the broker stores the producer's timestamps as append times."""
     stack = DeploymentAddresses(kafka, valkey_url, namespace, PARTITIONS, "", description)
-    await create_topics(stack.kafka_settings, topics_of(namespace, PARTITIONS))
+    topics = topics_of(namespace, PARTITIONS)
+    if given_times:
+        await create_unbegun(stack.kafka_settings, topics)
+        await begin_logs(stack.kafka_settings, topics)
+    else:
+        await create_topics(stack.kafka_settings, topics)
     valkey = open_valkey(valkey_url)
     producer = AIOKafkaProducer(**connection(stack.kafka_settings), acks="all")
     await producer.start()

@@ -146,15 +146,18 @@ async def test_one_doctored_field_of_any_hash_is_found(log: FoldedLog, name: str
     assert {difference.contest for difference in report.differences} == {name.partition(":")[2]}
 
 
-async def many_minutes(log: FoldedLog) -> None:
+@pytest.fixture
+async def many_minutes(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
     """All that happens, an event every twenty seconds."""
-    await log.back_in_time()
-    await log.append(all_that_happens(), at_ms=NOW // 1000, apart_ms=20_000)
-    await log.fold()
+    async with folded_log(kafka, valkey_address, namespace, given_times=True) as log:
+        await log.begin_catalogue()
+        await log.append(all_that_happens(), at_ms=NOW // 1000, apart_ms=20_000)
+        await log.fold()
+        yield log
 
 
-async def test_what_was_at_the_end_of_every_minute_equals_the_fold(log: FoldedLog) -> None:
-    await many_minutes(log)
+async def test_what_was_at_the_end_of_every_minute_equals_the_fold(many_minutes: FoldedLog) -> None:
+    log = many_minutes
     kept = [
         await log.valkey.call("ZCARD", log.key(f"g1:minutes:{name}")) for name in ("rated", "ordered", "plain")
     ]
@@ -170,8 +173,8 @@ async def test_what_was_at_the_end_of_every_minute_equals_the_fold(log: FoldedLo
     ("contest", "subject"),
     [("rated", b"r\0\0\0"), ("rated", b"r\0\0\1"), ("ordered", b"r\0\0\2"), ("plain", b"ssms\0")],
 )
-async def test_one_doctored_minute_is_found(log: FoldedLog, contest: str, subject: bytes) -> None:
-    await many_minutes(log)
+async def test_one_doctored_minute_is_found(many_minutes: FoldedLog, contest: str, subject: bytes) -> None:
+    log = many_minutes
     key = log.key(f"g1:minutes:{contest}")
     members = [m for m in await log.valkey.call("ZRANGE", key, 0, -1) if m.startswith(subject)]
     head = len(subject) + 4
@@ -196,9 +199,9 @@ async def test_one_doctored_minute_is_found(log: FoldedLog, contest: str, subjec
     ],
 )
 async def test_a_doctored_minute_of_the_last_change_is_found(
-    log: FoldedLog, name: str, field: str, at: int, what: str
+    many_minutes: FoldedLog, name: str, field: str, at: int, what: str
 ) -> None:
-    await many_minutes(log)
+    log = many_minutes
     contest = "rated" if name == "counts" else "plain"
     key = log.key(f"g1:{name}:{contest}")
     stored = msgpack.unpackb(await log.valkey.call("HGET", key, field))
