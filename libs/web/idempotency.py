@@ -6,7 +6,7 @@ from typing import Protocol
 from starlette.requests import Request
 
 from libs.tally.errors import IdempotencyKeyReused
-from libs.web.requests import idempotency_key
+from libs.web.requests import parse_idempotency_key
 
 
 class RequestKeys(Protocol):
@@ -15,12 +15,14 @@ class RequestKeys(Protocol):
     async def claim(self, name: str, content: str) -> str | None: ...
 
 
-async def is_repetition(keys: RequestKeys, account: str, request: Request, body: bytes = b"") -> bool:
-    """Return whether this request is a repetition by its `Idempotency-Key`; False without one.
+async def is_repetition(
+    keys: RequestKeys, account: str, request: Request, given: str | None, body: bytes = b""
+) -> bool:
+    """Return whether this request is a repetition by its `Idempotency-Key` (`given`); False without one.
 
     Raises `IdempotencyKeyReused` if the body differs. A key's scope is account, method and path.
     """
-    key = idempotency_key(request)
+    key = parse_idempotency_key(given)
     if key is None:
         return False
     scope = "\0".join((account, request.method, request.url.path.rstrip("/"), key))

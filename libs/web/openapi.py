@@ -117,11 +117,6 @@ def parameter(name: str, where: str, description: str, schema: Schema | None = N
     }
 
 
-def shared(name: str, where: str, description: str, schema: Schema | None = None) -> Schema:
-    """Return a parameter that many operations share, as a component."""
-    return {COMPONENT: f"parameters/{name}"} | parameter(name, where, description, schema)
-
-
 def response_header(name: str, description: str, schema: Schema | None = None) -> Schema:
     """Return a header that many responses share, by its name."""
     return {
@@ -157,20 +152,6 @@ def limit_answers(*, legacy: bool, has_body: bool) -> dict[str, Schema]:
     return found
 
 
-PAGE: Final = (
-    shared(
-        "limit", "query", "Records per page.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
-    ),
-    shared("next", "query", "`next` of the previous page."),
-)
-IF_MATCH: Final = shared("If-Match", "header", "Write only if the record has this ETag.")
-IF_NONE_MATCH: Final = shared("If-None-Match", "header", "Respond 304 if the record has this ETag.")
-IDEMPOTENCY_KEY: Final = shared(
-    "Idempotency-Key",
-    "header",
-    "A repeated request takes effect once, for 24 hours; with different content it is refused.",
-    {"type": "string", "pattern": "^[!-~]{1,255}$"},
-)
 ETAG: Final = response_header("ETag", "The record's version: strong, for `If-Match` and `If-None-Match`.")
 LOCATION: Final = response_header("Location", "URL of the record.")
 REPLAYED: Final = response_header(
@@ -183,9 +164,9 @@ UNCHANGED: Final[dict[int | str, Schema]] = {
 }
 
 
-def takes(model: type[BaseModel], *parameters: Schema) -> Schema:
-    """Return an operation's body, and its parameters other than those of the path."""
-    return {"requestBody": body(model), "parameters": list(parameters)}
+def takes(model: type[BaseModel]) -> Schema:
+    """Return an operation's body."""
+    return {"requestBody": body(model)}
 
 
 def body(model: type[BaseModel]) -> Schema:

@@ -50,7 +50,7 @@ def described(document: Schema) -> Schema:
     for name, path in document["paths"].items():
         for operation in path.values():
             _describe_permission(operation)
-            _describe_path_parameters(operation)
+            _describe_parameters(operation)
             if name not in NEVER_LIMITED:
                 _describe_limits(operation)
             if operation["responses"].get("422", {}).get("description") == FRAMEWORKS_OWN:
@@ -89,13 +89,19 @@ def _describe_limits(operation: Schema) -> None:
         operation["responses"].setdefault(status, answer)
 
 
-def _describe_path_parameters(operation: Schema) -> None:
-    """Describe path parameters by their names: `contest_key`, `vote_id`, `source`."""
+def _describe_parameters(operation: Schema) -> None:
+    """Move descriptions of schemas to their parameters, and describe path parameters by their names.
+
+    Such names are `contest_key`, `vote_id`, `source`.
+    """
     for parameter in operation.get("parameters", ()):
-        if parameter["in"] == "path" and "description" not in parameter:
+        schema = dict(parameter.get("schema", {}))
+        said = parameter.get("description") or schema.get("description", "")
+        if not said and parameter["in"] == "path":
             noun, _, kind = parameter["name"].rpartition("_")
             said = f"{kind.capitalize()} of the {noun.replace('_', ' ')}." if noun else f"Name of the {kind}."
-            parameter["description"] = said
+        schema.pop("description", None)
+        parameter.update({"description": said} | ({"schema": schema} if schema else {}))
 
 
 def _with_references(value: Any, components: Schema) -> Any:

@@ -128,19 +128,20 @@ async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
     return body, parse_object(body)
 
 
-def idempotency_key(request: Request) -> str | None:
-    """Return the caller's `Idempotency-Key`. Raises `ValidationFailed` for a malformed one."""
-    key = request.headers.get("idempotency-key")
+def parse_idempotency_key(key: str | None) -> str | None:
+    """Return the value of an `Idempotency-Key`. Raises `ValidationFailed` for a malformed one."""
     if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
         raise ValidationFailed([Problem("", "Idempotency-Key must be 1 to 255 visible ASCII characters")])
     return key
 
 
-def integer_parameter(request: Request, name: str, default: int, least: int, most: int) -> int:
-    """Return a query parameter. Raises `ValidationFailed` if it is not an integer from `least` to `most`."""
-    given = request.query_params.get(name)
-    if given is None:
-        return default
+def integer_parameter(given: str | int, name: str, least: int, most: int) -> int:
+    """Return a parameter's value, sent as text or the default.
+
+    Raises `ValidationFailed` if it is not an integer from `least` to `most`.
+    """
+    if isinstance(given, int):
+        return given
     if not re.fullmatch(r"-?[0-9]{1,18}", given) or not least <= int(given) <= most:
         raise ValidationFailed([Problem("", f"{name} must be an integer from {least} to {most}")])
     return int(given)

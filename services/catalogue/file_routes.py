@@ -1,10 +1,11 @@
 """Routes for files' bytes and upload addresses, and for the deletion of a file."""
 
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
+from pydantic import WithJsonSchema
 from starlette.responses import Response, StreamingResponse
 
 from libs.catalogue.resources import FILES
@@ -19,8 +20,9 @@ from libs.web.auth import Authenticator, headers_of, require
 from libs.web.byte_ranges import SAFE, Span, attachment, requested_range
 from libs.web.errors import Unauthorized, UnsupportedMediaType
 from libs.web.etags import etag, matches, not_modified
-from libs.web.openapi import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, parameter
-from libs.web.requests import idempotency_key, stream_body
+from libs.web.openapi import UNCHANGED, Schema, answers, needs
+from libs.web.parameters import TEXT, IdempotencyKey, IfMatch, IfNoneMatch
+from libs.web.requests import parse_idempotency_key, stream_body
 from services.catalogue.files import Files
 from services.catalogue.openapi import BEARER, record_answer
 from services.catalogue.routes import fits
@@ -29,7 +31,21 @@ from services.catalogue.upload_urls import UploadUrls
 CONTENT: Final = "/files/{file_key}/content"
 TRIES: Final = 3
 """Attempts of one read whose bytes are replaced meanwhile."""
-SIGNATURE: Final = parameter("signature", "query", "Signature from the file's `upload_url`; replaces the API key.")
+Signature = Annotated[
+    str | None,
+    Query(description="Signature from the file's `upload_url`; replaces the API key."),
+    WithJsonSchema(TEXT),
+]
+Range = Annotated[
+    str | None,
+    Header(alias="Range", description="One range of bytes; for several ranges, all bytes are sent."),
+    WithJsonSchema(TEXT),
+]
+IfRange = Annotated[
+    str | None,
+    Header(alias="If-Range", description="Send the range only if the ETag matches, else all bytes."),
+    WithJsonSchema(TEXT),
+]
 BINARY: Final[Schema] = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
 NOTHING_HERE: Final = "There is nothing at this address."
 NO_BYTES: Final = "No bytes have been sent for this file: PUT them to its upload_url."
@@ -42,6 +58,14 @@ class Admission(NamedTuple):
     upload_id: str | None
 
 
+class Conditions(NamedTuple):
+    """The range that a reader wants, and the conditions on its request."""
+
+    requested: str | None
+    if_range: str | None
+    if_none_match: str | None
+
+
 class FileAccess:
     """Checks the permission to read or write a file's bytes."""
 
@@ -51,13 +75,12 @@ class FileAccess:
         self._files = files
         self._urls = urls
 
-    async def admit(self, request: Request, key: str, permission: str) -> Admission:
+    async def admit(self, request: Request, key: str, permission: str, signature: str | None) -> Admission:
         """Admit a request with the file's signature, or with an API key of the account that has `permission`.
 
         Raises `Unauthorized`, `Forbidden`, and `NotFound` for a wrong signature or, without a key, any other
         query.
         """
-        signature = request.query_params.get("signature")
         if signature is None:
             try:
                 caller = await self._auth.authenticate(request.scope)
@@ -74,10 +97,8 @@ class FileAccess:
         self._auth.note_actor(request.scope, "upload_url", key)
         return Admission(owner, upload_id(stored.document))
 
-    async def public(self, request: Request, key: str) -> str | None:
+    async def public(self, key: str) -> str | None:
         """Return the account of a publicly readable file; None if the request needs a signature or a key."""
-        if "signature" in request.query_params:
-            return None
         owner = await self._views.find_owner(FILES.name, key)
         if owner is None:
             return None
@@ -107,10 +128,9 @@ def file_router(
             "log_unavailable",
             success={204: {"description": "Stored as the file's bytes.", "headers": _headers("ETag")}},
         ),
-        openapi_extra=needs("content:write")
-        | {"parameters": [SIGNATURE], "requestBody": {"required": True, "content": BINARY}},
+        openapi_extra=needs("content:write") | {"requestBody": {"required": True, "content": BINARY}},
     )
-    async def put_file_content(request: Request, file_key: str) -> Response:
+    async def put_file_content(request: Request, file_key: str, signature: Signature = None) -> Response:
         """Send a file's bytes.
 
         The bytes replace earlier ones atomically when the upload is complete: concurrent readers get either the
@@ -118,7 +138,7 @@ def file_router(
         malware is refused and not stored, and `is_scanned` is true for files that passed. Bytes that do not match
         `file_type` are stored, but not served publicly. With the signature no key is needed.
         """
-        account, signed = await door.admit(request, file_key, "content:write")
+        account, signed = await door.admit(request, file_key, "content:write", signature)
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise UnsupportedMediaType("Send the bytes without Content-Encoding.")
         if "content-range" in request.headers:
@@ -145,29 +165,29 @@ def file_router(
                 **UNCHANGED,
             },
         ),
-        openapi_extra=needs("content:read")
-        | {
-            "parameters": [
-                SIGNATURE,
-                parameter("Range", "header", "One range of bytes; for several ranges, all bytes are sent."),
-                parameter("If-Range", "header", "Send the range only if the ETag matches, else all bytes."),
-                IF_NONE_MATCH,
-            ]
-        },
+        openapi_extra=needs("content:read"),
     )
-    async def get_file_content(request: Request, file_key: str) -> Response:
+    async def get_file_content(
+        request: Request,
+        file_key: str,
+        signature: Signature = None,
+        requested: Range = None,
+        if_range: IfRange = None,
+        if_none_match: IfNoneMatch = None,
+    ) -> Response:
         """Read a file's bytes.
 
         No key is needed with the signature, or for a public file whose bytes match `file_type`.
         """
-        public = await door.public(request, file_key)
-        account = public or (await door.admit(request, file_key, "content:read")).account
+        public = None if signature is not None else await door.public(file_key)
+        account = public or (await door.admit(request, file_key, "content:read", signature)).account
+        conditions = Conditions(requested, if_range, if_none_match)
         for _ in range(TRIES):
             stored = await files.get(account, file_key)
             kept = kept_bytes(stored.document)
             if kept is None:
                 raise NotFound(NO_BYTES)
-            answer = await _read(request, files, account, stored, kept)
+            answer = await _read(conditions, files, account, stored, kept)
             if answer is not None:
                 answer.headers["Cache-Control"] = "no-cache" if public else "private, no-cache"
                 return answer
@@ -180,11 +200,11 @@ def file_router(
         responses=answers(
             "not_found", "log_unavailable", success={204: {"description": "The file has no bytes any more."}}
         ),
-        openapi_extra=needs("content:write") | {"parameters": [SIGNATURE]},
+        openapi_extra=needs("content:write"),
     )
-    async def delete_file_content(request: Request, file_key: str) -> Response:
+    async def delete_file_content(request: Request, file_key: str, signature: Signature = None) -> Response:
         """Delete a file's bytes; the record stays. With the signature no key is needed."""
-        account, signed = await door.admit(request, file_key, "content:write")
+        account, signed = await door.admit(request, file_key, "content:write", signature)
         await files.drop(account, file_key, signed)
         return Response(status_code=204)
 
@@ -198,9 +218,11 @@ def file_router(
             "log_unavailable",
             success={200: record_answer(FILES, "With another `upload_url`.")},
         ),
-        openapi_extra=needs("content:write") | {"parameters": [IDEMPOTENCY_KEY]},
+        openapi_extra=needs("content:write"),
     )
-    async def renew_upload_url(request: Request, file_key: str) -> Response:
+    async def renew_upload_url(
+        request: Request, file_key: str, idempotency_key: IdempotencyKey = None
+    ) -> Response:
         """Renew a file's upload_url.
 
         The file gets a new address. Earlier ones become invalid, and an upload still running at one of them is
@@ -208,7 +230,7 @@ def file_router(
         """
         caller = await auth.authenticate(request.scope)
         require(caller, "content:write")
-        given = idempotency_key(request)
+        given = parse_idempotency_key(idempotency_key)
         write_request = WriteRequest.once()
         if given is not None:
             write_request = WriteRequest.repeatable(caller.account, "POST", request.url.path, given, b"")
@@ -231,27 +253,29 @@ def file_router(
             "log_unavailable",
             success={204: {"description": "Deleted, with its bytes."}},
         ),
-        openapi_extra=needs("content:write") | {"parameters": [IF_MATCH]},
+        openapi_extra=needs("content:write"),
     )
-    async def delete_file(request: Request, file_key: str) -> Response:
+    async def delete_file(request: Request, file_key: str, if_match: IfMatch = None) -> Response:
         """Deletes the record and its bytes; its `upload_url` becomes invalid."""
         key = await auth.authenticate(request.scope)
         require(key, "content:write")
-        await files.delete(key.account, file_key, fits(request))
+        await files.delete(key.account, file_key, fits(if_match))
         return Response(status_code=204)
 
     return router
 
 
-async def _read(request: Request, files: Files, account: str, stored: Stored, kept: KeptBytes) -> Response | None:
+async def _read(
+    conditions: Conditions, files: Files, account: str, stored: Stored, kept: KeptBytes
+) -> Response | None:
     """Return the response with the bytes, or None if they were replaced or deleted."""
     document, tag = stored.document, _tag(stored, kept)
     headers = {**SAFE, "ETag": tag, "Accept-Ranges": "bytes"}
-    if not_modified(request.headers.get("if-none-match"), tag):
+    if not_modified(conditions.if_none_match, tag):
         return Response(status_code=304, headers=headers)
     span = None
-    if matches(request.headers.get("if-range", "*"), tag):
-        span = requested_range(request.headers.get("range"), kept.size)
+    if matches("*" if conditions.if_range is None else conditions.if_range, tag):
+        span = requested_range(conditions.requested, kept.size)
     start, end = span or Span(0, kept.size)
     headers |= {
         "Content-Type": document["file_type"],

@@ -17,8 +17,9 @@ from libs.web.auth import Authenticator, require
 from libs.web.errors import MethodNotAllowed, allow
 from libs.web.etags import etag
 from libs.web.form_schemas import as_fields
-from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, IF_MATCH, Schema, answers, named, needs
-from libs.web.requests import idempotency_key, read_object
+from libs.web.openapi import BAD_BODY, Schema, answers, named, needs
+from libs.web.parameters import IdempotencyKey, IfMatch
+from libs.web.requests import parse_idempotency_key, read_object
 from services.catalogue.image_forms import FORM, TEXTS, name_at, read_form, titled
 from services.catalogue.images import Images
 from services.catalogue.openapi import BEARER, created
@@ -65,10 +66,9 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         status_code=201,
         response_class=Response,
         responses=MADE,
-        openapi_extra=WRITES
-        | {"requestBody": _body("ImageUpload", FORM, TEXTS, file=FILE), "parameters": [IDEMPOTENCY_KEY]},
+        openapi_extra=WRITES | {"requestBody": _body("ImageUpload", FORM, TEXTS, file=FILE)},
     )
-    async def create_image(request: Request) -> Response:
+    async def create_image(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
         """Upload a picture.
 
         jpg, png, webp or gif, detected from the bytes and not from the name. The stored picture is encoded again
@@ -78,7 +78,7 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         """
         account = await account_of(request)
         async with read_form(request, max_bytes) as form:
-            key = idempotency_key(request)
+            key = parse_idempotency_key(idempotency_key)
             content = b"" if key is None else await asyncio.to_thread(form.content)
             write_request = _write_request(request, account, key, content)
             return _created(await images.upload(account, form.file, form.body, write_request))
@@ -88,10 +88,9 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         status_code=201,
         response_class=Response,
         responses=MADE,
-        openapi_extra=WRITES
-        | {"requestBody": _body("ImageFetch", "application/json", url=URL), "parameters": [IDEMPOTENCY_KEY]},
+        openapi_extra=WRITES | {"requestBody": _body("ImageFetch", "application/json", url=URL)},
     )
-    async def create_image_from_url(request: Request) -> Response:
+    async def create_image_from_url(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
         """Create an image from a URL.
 
         The picture is fetched over http or https, from public addresses, without user name or password, following
@@ -101,7 +100,7 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         content, given = await read_object(request)
         url = given.pop("url", None)
         body = titled(name_at(url), given) if isinstance(url, str) else titled("", given, [NO_URL])
-        write_request = _write_request(request, account, idempotency_key(request), content)
+        write_request = _write_request(request, account, parse_idempotency_key(idempotency_key), content)
         return _created(await images.fetch(account, url, body, write_request))
 
     router.routes.append(Route("/images/upload_from_url", OnlyPost()))
@@ -118,14 +117,14 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
             "log_unavailable",
             success={204: {"description": "Deleted, with its picture."}},
         ),
-        openapi_extra=WRITES | {"parameters": [IF_MATCH]},
+        openapi_extra=WRITES,
     )
-    async def delete_image(request: Request, image_key: str) -> Response:
+    async def delete_image(request: Request, image_key: str, if_match: IfMatch = None) -> Response:
         """Delete an image.
 
         Caches may serve its picture for another day.
         """
-        await images.delete(await account_of(request), image_key, fits(request))
+        await images.delete(await account_of(request), image_key, fits(if_match))
         return Response(status_code=204)
 
     return router

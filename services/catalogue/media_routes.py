@@ -1,9 +1,10 @@
 """Media routes: pictures by image key, for production and the test environment alike."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from libs.catalogue.resources import IMAGES
@@ -16,21 +17,23 @@ from libs.views.catalogue import CatalogueViews
 from libs.web.auth import Authenticator, header, headers_of, require
 from libs.web.byte_ranges import SAFE
 from libs.web.etags import etag, not_modified
-from libs.web.openapi import IF_NONE_MATCH, UNCHANGED, answers, parameter
+from libs.web.openapi import UNCHANGED, answers
+from libs.web.parameters import IfNoneMatch
 from services.catalogue.openapi import BEARER
 
 DEFAULT: Final = "default"
 PUBLIC: Final = "public, max-age=86400"
 """A picture may be replaced or deleted under its key; a day's delay is acceptable for public images."""
 PRIVATE: Final = "private, no-cache"
-SIZE: Final = parameter(
-    "size",
-    "query",
-    "The longer side: "
-    + ", ".join(f"{name} {pixels} pixels" for name, pixels in SIZES.items())
-    + "; never enlarged.",
-    {"type": "string", "enum": list(SIZES), "default": DEFAULT},
-)
+Size = Annotated[
+    str,
+    Query(
+        description="The longer side: "
+        + ", ".join(f"{name} {pixels} pixels" for name, pixels in SIZES.items())
+        + "; never enlarged."
+    ),
+    WithJsonSchema({"type": "string", "enum": list(SIZES), "default": DEFAULT}),
+]
 
 
 class MediaEnvironment(NamedTuple):
@@ -71,15 +74,15 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
                 **UNCHANGED,
             },
         ),
-        openapi_extra={"parameters": [SIZE, IF_NONE_MATCH]},
     )
-    async def get_picture(request: Request, image_id: str) -> Response:
+    async def get_picture(
+        request: Request, image_id: str, size: Size = DEFAULT, if_none_match: IfNoneMatch = None
+    ) -> Response:
         """Read the picture of an image, by its key.
 
         Public images need no API key. Private images need a key of the account that has `content:read`, as Bearer
         or as `service-brand` and `service-key`.
         """
-        size = request.query_params.get("size", DEFAULT)
         if size not in SIZES:
             raise ValidationFailed([Problem("", f"size must be one of {', '.join(SIZES)}")])
         environment, account, image = await _find(environments, image_id)
@@ -93,13 +96,13 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
             "ETag": tag,
             "Cache-Control": PUBLIC if is_public else PRIVATE,
         }
-        if not_modified(request.headers.get("if-none-match"), tag):
+        if not_modified(if_none_match, tag):
             return Response(status_code=304, headers=headers)
         data = await environment.image_store.show(account, image.key, kept, size)
         if data is None:  # deleted, or replaced meanwhile
             if (await _find(environments, image_id)).image.version == image.version:
                 raise _unknown(image_id)
-            return await get_picture(request, image_id)
+            return await get_picture(request, image_id, size, if_none_match)
         return Response(data, headers=headers, media_type=FORMATS[kept.format].media_type)
 
     return router

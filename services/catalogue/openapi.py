@@ -1,24 +1,44 @@
 """OpenAPI descriptions of a resource's routes, generated from the resource."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, Final
 
+from fastapi import Query
 from fastapi.security import HTTPBearer
+from pydantic import WithJsonSchema
 
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.catalogue.resource import Resource
-from libs.web.openapi import COMPONENT, ETAG, LOCATION, REPLAYED, Schema, json_schema, named, shared
+from libs.web.openapi import (
+    BAD_BODY,
+    COMPONENT,
+    ETAG,
+    LOCATION,
+    REPLAYED,
+    UNCHANGED,
+    Schema,
+    answers,
+    json_schema,
+    named,
+)
 from libs.web.openapi import written as written_by
+from libs.web.parameters import TEXT, TIME
 
 BEARER: Final = HTTPBearer(
     auto_error=False,
     bearerFormat="tk_...",
     description="An API key. Its permissions are chosen when it is made: " + ", ".join(PERMISSIONS) + ".",
 )
-TIME: Final[Schema] = {"type": "string", "format": "date-time"}
-FILTERS: Final = (
-    shared("tags", "query", "Records with all of these tags.", {"type": "array", "items": {"type": "string"}}),
-    shared("updated_since", "query", "Records changed since then; orders by `updated`.", TIME),
-)
+Tags = Annotated[
+    Sequence[str] | None,
+    Query(description="Records with all of these tags."),
+    WithJsonSchema({"type": "array", "items": TEXT}),
+]
+UpdatedSince = Annotated[
+    str | None,
+    Query(description="Records changed since then; orders by `updated`."),
+    WithJsonSchema(TIME),
+]
 EXAMPLE_KEY: Final = "8c1f0e5a7b2d4c6e9f3a1b50"
 EXAMPLE_TIME: Final = "2026-05-01T18:00:00.000000Z"
 
@@ -98,3 +118,34 @@ def created(row: Resource, description: str = "Created.") -> Schema:
 
 def list_answer(row: Resource) -> Schema:
     return {"description": "A page, newest first.", "content": {"application/json": {"schema": listed(row)}}}
+
+
+def bodies(row: Resource) -> dict[str, Schema]:
+    """Return the request bodies by handler."""
+    return {
+        "create": {"requestBody": body(row)},
+        "place": {"requestBody": body(row)},
+        "patch": {"requestBody": patch_body(row)},
+    }
+
+
+def responses(row: Resource) -> dict[str, dict[int | str, Schema]]:
+    """Return the responses by handler; the first one is the handler's usual success."""
+    deleted = {"description": "Deleted, with the records that belong to it."}
+    posted = (*BAD_BODY, "idempotency_key_reused", "log_unavailable")
+    changed = ("not_found", "in_use", "version_conflict", "log_unavailable")
+    singular = row.singular.replace("_", " ")
+    replaced = record_answer(row, "Replaced as a whole; only `created` is kept.")
+    return {
+        "create": answers("not_found", *posted, success={201: created(row)}),
+        "place": answers(*posted, success={201: created(row, "Created at this key."), 200: replaced}),
+        "page": answers("not_found", "validation_failed", success={200: list_answer(row)}),
+        "get": answers("not_found", success={200: record_answer(row, f"The {singular}."), **UNCHANGED}),
+        "patch": answers(
+            *BAD_BODY,
+            *changed,
+            *row.refusals.get("PATCH", ()),
+            success={200: record_answer(row, "The changed record.")},
+        ),
+        "delete": answers(*changed, *row.refusals.get("DELETE", ()), success={204: deleted}),
+    }

@@ -12,7 +12,8 @@ from libs.tally.time import microseconds
 from libs.web.auth import Authenticator, require
 from libs.web.etags import etag
 from libs.web.idempotency import RequestKeys, is_repetition
-from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, answers, needs, takes
+from libs.web.openapi import BAD_BODY, answers, needs, takes
+from libs.web.parameters import IdempotencyKey
 from libs.web.requests import read_object
 from services.catalogue.openapi import BEARER, record_answer
 
@@ -41,9 +42,11 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
             "log_unavailable",
             success={200: record_answer(CONTESTS, "The contest is running again.")},
         ),
-        openapi_extra=needs("operations") | takes(Reopening, IDEMPOTENCY_KEY),
+        openapi_extra=needs("operations") | takes(Reopening),
     )
-    async def reopen_contest(request: Request, contest_key: str) -> Response:
+    async def reopen_contest(
+        request: Request, contest_key: str, idempotency_key: IdempotencyKey = None
+    ) -> Response:
         """Reopen a closed contest.
 
         Voting continues until the new end; then the contest closes again. Late votes stay late; removals that
@@ -54,7 +57,7 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
         require(key, "operations")
         sent, given = await read_object(request)
         end = checked(Reopening, given).end
-        replayed = await is_repetition(requests, key.account, request, sent)
+        replayed = await is_repetition(requests, key.account, request, idempotency_key, sent)
         stored = await reopener.reopen(key.account, contest_key, microseconds(end))
         headers = {"ETag": etag(stored.version)} | ({"Idempotent-Replayed": "true"} if replayed else {})
         return Response(orjson.dumps(CONTESTS.show(stored)), 200, headers, "application/json")

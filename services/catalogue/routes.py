@@ -1,19 +1,20 @@
 """Routes of the current API, generated from the table of resources."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Path, Request
+from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from libs.catalogue.pagination import ListRequest
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService, Written
-from libs.catalogue.resource import Document, Resource
+from libs.catalogue.resource import Document, Resource, Table
 from libs.catalogue.writer import Request as WriteRequest
 from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
@@ -21,20 +22,12 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.time import microseconds, parse_timestamp
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.etags import etag, not_modified, precondition_fails
-from libs.web.openapi import (
-    BAD_BODY,
-    IDEMPOTENCY_KEY,
-    IF_MATCH,
-    IF_NONE_MATCH,
-    PAGE,
-    UNCHANGED,
-    answers,
-    needs,
-    parameter,
-)
-from libs.web.requests import idempotency_key, integer_parameter, read_object
+from libs.web.openapi import needs
+from libs.web.parameters import LISTED, MOST_LISTED, TEXT, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
+from libs.web.requests import integer_parameter, parse_idempotency_key, read_object
 from libs.web.service import Complete
 from services.catalogue import openapi
+from services.catalogue.openapi import Tags, UpdatedSince
 
 OPERATION_OF: Final = {
     "create": "create",
@@ -45,8 +38,6 @@ OPERATION_OF: Final = {
     "delete": "delete",
 }
 """Operation by the handler's name."""
-MOST_LISTED: Final = 100
-LISTED: Final = 20
 
 COMPLETED: Final = re.compile(r"\.[0-9a-f]+(?=\")")
 """Part of an entity tag after the record's version: the hash of members from other views."""
@@ -78,187 +69,106 @@ class _Routes:
         row = self._row
         plural, singular = row.name.replace("_", " "), row.singular.replace("_", " ")
         with_article = f"an {singular}" if singular[0] in "aeiou" else f"a {singular}"
-        one = f"/{row.name}/{{{row.singular}_key}}"
-        several, where = f"/{row.name}", []
+        one, several = f"/{row.name}/{{{row.singular}_key}}", f"/{row.name}"
         if row.parent is not None:
             above = self._record_service.table[row.parent]
             several = f"/{above.name}/{{{above.singular}_key}}/{row.name}"
-            where = [parameter(f"{above.singular}_key", "path", f"Key of the {above.singular}.")]
-        key = parameter(f"{row.singular}_key", "path", f"Key of the {singular}.")
-        own_key = key | {"schema": {"type": "string", "pattern": OWN_KEY_PATTERN}}
-        gone: dict[int | str, dict[str, Any]] = {
-            204: {"description": "Deleted, with the records that belong to it."}
+        places = {"create": (several, "POST"), "place": (one, "POST"), "page": (several, "GET")}
+        places |= {"get": (one, "GET"), "patch": (one, "PATCH"), "delete": (one, "DELETE")}
+        summaries = {
+            "create": f"Create {with_article}",
+            "place": f"Create or replace {with_article}",
+            "page": f"List {plural}",
+            "get": f"Read {with_article}",
+            "patch": f"Change {with_article}",
+            "delete": f"Delete {with_article}",
         }
+        responses, bodies = openapi.responses(row), openapi.bodies(row)
+        for handler in self._handlers():
+            name = handler.__name__
+            if OPERATION_OF[name] in row.operations:
+                path, method = places[name]
+                router.add_api_route(
+                    path,
+                    handler,
+                    methods=[method],
+                    summary=summaries[name],
+                    tags=[row.name],
+                    operation_id=f"{name}_{row.singular}",
+                    responses=responses[name],
+                    response_class=Response,
+                    status_code=next(iter(responses[name])),  # type: ignore[arg-type]
+                    openapi_extra=bodies.get(name, {})
+                    | needs("content:read" if method == "GET" else "content:write"),
+                )
 
-        def add(path: str, method: str, handler: Any, summary: str, responses: Any, **extra: Any) -> None:
-            if OPERATION_OF[handler.__name__] not in row.operations:
-                return
-            router.add_api_route(
-                path,
-                handler,
-                methods=[method],
-                summary=summary,
-                tags=[row.name],
-                operation_id=f"{handler.__name__}_{row.singular}",
-                responses=responses,
-                response_class=Response,
-                status_code=next(iter(responses)),
-                openapi_extra=extra | needs("content:read" if method == "GET" else "content:write"),
+    def _handlers(self) -> Sequence[Callable[..., Awaitable[Response]]]:
+        row, service = self._row, self._record_service
+        singular = row.singular.replace("_", " ")
+        about: dict[str, Any] = {"alias": f"{row.singular}_key", "description": f"Key of the {singular}."}
+        Key = Annotated[str, Path(**about)]
+        OwnKey = Annotated[str, Path(**about), WithJsonSchema(TEXT | {"pattern": OWN_KEY_PATTERN})]
+        Parent = Annotated[str, Depends(_parent_of(row, service.table))]
+
+        async def create(request: Request, parent: Parent, idempotency_key: IdempotencyKey = None) -> Response:
+            caller = await self._caller(request, "content:write")
+            parsed, document = await _parse_request(request, caller, idempotency_key)
+            written = await service.create(row, caller.account, document, parsed, parent=parent)
+            return await self._posted(request, caller, written, 201)
+
+        async def place(request: Request, key: OwnKey, idempotency_key: IdempotencyKey = None) -> Response:
+            caller = await self._caller(request, "content:write")
+            parsed, document = await _parse_request(request, caller, idempotency_key)
+            written = await service.place(row, caller.account, key, document, parsed)
+            is_new = written.stored.created == written.stored.updated
+            return await self._posted(request, caller, written, 201 if is_new else 200)
+
+        async def page(
+            request: Request,
+            parent: Parent,
+            limit: Limit = LISTED,
+            next: Next = None,
+            tags: Tags = None,
+            updated_since: UpdatedSince = None,
+        ) -> Response:
+            caller = await self._caller(request, "content:read")
+            parsed = ListRequest(
+                limit=integer_parameter(limit, "limit", 1, MOST_LISTED),
+                next=next,
+                tags=tuple(tags or ()),
+                updated_since=_time(updated_since),
             )
+            found = await service.page(row, caller.account, parsed, parent)
+            data = [row.show(stored) for stored in found.records]
+            await self._add(request, caller, data)
+            return _json({"data": data, "has_more": found.next is not None, "next": found.next}, 200, {})
 
-        add(
-            several,
-            "POST",
-            self.create,
-            f"Create {with_article}",
-            answers(
-                *BAD_BODY,
-                "not_found",
-                "idempotency_key_reused",
-                "log_unavailable",
-                success={201: openapi.created(row)},
-            ),
-            parameters=[*where, IDEMPOTENCY_KEY],
-            requestBody=openapi.body(row),
-        )
-        add(
-            one,
-            "POST",
-            self.place,
-            f"Create or replace {with_article}",
-            answers(
-                *BAD_BODY,
-                "idempotency_key_reused",
-                "log_unavailable",
-                success={
-                    201: openapi.created(row, "Created at this key."),
-                    200: openapi.record_answer(row, "Replaced as a whole; only `created` is kept."),
-                },
-            ),
-            parameters=[own_key, IDEMPOTENCY_KEY],
-            requestBody=openapi.body(row),
-        )
-        add(
-            several,
-            "GET",
-            self.page,
-            f"List {plural}",
-            answers("not_found", "validation_failed", success={200: openapi.list_answer(row)}),
-            parameters=[
-                *where,
-                *PAGE,
-                *openapi.FILTERS,
-            ],
-        )
-        add(
-            one,
-            "GET",
-            self.get,
-            f"Read {with_article}",
-            answers(
-                "not_found",
-                success={200: openapi.record_answer(row, f"The {singular}."), **UNCHANGED},
-            ),
-            parameters=[key, IF_NONE_MATCH],
-        )
-        add(
-            one,
-            "PATCH",
-            self.patch,
-            f"Change {with_article}",
-            answers(
-                *BAD_BODY,
-                "not_found",
-                "in_use",
-                "version_conflict",
-                "log_unavailable",
-                *row.refusals.get("PATCH", ()),
-                success={200: openapi.record_answer(row, "The changed record.")},
-            ),
-            parameters=[key, IF_MATCH],
-            requestBody=openapi.patch_body(row),
-        )
-        add(
-            one,
-            "DELETE",
-            self.delete,
-            f"Delete {with_article}",
-            answers(
-                "not_found",
-                "in_use",
-                "version_conflict",
-                "log_unavailable",
-                *row.refusals.get("DELETE", ()),
-                success=gone,
-            ),
-            parameters=[key, IF_MATCH],
-        )
+        async def get(request: Request, key: Key, if_none_match: IfNoneMatch = None) -> Response:
+            caller = await self._caller(request, "content:read")
+            stored = await service.get(row, caller.account, key)
+            shown = row.show(stored)
+            await self._add(request, caller, [shown])
+            tag = self._tag(stored, shown)
+            if not_modified(if_none_match, tag):
+                return Response(status_code=304, headers={"ETag": tag})
+            return _json(shown, 200, {"ETag": tag})
 
-    async def create(self, request: Request) -> Response:
-        caller = await self._caller(request, "content:write")
-        parsed, document = await _parse_request(request, caller)
-        written = await self._record_service.create(
-            self._row, caller.account, document, parsed, parent=self._parent(request)
-        )
-        return await self._posted(request, caller, written, 201)
+        async def patch(request: Request, key: Key, if_match: IfMatch = None) -> Response:
+            caller = await self._caller(request, "content:write")
+            _, changes = await read_object(request)
+            stored = await service.patch(row, caller.account, key, changes, fits(if_match))
+            return await self._written(request, caller, stored, 200, {})
 
-    async def place(self, request: Request) -> Response:
-        caller = await self._caller(request, "content:write")
-        parsed, document = await _parse_request(request, caller)
-        written = await self._record_service.place(self._row, caller.account, self._key(request), document, parsed)
-        is_new = written.stored.created == written.stored.updated
-        return await self._posted(request, caller, written, 201 if is_new else 200)
+        async def delete(request: Request, key: Key, if_match: IfMatch = None) -> Response:
+            caller = await self._caller(request, "content:write")
+            await service.delete(row, caller.account, key, fits(if_match))
+            return Response(status_code=204)
 
-    async def page(self, request: Request) -> Response:
-        caller = await self._caller(request, "content:read")
-        query = request.query_params
-        parsed = ListRequest(
-            limit=integer_parameter(request, "limit", LISTED, 1, MOST_LISTED),
-            next=query.get("next"),
-            tags=tuple(query.getlist("tags")),
-            updated_since=_time(query.get("updated_since")),
-        )
-        page = await self._record_service.page(self._row, caller.account, parsed, self._parent(request))
-        data = [self._row.show(stored) for stored in page.records]
-        await self._add(request, caller, data)
-        return _json({"data": data, "has_more": page.next is not None, "next": page.next}, 200, {})
-
-    async def get(self, request: Request) -> Response:
-        caller = await self._caller(request, "content:read")
-        stored = await self._record_service.get(self._row, caller.account, self._key(request))
-        shown = self._row.show(stored)
-        await self._add(request, caller, [shown])
-        tag = self._tag(stored, shown)
-        if not_modified(request.headers.get("if-none-match"), tag):
-            return Response(status_code=304, headers={"ETag": tag})
-        return _json(shown, 200, {"ETag": tag})
-
-    async def patch(self, request: Request) -> Response:
-        caller = await self._caller(request, "content:write")
-        _, patch = await read_object(request)
-        stored = await self._record_service.patch(
-            self._row, caller.account, self._key(request), patch, fits(request)
-        )
-        return await self._written(request, caller, stored, 200, {})
-
-    async def delete(self, request: Request) -> Response:
-        caller = await self._caller(request, "content:write")
-        await self._record_service.delete(self._row, caller.account, self._key(request), fits(request))
-        return Response(status_code=204)
+        return create, place, page, get, patch, delete
 
     async def _caller(self, request: Request, permission: str) -> ApiKey:
         key = await self._auth.authenticate(request.scope)
         require(key, permission)
-        return key
-
-    def _key(self, request: Request) -> str:
-        key: str = request.path_params[f"{self._row.singular}_key"]
-        return key
-
-    def _parent(self, request: Request) -> str:
-        if self._row.parent is None:
-            return ""
-        key: str = request.path_params[f"{self._record_service.table[self._row.parent].singular}_key"]
         return key
 
     async def _add(self, request: Request, caller: ApiKey, shown: list[Document]) -> None:
@@ -287,18 +197,37 @@ class _Routes:
         return etag(f"{stored.version}.{blake2b(orjson.dumps(shown), digest_size=8).hexdigest()}")
 
 
-async def _parse_request(request: Request, caller: ApiKey) -> tuple[WriteRequest, Document]:
+def _parent_of(row: Resource, table: Table) -> Callable[..., Awaitable[str]]:
+    """Return the dependency that provides the key of a record's parent, "" for a resource without one."""
+    if row.parent is None:
+
+        async def no_parent() -> str:
+            return ""
+
+        return no_parent
+    singular = table[row.parent].singular
+
+    async def parent_of(
+        key: Annotated[str, Path(alias=f"{singular}_key", description=f"Key of the {singular}.")],
+    ) -> str:
+        return key
+
+    return parent_of
+
+
+async def _parse_request(
+    request: Request, caller: ApiKey, idempotency_key: str | None
+) -> tuple[WriteRequest, Document]:
     """Return the request, identified by its idempotency key, and its parsed body."""
     body, document = await read_object(request)
-    key = idempotency_key(request)
+    key = parse_idempotency_key(idempotency_key)
     if key is None:
         return WriteRequest.once(), document
     return WriteRequest.repeatable(caller.account, "POST", request.url.path, key, body), document
 
 
-def fits(request: Request) -> Fits | None:
+def fits(given: str | None) -> Fits | None:
     """Return the check of `If-Match` against a stored record's version; None without the header."""
-    given = request.headers.get("if-match")
     if given is None:
         return None
     condition = COMPLETED.sub("", given)

@@ -15,7 +15,8 @@ from libs.contracts.catalogue import Stored
 from libs.tally.time import timestamp
 from libs.web.auth import Authenticator, require
 from libs.web.etags import etag, not_modified, precondition_fails
-from libs.web.openapi import BAD_BODY, ETAG, IF_MATCH, IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, takes
+from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers, needs, takes
+from libs.web.parameters import IfMatch, IfNoneMatch
 from libs.web.requests import read_object
 from services.catalogue.openapi import BEARER
 from services.catalogue.vote_sources import VoteSources
@@ -65,9 +66,11 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
             "log_unavailable",
             success={200: _answer("Changed."), 201: _answer("Registered, also again after it was retired.")},
         ),
-        openapi_extra=needs("sources:write") | takes(VoteSource, IF_MATCH),
+        openapi_extra=needs("sources:write") | takes(VoteSource),
     )
-    async def register_vote_source(request: Request, contest_key: str, source: SourceName) -> Response:
+    async def register_vote_source(
+        request: Request, contest_key: str, source: SourceName, if_match: IfMatch = None
+    ) -> Response:
         """Register an external source, or change its registration.
 
         The body replaces the registration; members left out have their defaults. The mapping applies at once to
@@ -79,7 +82,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         account = await account_of(request)
         _, given = await read_object(request)
         form = checked(VoteSource, given)
-        stored, is_new = await sources.put(account, contest_key, source, form, _fits(request))
+        stored, is_new = await sources.put(account, contest_key, source, form, _fits(if_match))
         headers = {"Location": f"/contests/{contest_key}/vote_sources/{source}"} if is_new else {}
         return _record(stored, 201 if is_new else 200, headers)
 
@@ -90,13 +93,15 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
             "not_found",
             success={200: _answer("The registration."), **UNCHANGED},
         ),
-        openapi_extra=needs("sources:write") | {"parameters": [IF_NONE_MATCH]},
+        openapi_extra=needs("sources:write"),
     )
-    async def read_vote_source(request: Request, contest_key: str, source: SourceName) -> Response:
+    async def read_vote_source(
+        request: Request, contest_key: str, source: SourceName, if_none_match: IfNoneMatch = None
+    ) -> Response:
         """Read the registration of an external source."""
         stored = await sources.get(await account_of(request), contest_key, source)
         tag = etag(stored.version)
-        if not_modified(request.headers.get("if-none-match"), tag):
+        if not_modified(if_none_match, tag):
             return Response(status_code=304, headers={"ETag": tag})
         return _record(stored, 200, {})
 
@@ -110,14 +115,16 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
             "log_unavailable",
             success={204: {"description": "Retired: reports are refused; its counts stay."}},
         ),
-        openapi_extra=needs("sources:write") | {"parameters": [IF_MATCH]},
+        openapi_extra=needs("sources:write"),
     )
-    async def retire_vote_source(request: Request, contest_key: str, source: SourceName) -> Response:
+    async def retire_vote_source(
+        request: Request, contest_key: str, source: SourceName, if_match: IfMatch = None
+    ) -> Response:
         """Retire an external source.
 
         Its counts stay, by its current mapping. PUT registers it again.
         """
-        await sources.retire(await account_of(request), contest_key, source, _fits(request))
+        await sources.retire(await account_of(request), contest_key, source, _fits(if_match))
         return Response(status_code=204)
 
     @router.get(
@@ -148,8 +155,7 @@ def _shown(stored: Stored) -> dict[str, Any]:
     ).model_dump()
 
 
-def _fits(request: Request) -> Fits | None:
-    condition = request.headers.get("if-match")
+def _fits(condition: str | None) -> Fits | None:
     return None if condition is None else lambda stored: not precondition_fails(condition, etag(stored.version))
 
 

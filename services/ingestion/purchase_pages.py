@@ -4,19 +4,17 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as BadBase64
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
-from fastapi import Request
 from pydantic import BaseModel, Field
 
 from libs.contracts.purchases import Place, Purchase
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.responses import PurchaseShown
 from libs.views.purchases import Listed, Unreadable
+from libs.web.parameters import MOST_LISTED
 from libs.web.requests import integer_parameter
 
-MOST_LISTED: Final = 100
-LISTED: Final = 20
 TOKEN: Final = re.compile(r"([0-9]{1,16}):([A-Za-z0-9_-]{22})")
 
 Reader = Callable[[Place | None, int], Awaitable[list[Listed]]]
@@ -31,12 +29,19 @@ class PurchasePage(BaseModel):
     next: str | None = Field(description="Token of the next page: send it as `?next=`.")
 
 
+class PageRequest(NamedTuple):
+    """The parameters of a list, as sent."""
+
+    limit: str | int
+    next: str | None
+
+
 async def read_page(
-    request: Request, read: Reader, shown: Callable[[list[Purchase | Unreadable]], list[PurchaseShown]]
+    request: PageRequest, read: Reader, shown: Callable[[list[Purchase | Unreadable]], list[PurchaseShown]]
 ) -> PurchasePage:
     """Return the requested page, without purchases that cannot be read. Raises `ValidationFailed`."""
-    limit = integer_parameter(request, "limit", LISTED, 1, MOST_LISTED)
-    found = await read(_place(request.query_params.get("next")), limit + 1)
+    limit = integer_parameter(request.limit, "limit", 1, MOST_LISTED)
+    found = await read(_place(request.next), limit + 1)
     page, more = found[:limit], len(found) > limit
     return PurchasePage(
         data=shown([one.purchase for one in page]),

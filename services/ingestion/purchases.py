@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
@@ -18,11 +18,13 @@ from libs.tally.errors import NotFound
 from libs.views.purchases import Unreadable
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.idempotency import RequestKeys, is_repetition
-from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, PAGE, REPLAYED, answers, needs, parameter, takes
+from libs.web.openapi import BAD_BODY, REPLAYED, answers, needs, takes
+from libs.web.parameters import LISTED, IdempotencyKey, Limit, Next
 from libs.web.requests import read_object
-from services.ingestion.purchase_pages import PurchasePage, Reader, read_page
+from services.ingestion.purchase_pages import PageRequest, PurchasePage, Reader, read_page
 
 TAG: Final = "purchases"
+UserId = Annotated[str, Path(description="The user's id as sent by the payment platform.")]
 
 
 def purchase_router(auth: Authenticator, register: PurchaseService, requests: RequestKeys) -> APIRouter:
@@ -53,7 +55,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
             return _json(RefundShown(key=purchase.key, status=purchase.status), 202, headers)
         return _json((await shower(key))(purchase), 202, headers)
 
-    async def page(request: Request, key: ApiKey, read: Reader) -> Response:
+    async def page(request: PageRequest, key: ApiKey, read: Reader) -> Response:
         cipher, whole_token = await register.ciphers.of(key.account), "purchases:write" in key.permissions
         shown = await read_page(request, read, lambda page: show_all(page, cipher, whole_token=whole_token)[0])
         return _json(shown, 200)
@@ -75,9 +77,9 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
                 }
             },
         ),
-        openapi_extra=needs("purchases:write") | takes(PurchaseForm, IDEMPOTENCY_KEY),
+        openapi_extra=needs("purchases:write") | takes(PurchaseForm),
     )
-    async def record_purchase(request: Request) -> Response:
+    async def record_purchase(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
         """Record a purchase.
 
         The purchase_token is the idempotency key: sent again with the same content it changes nothing and gets the
@@ -88,7 +90,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         key = await caller(request, "purchases:write")
         sent, given = await read_object(request)
         form = parse_purchase(given)
-        await is_repetition(requests, key.account, request, sent)
+        await is_repetition(requests, key.account, request, idempotency_key, sent)
         recorded = await register.record(key.account, form)
         headers = {"Idempotent-Replayed": "true"} if recorded.replayed else {}
         return _json((await shower(key))(recorded.purchase), 202, headers)
@@ -111,9 +113,9 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
                 }
             },
         ),
-        openapi_extra=needs("purchases:write") | takes(RefundForm, IDEMPOTENCY_KEY),
+        openapi_extra=needs("purchases:write") | takes(RefundForm),
     )
-    async def refund_purchase_token(request: Request) -> Response:
+    async def refund_purchase_token(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
         """Refund a purchase by its token.
 
         May be sent before the purchase, and repeatedly.
@@ -121,7 +123,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         key = await caller(request, "purchases:write")
         sent, given = await read_object(request)
         token = parse_refund(given).purchase_token
-        replayed = await is_repetition(requests, key.account, request, sent)
+        replayed = await is_repetition(requests, key.account, request, idempotency_key, sent)
         return await refunded(key, await register.refund_token(key.account, token), replayed)
 
     @router.post(
@@ -142,15 +144,17 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
                 }
             },
         ),
-        openapi_extra=needs("purchases:write") | {"parameters": [IDEMPOTENCY_KEY]},
+        openapi_extra=needs("purchases:write"),
     )
-    async def refund_purchase(request: Request, purchase_key: str) -> Response:
+    async def refund_purchase(
+        request: Request, purchase_key: str, idempotency_key: IdempotencyKey = None
+    ) -> Response:
         """Refund a purchase by its key.
 
         May be sent repeatedly.
         """
         key = await caller(request, "purchases:write")
-        replayed = await is_repetition(requests, key.account, request)
+        replayed = await is_repetition(requests, key.account, request, idempotency_key)
         return await refunded(key, await register.refund(key.account, purchase_key), replayed)
 
     @router.get(
@@ -159,15 +163,15 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         responses=answers(
             "validation_failed", success={200: {"model": PurchasePage, "description": "Newest refusal first."}}
         ),
-        openapi_extra=needs("purchases:read") | {"parameters": list(PAGE)},
+        openapi_extra=needs("purchases:read"),
     )
-    async def list_refunds(request: Request) -> Response:
+    async def list_refunds(request: Request, limit: Limit = LISTED, next: Next = None) -> Response:
         """List purchases to refund.
 
         These are purchases whose votes could not be cast, with the reason in `refusal`; a refund removes them.
         """
         key = await caller(request, "purchases:read")
-        return await page(request, key, partial(register.views.refused, key.account))
+        return await page(PageRequest(limit, next), key, partial(register.views.refused, key.account))
 
     @router.get(
         "/api/users/{user_id:path}/purchases",
@@ -175,17 +179,18 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         responses=answers(
             "validation_failed", success={200: {"model": PurchasePage, "description": "Newest first."}}
         ),
-        openapi_extra=needs("purchases:read")
-        | {"parameters": [parameter("user_id", "path", "The user's id as sent by the payment platform."), *PAGE]},
+        openapi_extra=needs("purchases:read"),
     )
-    async def list_user_purchases(request: Request) -> Response:
+    async def list_user_purchases(
+        request: Request, user_id: UserId, limit: Limit = LISTED, next: Next = None
+    ) -> Response:
         """List a user's purchases.
 
         The purchase_token is whole only for keys with purchases:write.
         """
         key = await caller(request, "purchases:read")
-        user = (await register.ciphers.of(key.account)).user(request.path_params["user_id"])
-        return await page(request, key, partial(register.views.of_user, key.account, user))
+        user = (await register.ciphers.of(key.account)).user(user_id)
+        return await page(PageRequest(limit, next), key, partial(register.views.of_user, key.account, user))
 
     @router.get(
         "/api/purchases/{purchase_key}",

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
+from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from libs.contracts.position_token import encode_positions
@@ -12,17 +13,16 @@ from libs.web.asgi_routes import AsgiRoute
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.openapi import (
     BAD_BODY,
-    IDEMPOTENCY_KEY,
     LOCATION,
     REPLAYED,
     Schema,
     answers,
     body,
     needs,
-    parameter,
     response_header,
     takes,
 )
+from libs.web.parameters import IdempotencyKey
 from services.ingestion.batches import NDJSON
 from services.ingestion.forms import (
     VOTE_ID,
@@ -40,6 +40,11 @@ from services.ingestion.voting import Voting
 TAG = "votes"
 VoterId = Annotated[str | None, Query(description="A signed-in voter's id; exactly one of this and anonymous_id.")]
 AnonymousId = Annotated[str | None, Query(description="An anonymous voter's id.")]
+VoteIdHeader = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", description="Same as vote_id."),
+    WithJsonSchema({"type": "string", "pattern": VOTE_ID}),
+]
 POSITION = response_header(
     "Tally-Position", "Position in the log; a read with it as min_position includes this write."
 )
@@ -85,11 +90,7 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
                     201: _accepted("Recorded in the log, acknowledged by all in-sync replicas.", {}),
                 },
             ),
-            openapi_extra=needs("votes:write")
-            | takes(
-                VoteForm,
-                parameter("Idempotency-Key", "header", "Same as vote_id.", {"type": "string", "pattern": VOTE_ID}),
-            ),
+            openapi_extra=needs("votes:write") | takes(VoteForm),
         ),
         AsgiRoute(
             "/contests/{contest_key}/votes/batch",
@@ -105,12 +106,12 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
                     200: {"description": "One result per vote.", "headers": POSITION, "model": BatchResult},
                 },
             ),
-            openapi_extra=needs("votes:write") | {"requestBody": batch, "parameters": [IDEMPOTENCY_KEY]},
+            openapi_extra=needs("votes:write") | {"requestBody": batch},
         ),
     ]
 
 
-def cast_vote(contest_key: str) -> None:
+def cast_vote(contest_key: str, vote_id: VoteIdHeader = None) -> None:
     """Cast a vote.
 
     Paid votes also need the permission `purchases:write`. Refusals are not stored: the same id may be sent again
@@ -118,7 +119,7 @@ def cast_vote(contest_key: str) -> None:
     """
 
 
-def cast_votes(contest_key: str) -> None:
+def cast_votes(contest_key: str, idempotency_key: IdempotencyKey = None) -> None:
     """Cast up to 10,000 votes.
 
     The body is JSON or application/x-ndjson (one vote per line). Each item has its own result, in order; an

@@ -7,7 +7,8 @@ from libs.contracts.position_token import encode_positions
 from libs.voting.source_reports import SourceReporter
 from libs.web.auth import Authenticator, require
 from libs.web.idempotency import RequestKeys, is_repetition
-from libs.web.openapi import BAD_BODY, IDEMPOTENCY_KEY, REPLAYED, answers, needs, takes
+from libs.web.openapi import BAD_BODY, REPLAYED, answers, needs, takes
+from libs.web.parameters import IdempotencyKey
 from libs.web.requests import read_object
 from services.ingestion.routes import POSITION
 from services.ingestion.source_forms import ReportAnswer, ReportForm, answer, parse_report
@@ -34,9 +35,11 @@ def source_router(auth: Authenticator, reporter: SourceReporter, requests: Reque
                 }
             },
         ),
-        openapi_extra=needs("sources:write") | takes(ReportForm, IDEMPOTENCY_KEY),
+        openapi_extra=needs("sources:write") | takes(ReportForm),
     )
-    async def report_counts(request: Request, contest_key: str, source: str) -> Response:
+    async def report_counts(
+        request: Request, contest_key: str, source: str, idempotency_key: IdempotencyKey = None
+    ) -> Response:
         """Report an external source's counts.
 
         For each id of a cumulative source the latest count in log order applies; a lower one is held unless the
@@ -47,7 +50,7 @@ def source_router(auth: Authenticator, reporter: SourceReporter, requests: Reque
         require(key, "sources:write")
         sent, given = await read_object(request)
         form = parse_report(given)
-        await is_repetition(requests, key.account, request, sent)
+        await is_repetition(requests, key.account, request, idempotency_key, sent)
         folded = await reporter.report(key.account, contest_key, source, form.report())
         headers = {"Tally-Position": encode_positions({folded.partition: folded.offset + 1})}
         if folded.replayed:

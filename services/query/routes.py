@@ -5,7 +5,8 @@ from typing import Annotated, Final
 from fastapi import Query
 
 from libs.web.asgi_routes import AsgiRoute
-from libs.web.openapi import IF_NONE_MATCH, UNCHANGED, Schema, answers, needs, problems
+from libs.web.openapi import UNCHANGED, Schema, answers, needs, problems
+from libs.web.parameters import IfNoneMatch
 from services.query.models import PublicResultsRecord, TimelineRecord, VoteCount
 from services.query.public_results import PublicResults
 from services.query.timeline_endpoint import ContestTimeline
@@ -89,7 +90,11 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
     """Return the route of the current or past counts."""
 
     def vote_updates(
-        contest_key: str, sources: SourcesFlag = False, min_position: MinPosition = None, at: AsOf = None
+        contest_key: str,
+        sources: SourcesFlag = False,
+        min_position: MinPosition = None,
+        at: AsOf = None,
+        if_none_match: IfNoneMatch = None,
     ) -> None:
         """Returns the contest's counts. While they are hidden, `results:read_hidden` is also needed.
 
@@ -109,7 +114,7 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
             "validation_failed",
             success={200: {"description": "The counts.", "headers": COUNT_HEADERS}, **UNCHANGED},
         ),
-        openapi_extra=needs("results:read") | {"parameters": [IF_NONE_MATCH]},
+        openapi_extra=needs("results:read"),
         tags=["results"],
         summary="Read a contest's vote counts",
     )
@@ -119,7 +124,12 @@ def timeline_route(serve: ContestTimeline) -> AsgiRoute:
     """Return the route of the counts over time, for charts."""
 
     def timeline(
-        contest_key: str, interval: Interval = None, begin: From = None, to: To = None, participant: Only = None
+        contest_key: str,
+        interval: Interval = None,
+        begin: From = None,
+        to: To = None,
+        participant: Only = None,
+        if_none_match: IfNoneMatch = None,
     ) -> None:
         """Returns the changes of the contest's counts in each interval, by the time of appending to the log.
 
@@ -138,7 +148,7 @@ def timeline_route(serve: ContestTimeline) -> AsgiRoute:
             "validation_failed",
             success={200: {"description": "The changes.", "headers": COUNT_HEADERS}, **UNCHANGED},
         ),
-        openapi_extra=needs("results:read") | {"parameters": [IF_NONE_MATCH]},
+        openapi_extra=needs("results:read"),
         tags=["results"],
         summary="Read a contest's vote counts over time",
     )
@@ -147,7 +157,7 @@ def timeline_route(serve: ContestTimeline) -> AsgiRoute:
 def public_route(serve: PublicResults) -> AsgiRoute:
     """Return the route of the results that voters see."""
 
-    def public_results(contest_key: str, receipt: ReceiptOfVote = None) -> None:
+    def public_results(contest_key: str, receipt: ReceiptOfVote = None, if_none_match: IfNoneMatch = None) -> None:
         """Returns the results of a published contest. Public: no key is needed.
 
         While `vote_visibility` hides them, counts, ranks and shares are null and the order is by running number.
@@ -161,7 +171,6 @@ def public_route(serve: PublicResults) -> AsgiRoute:
         response_model=PublicResultsRecord,
         responses=problems("not_found", "views_unavailable")
         | {200: {"description": "The results.", "headers": PUBLIC_HEADERS}, **UNCHANGED},
-        openapi_extra={"parameters": [IF_NONE_MATCH]},
         tags=["results"],
         summary="Read a contest's public results",
     )

@@ -157,7 +157,7 @@ class LegacyRoutes:
 
         name = name or handler.__name__
         done: dict[str, Any] = {"description": "Done.", "content": {"application/json": {"schema": shape}}}
-        asked = [parameter(each, "path", f"The {each}.") for each in re.findall(r"{(\w+)}", path)]
+        asked = [parameter(each, "path", "") for each in re.findall(r"{(\w+)}", path)]
         asked += [parameter(each, "query", "", schema) for each, schema in (query or {}).items()]
         extra: dict[str, Any] = needs(permission) | {"parameters": asked}
         if parameters is not None:

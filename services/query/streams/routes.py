@@ -1,20 +1,25 @@
 """Routes of the streams with their OpenAPI descriptions."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Final
 
+from fastapi import Header
 from fastapi.sse import EventSourceResponse
+from pydantic import WithJsonSchema
 
 from libs.web.asgi_routes import StreamRoute
-from libs.web.openapi import COMPONENT, Schema, answers, needs, parameter, problems
+from libs.web.openapi import COMPONENT, Schema, answers, needs, problems
 from services.query.routes import ReceiptOfVote, SourcesFlag
 from services.query.streams.endpoints import CountStream, PublicStream
 
-LAST_EVENT_ID: Final = parameter(
-    "Last-Event-ID",
-    "header",
-    "The `id` received last: if that version is still current, it is not sent again.",
-)
+LastEventId = Annotated[
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        description="The `id` received last: if that version is still current, it is not sent again.",
+    ),
+    WithJsonSchema({"type": "string"}),
+]
 EVENTS: Final = """
 Sends server-sent events. The first is `phase`, sent again on every change: `{"phase", "start", "end", "final",
 "sealed", "hidden", "server_time"}`, where `hidden` is true while this caller may not see the counts. Then comes
@@ -40,7 +45,9 @@ EVENT: Final[Schema] = {
 def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRoute:
     """Return the stream route for callers with a key."""
 
-    def vote_updates_stream(contest_key: str, sources: SourcesFlag = False) -> None:
+    def vote_updates_stream(
+        contest_key: str, sources: SourcesFlag = False, last_event_id: LastEventId = None
+    ) -> None:
         pass
 
     return StreamRoute(
@@ -51,7 +58,7 @@ def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRou
         methods=["GET"],
         response_class=EventSourceResponse,
         responses=answers("not_found", "validation_failed", success={200: _stream("counts")}),
-        openapi_extra=needs("results:read") | {"parameters": [LAST_EVENT_ID]},
+        openapi_extra=needs("results:read"),
         tags=["results"],
         summary="Follow a contest's vote counts",
         description=EVENTS % "counts"
@@ -62,7 +69,9 @@ def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRou
 def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamRoute:
     """Return the public stream route, for voters."""
 
-    def public_results_stream(contest_key: str, receipt: ReceiptOfVote = None) -> None:
+    def public_results_stream(
+        contest_key: str, receipt: ReceiptOfVote = None, last_event_id: LastEventId = None
+    ) -> None:
         pass
 
     return StreamRoute(
@@ -73,7 +82,6 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
         methods=["GET"],
         response_class=EventSourceResponse,
         responses=problems("not_found", "views_unavailable", "overloaded") | {200: _stream("results")},
-        openapi_extra={"parameters": [LAST_EVENT_ID]},
         tags=["results"],
         summary="Follow a contest's public results",
         description=EVENTS % "results" + "\nPublic: no key is needed.",

@@ -24,8 +24,8 @@ from libs.web.etags import matches, not_modified, precondition_fails
 from libs.web.request_ids import request_id
 from libs.web.requests import (
     declared_size,
-    idempotency_key,
     integer_parameter,
+    parse_idempotency_key,
     read_object,
     require_json,
     stream_body,
@@ -95,8 +95,8 @@ async def everything(request: Request) -> Response:
         proxies.network(request.scope)
     _, body = await read_object(request)
     said = [
-        idempotency_key(request),
-        integer_parameter(request, "limit", 20, 1, 100),
+        parse_idempotency_key(request.headers.get("idempotency-key")),
+        integer_parameter(request.query_params.get("limit", 20), "limit", 1, 100),
         request.url.path,
         str(request.base_url),
         request_id(request.scope),

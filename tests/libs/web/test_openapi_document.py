@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from libs.web.openapi import COMPONENT, PAGE, answers, body, named, needs
+from libs.web.openapi import COMPONENT, answers, body, named, needs
 from libs.web.openapi_document import DocumentedApp, described
 
 
@@ -41,12 +41,11 @@ def document(*operations: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_what_is_marked_stands_once_among_the_components_and_is_referred_to() -> None:
-    extra = needs("content:read") | {"requestBody": body(Outer), "parameters": list(PAGE)}
+    extra = needs("content:read") | {"requestBody": body(Outer)}
     found = document({"extra": extra}, {"extra": extra})
     for path in ("/0", "/1"):
         operation = found["paths"][path]["post"]
         assert operation["requestBody"] == reference("requestBodies/0")
-        assert operation["parameters"] == [reference("parameters/limit"), reference("parameters/next")]
         assert operation["responses"]["404"] == reference("responses/not_found")
     whole = found["components"]["requestBodies"]["0"]["content"]["application/json"]
     assert whole["schema"] == reference("schemas/Outer")

@@ -196,10 +196,10 @@ async def test_a_form_may_not_nest_deeper_than_a_body(
 
 
 async def test_all_faults_of_a_list_s_query_are_named_at_once(
-    client: httpx.AsyncClient, worlds: dict[str, Catalogue]
+    client: httpx.AsyncClient, environments: dict[str, Catalogue]
 ) -> None:
     query = {"scheduled": "maybe", "is_template": "perhaps", "type": "odd"}
-    answer = await client.get("/legacy/v2/articles", params=query, headers=await headers(worlds["/legacy"]))
+    answer = await client.get("/legacy/v2/articles", params=query, headers=await headers(environments["/legacy"]))
     assert answer.status_code == 400
     said = answer.json()["error"]["message"].split("; ")
     assert [each.partition(" ")[0] for each in said] == list(query)
