@@ -21,10 +21,12 @@ _NUMBER: Final = re.compile(r"[-+]?\d[\d,.]*(%| ?[A-Za-z]{1,2}(\d\d[a-z])?|/s)?"
 class Rows:
     """Rows of named cells, all with the same names: a table on a terminal, otherwise a line each.
 
-    Lines begin with `title`. With `fit`, a terminal shows only the first columns that it has room for.
+    The table has a `title`, each line begins with `prefix`. With `fit`, a terminal shows only the first columns
+    that it has room for. Empty cells of lines and empty columns are omitted.
     """
 
     rows: Sequence[Mapping[str, object]]
+    prefix: str = ""
     title: str = ""
     fit: bool = False
 
@@ -71,7 +73,7 @@ def show(blocks: Iterable[Block], console: Console) -> None:
         elif not console.is_terminal:
             for line in _lines(block):
                 console.print(Text(line), soft_wrap=True)
-        elif block.rows:
+        else:
             console.print(_table(block, console))
 
 
@@ -112,16 +114,16 @@ def _chosen(blocks: Iterable[Block], console: Console) -> Iterator[PlainBlock]:
     for block in blocks:
         if isinstance(block, Either):
             yield from block.terminal if console.is_terminal else block.plain
-        else:
+        elif not isinstance(block, Rows) or block.rows:
             yield block
 
 
 def _lines(block: Rows) -> Iterator[str]:
-    """Yield a line per row; empty cells are omitted, several words are quoted."""
-    title = f"{block.title}: " if block.title else ""
+    """Yield a line per row; several words are quoted."""
+    prefix = f"{block.prefix}: " if block.prefix else ""
     for row in block.rows:
         cells = {name.replace(" ", "_"): cell(value) for name, value in row.items()}
-        yield title + " ".join(f"{name}={_word(value)}" for name, value in cells.items() if value)
+        yield prefix + " ".join(f"{name}={_word(value)}" for name, value in cells.items() if value)
 
 
 def _table(block: Rows, console: Console) -> Table:
@@ -129,10 +131,14 @@ def _table(block: Rows, console: Console) -> Table:
         box=None, header_style="dim", padding=(0, 1, 0, 0), title=block.title or None, title_justify="left"
     )
     texts = [[one if isinstance(one, Text) else cell(one) for one in row.values()] for row in block.rows]
-    for at, name in enumerate(block.rows[0] if block.rows else ()):
-        is_number = all(_NUMBER.fullmatch(str(row[at])) for row in texts if row[at])
-        table.add_column(name.replace("_", " "), justify="right" if is_number else "left")
-    for row in texts:
+    columns = [(name, column) for name, column in zip(block.rows[0], zip(*texts, strict=True), strict=True)]
+    columns = [(name, column) for name, column in columns if any(column)]
+    for name, column in columns:
+        is_number = all(_NUMBER.fullmatch(str(text)) for text in column if text)
+        # Keys and times are not cut off.
+        least = max(map(len, column)) if not any(" " in str(text) for text in column) else None
+        table.add_column(name.replace("_", " "), justify="right" if is_number else "left", min_width=least)
+    for row in zip(*(column for _, column in columns), strict=True):
         table.add_row(*row)
     options = console.options.update(width=UNBOUNDED)
     while block.fit and console.measure(table, options=options).maximum > console.width:

@@ -12,7 +12,7 @@ from libs.deployment.deployment import Deployment
 from libs.storage.secret_rings import AHEAD_S, FRESH_S, RingSecret, read_ring, retired, rotate
 from libs.tally.time import timestamp
 from services.cli.operator import record_action
-from services.cli.render import Block
+from services.cli.render import Block, Rows
 from services.cli.runner import Execute, command, command_group
 
 
@@ -61,8 +61,13 @@ class Retired:
     executed: bool
 
 
+def _listed(result: Secrets) -> Iterator[Block]:
+    rows = [(one.purpose, one.state, one.since or "the beginning") for one in result.secrets]
+    yield Rows([dict(zip(("purpose", "state", "since"), row, strict=True)) for row in rows])
+
+
 @app.command("list")
-@command()
+@command(text=_listed)
 async def list_secrets(deployment: Deployment) -> Secrets:
     """List the secrets' states and start times, never the secrets themselves."""
     rings = [(purpose, await read_ring(deployment.store, _stored(purpose))) for purpose in Purpose]

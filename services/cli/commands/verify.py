@@ -78,7 +78,7 @@ def _ledger(report: Report) -> Iterator[Block]:
         rows = totals.rows()
         few = len(rows) <= MOST_SHOWN
         shown = [row for row in rows if few or not row[2].balanced]
-        yield Rows([_equation(*row) for row in shown], f"contest {key}")
+        yield Rows([_equation(*row) for row in shown], f"contest {key}", f"Contest {key}")
         if not few:
             fine = len(rows) - len(shown)
             yield f"contest {key}: the equations of {fine:,} participants and sources hold (see --json)."

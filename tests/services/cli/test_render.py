@@ -33,6 +33,17 @@ def test_rows_are_a_table_with_numbers_to_the_right_on_a_terminal() -> None:
     assert [row[: len("Ann Lee 1,234")] for row in rows] == ["Ann Lee 1,234", "Bob         5"]
 
 
+def test_columns_without_any_value_are_left_out() -> None:
+    rows: list[dict[str, object]] = [{"name": "Ann", "note": None}, {"name": "Bob", "note": ""}]
+    assert printed([Rows(rows)], terminal=True)[0].split() == ["name"]
+
+
+def test_keys_and_times_are_not_cut_off() -> None:
+    time = "2026-05-01T18:00:00.000000Z"
+    shown = printed([Rows([{"at": time, "text": "word " * 20}])], terminal=True, width=50)
+    assert time in shown[1]
+
+
 def test_a_table_that_fits_leaves_out_its_last_columns() -> None:
     lines = printed([Rows(PEOPLE, fit=True)], terminal=True, width=16)
     assert lines[0].split() == ["name", "votes"]

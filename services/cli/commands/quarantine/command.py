@@ -24,8 +24,8 @@ from services.cli.commands.quarantine.render import (
     retry_text,
 )
 from services.cli.commands.quarantine.retry import choose, rebuild, try_again
+from services.cli.commands.replay.job import Rebuilt
 from services.cli.commands.replay.options import Accept
-from services.cli.commands.replay.render import rebuilt_line
 from services.cli.operator import record_action
 from services.cli.runner import Execute, command, command_group
 
@@ -107,16 +107,14 @@ async def retry(
     are meant to differ, --accept-differences is required.
     """
     trials = [try_again(one) for one in await _read(deployment, topic)]
-    chosen, done = choose(trials), []
+    chosen, done = choose(trials), list[Rebuilt]()
     if execute:
         for fold, partitions in chosen.partitions.items():
             where = " ".join(map(str, sorted(partitions)))
             await record_action(
                 deployment, "quarantine retried", topic=fold, partitions=where, accept_differences=accept
             )
-        async for rebuilt in rebuild(deployment, chosen, accept=accept):
-            deployment.progress.note(rebuilt_line(rebuilt))
-            done.append(rebuilt)
+        done = [rebuilt async for rebuilt in rebuild(deployment, chosen, accept=accept)]
     return Retried(trials, chosen.partitions, chosen.forbidding, done, execute)
 
 

@@ -101,7 +101,8 @@ async def run(
         title = part.target.title
         await record_action(deployment, "views rebuilt", projection=title, accept_differences=accept)
         done.append(await Job(deployment, part.target, parallel=parallel).run(accept=accept))
-        deployment.progress.note(rebuilt_line(done[-1]))
+        if part is not planned.parts[-1]:
+            deployment.progress.note(rebuilt_line(done[-1]))
     return Rebuilds(done)
 
 
@@ -123,7 +124,6 @@ async def _fold_side(
         events[target.title] = sum(stops.values())
         if execute:
             done.append(await Job(deployment, target, parallel=parallel).fold_side(stops))
-            deployment.progress.note(rebuilt_line(done[-1]))
     return SideGenerations(events, done, execute)
 
 
