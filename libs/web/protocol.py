@@ -243,7 +243,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class LingeringTransport(asyncio.Transport):
-    """Closes a connection in two steps: first the sending side, then, when the client has finished, the rest."""
+    """Closes a connection in two steps: first the sending side, then, when the client has finished, the rest.
+
+    A response's head is sent together with what follows in the same tick of the event loop: uvicorn writes head
+    and body apart, and uvloop sends each write at once.
+    """
 
     def __init__(self, protocol: BoundedProtocol, inner: asyncio.Transport) -> None:
         super().__init__()
@@ -252,20 +256,35 @@ class LingeringTransport(asyncio.Transport):
         self._protocol: BoundedProtocol | None = protocol
         self._inner = inner
         self._is_ending = False
+        self._head = b""
+        """The head of a response, not sent yet."""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if not self._is_ending:
-            self.has_written = self.has_written or bytes(data[: len(CONTINUE)]) != CONTINUE
-            self._inner.write(data)
+        if self._is_ending:
+            return
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif not self.has_written and bytes(data[: len(CONTINUE)]) != CONTINUE:
+            self.has_written, self._head = True, bytes(data)
+            asyncio.get_running_loop().call_soon(self._send_head)
+            return
+        self._inner.write(data)
+
+    def _send_head(self) -> None:
+        head, self._head = self._head, b""
+        if head and not self._inner.is_closing():
+            self._inner.write(head)
 
     def end(self) -> None:
         """Close the sending side; received data is still read."""
+        self._send_head()
         self._is_ending = True
         self._inner.resume_reading()
         self._inner.write_eof()
 
     def close(self) -> None:
         if self._protocol is None or self._protocol.may_close():
+            self._send_head()
             self._inner.close()
 
     def release(self) -> None:
@@ -273,7 +292,7 @@ class LingeringTransport(asyncio.Transport):
         self._protocol = None
 
     def abort(self) -> None:
-        self._is_ending = True
+        self._is_ending, self._head = True, b""
         self._inner.abort()
 
     def is_closing(self) -> bool:
