@@ -133,6 +133,11 @@ async def test_an_offset_that_may_be_a_duplicates_is_not_called_exact(
     await eventually(inexact)
 
 
+def in_flight(writer: LogWriter, topic: Topic) -> int:
+    """Return the number of records of partition 0 that were sent and have no answer."""
+    return len(writer._lanes[topic.name, 0].flight)
+
+
 async def test_a_frozen_kafka_leaves_unknown_what_it_may_have_and_nothing_else(
     settings: KafkaSettings, topic: Topic, breakable: Servers
 ) -> None:
@@ -143,7 +148,7 @@ async def test_a_frozen_kafka_leaves_unknown_what_it_may_have_and_nothing_else(
     await eventually(lambda: appended(writer, topic, b"before"))
     with stopped(breakable.pids["kafka"]):
         flight = [start(writer, topic, b"flight %d" % n) for n in range(5)]
-        await asyncio.sleep(0.1)
+        await eventually(lambda: in_flight(writer, topic) == 5)
         queued = [start(writer, topic, b"queued %d" % n, deadline_s=0.2) for n in range(15)]
         await asyncio.sleep(0)
         with pytest.raises(NotAppended, match="Too many"):
@@ -281,7 +286,7 @@ async def test_stopping_answers_everybody_even_when_kafka_is_frozen(
     await writer.append(topic.name, 0, b"before")
     with stopped(breakable.pids["kafka"]):
         flight = start(writer, topic, b"flight")
-        await asyncio.sleep(0.1)
+        await eventually(lambda: in_flight(writer, topic) == 1)
         queued = start(writer, topic, b"queued")
         await asyncio.sleep(0)
         await writer.stop(timeout_s=0.3)
