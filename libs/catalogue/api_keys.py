@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from libs.catalogue.errors import UnknownKey
-from libs.catalogue.writer import CatalogueWriter, Request
+from libs.catalogue.writer import CatalogueWriter, WriteRequest
 from libs.contracts.catalogue import (
     ACCOUNT_PATTERN,
     NO_RULES,
@@ -76,7 +76,7 @@ async def issue_key(
     await writer.record(
         KeyIssued(
             account=account,
-            command_id=Request.once().command_id,
+            command_id=WriteRequest.once().command_id,
             at=writer.now(),
             key_id=key_id,
             sha256=hashlib.sha256(api_key.encode()).hexdigest(),
@@ -105,7 +105,7 @@ async def find_key(views: KeyReader, key_id: str) -> KeyRow:
 async def revoke_key(writer: CatalogueWriter, views: KeyReader, key_id: str) -> None:
     """Revoke a key. Raises `UnknownKey`, and the errors of `CatalogueWriter.record`."""
     row = await find_key(views, key_id)
-    request = Request.once()
+    request = WriteRequest.once()
     outcome = await writer.record(
         KeyRevoked(account=row.account, command_id=request.command_id, at=writer.now(), key_id=key_id)
     )

@@ -27,7 +27,7 @@ from libs.catalogue.record_builder import (
 )
 from libs.catalogue.resource import Document, Resource, Table
 from libs.catalogue.schemas.base import UNKNOWN_MEMBER, unknown_members
-from libs.catalogue.writer import CatalogueWriter, Request
+from libs.catalogue.writer import CatalogueWriter, WriteRequest
 from libs.contracts.catalogue import (
     OWN_KEY_PATTERN,
     CatalogueCommand,
@@ -95,7 +95,7 @@ class RecordService:
             await self.get(self.table[row.parent], account, parent)
         return await read_page(self._views, account, row.name, parent, request)
 
-    async def earlier(self, row: Resource, account: str, request: Request) -> Written | None:
+    async def earlier(self, row: Resource, account: str, request: WriteRequest) -> Written | None:
         """Return the record written by an earlier request with the same idempotency key. Raises as `create`."""
         outcome = await self._writer.earlier(account, request)
         return None if outcome is None else _written(row, "", None, outcome)[0]
@@ -105,7 +105,7 @@ class RecordService:
         row: Resource,
         account: str,
         body: Document,
-        request: Request,
+        request: WriteRequest,
         *,
         parent: str = "",
         key: str = "",
@@ -168,14 +168,14 @@ class RecordService:
         account: str,
         key: str,
         change: Callable[[Document], Document],
-        request: Request | None = None,
+        request: WriteRequest | None = None,
     ) -> Written:
         """Change a record on behalf of the server: `change` returns the whole document, also the owned members.
 
         It may raise to reject the write. Without changes nothing is written.
         """
         return await self._write(
-            row, account, key, lambda target: change(target.existing().document), request or Request.once()
+            row, account, key, lambda target: change(target.existing().document), request or WriteRequest.once()
         )
 
     async def put(
@@ -197,7 +197,7 @@ class RecordService:
         written = await self._write(row, account, key, compose, parent=parent)
         return written.stored, before
 
-    async def place(self, row: Resource, account: str, key: str, body: Document, request: Request) -> Written:
+    async def place(self, row: Resource, account: str, key: str, body: Document, request: WriteRequest) -> Written:
         """Create or replace the record at a key chosen by the account, also without changes.
 
         It is new if `created` equals `updated`. Raises as `create`, and `ValidationFailed` for an invalid key.
@@ -270,7 +270,7 @@ class RecordService:
         account: str,
         key: str,
         compose: Compose,
-        request: Request | None = None,
+        request: WriteRequest | None = None,
         *,
         parent: str = "",
         new: bool = False,

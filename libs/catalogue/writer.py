@@ -52,7 +52,7 @@ class Log(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WriteRequest:
     """Identity of a request: commands with the same id take effect once.
 
     Without an idempotency key, `content` is "" and the id is unique to this attempt.
@@ -62,18 +62,18 @@ class Request:
     content: str
 
     @classmethod
-    def once(cls) -> "Request":
+    def once(cls) -> "WriteRequest":
         return cls(secrets.token_hex(16), "")
 
     @classmethod
-    def repeatable(cls, account: str, method: str, path: str, key: str, body: bytes) -> "Request":
+    def repeatable(cls, account: str, method: str, path: str, key: str, body: bytes) -> "WriteRequest":
         """Derive the request from the caller's idempotency key, whose scope is account, method and path."""
         scope = "\0".join((account, method, path.rstrip("/"), key))
         return cls(hashlib.sha256(scope.encode()).hexdigest()[:40], hashlib.sha256(body).hexdigest()[:40])
 
-    def again(self) -> "Request":
+    def again(self) -> "WriteRequest":
         """Derive the request's id for the attempt after a lost race; repeated requests derive the same id."""
-        return Request(hashlib.sha256(self.command_id.encode()).hexdigest()[:40], self.content)
+        return WriteRequest(hashlib.sha256(self.command_id.encode()).hexdigest()[:40], self.content)
 
 
 class Prepared(Protocol):
@@ -109,7 +109,7 @@ class CatalogueWriter:
         """Return the timestamp for a command (us); the fold limits it to the broker's clock."""
         return time.time_ns() // 1000
 
-    async def earlier(self, account: str, request: Request) -> Outcome | None:
+    async def earlier(self, account: str, request: WriteRequest) -> Outcome | None:
         """Return the outcome of an earlier command with this idempotency key. Raises `IdempotencyKeyReused`."""
         if not request.content:
             return None
@@ -122,7 +122,7 @@ class CatalogueWriter:
         account: str,
         name: tuple[str, ...],
         prepare: Callable[[dict[str, Any]], Awaitable[P]],
-        request: Request | None = None,
+        request: WriteRequest | None = None,
     ) -> tuple[P | None, Outcome | None]:
         """Append the command that `prepare` derives from the records it reads; repeat it after a lost race.
 
@@ -131,7 +131,7 @@ class CatalogueWriter:
         records: their writes are serialized in this process, to avoid repeated conflicts. Raises what `prepare`
         and `record` raise, and `IdempotencyKeyReused`.
         """
-        request = request or Request.once()
+        request = request or WriteRequest.once()
         async with self._serialized(account, *name):
             while True:
                 prepared, outcome = None, await self.earlier(account, request)
@@ -169,7 +169,7 @@ class CatalogueWriter:
                 retry_after_s=1,
             ) from None
 
-    def _head(self, account: str, request: Request) -> dict[str, Any]:
+    def _head(self, account: str, request: WriteRequest) -> dict[str, Any]:
         at = self.now()
         return {"account": account, "command_id": request.command_id, "at": at, "content": request.content}
 
@@ -183,7 +183,7 @@ class CatalogueWriter:
             raise ViewsUnavailable("Too many concurrent writes to this record.", retry_after_s=1) from None
 
 
-def _same_content(outcome: Outcome, request: Request) -> Outcome:
+def _same_content(outcome: Outcome, request: WriteRequest) -> Outcome:
     """Return the outcome unless it is of a request with other content. Raises `IdempotencyKeyReused`."""
     if outcome.content != request.content:
         raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")

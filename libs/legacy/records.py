@@ -9,7 +9,7 @@ from libs.catalogue.errors import UnknownReferences
 from libs.catalogue.pagination import ListRequest, Page
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource import Document, Resource
-from libs.catalogue.writer import Request
+from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.errors import Owners, missing_record
@@ -51,7 +51,7 @@ class LegacyRecords:
         async with self._legacy_errors(self._above(), parent):
             document = change(None)
             return (
-                await self._record_service.create(self._row, account, document, Request.once(), parent=parent)
+                await self._record_service.create(self._row, account, document, WriteRequest.once(), parent=parent)
             ).stored
 
     async def change(self, account: str, key: str, change: Change) -> Stored:

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, fits_type, kept_bytes, upload_id
-from libs.catalogue.writer import Request as WriteRequest
+from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.storage.store import StorageUnavailable

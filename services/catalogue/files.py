@@ -16,7 +16,7 @@ from libs.catalogue.record_service import RecordService, Written
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
-from libs.catalogue.writer import Request
+from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.media.clamd import Scanner
 from libs.media.content_sniffing import TypeCheck
@@ -105,7 +105,7 @@ class Files:
         """Read the range (at least one byte) of object `name`; None if it was replaced or deleted meanwhile."""
         return await self._store.read(self._object(account, key, name), start, end)
 
-    async def renew(self, account: str, key: str, request: Request) -> Written:
+    async def renew(self, account: str, key: str, request: WriteRequest) -> Written:
         """Give the file a new upload address, once per idempotent `request`. Raises as `RecordService.amend`."""
         new = {"upload_id": secrets.token_hex(NAME_BYTES)}
         return await self._record_service.amend(FILES, account, key, lambda document: document | new, request)

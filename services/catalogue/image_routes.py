@@ -11,7 +11,7 @@ from starlette.routing import Route
 from libs.catalogue.record_service import Written
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.media import Image
-from libs.catalogue.writer import Request as WriteRequest
+from libs.catalogue.writer import WriteRequest
 from libs.contracts.validation import Problem
 from libs.web.auth import Authenticator, require
 from libs.web.errors import MethodNotAllowed, allow

@@ -15,7 +15,7 @@ from libs.catalogue.record_builder import KEY_BYTES, Fits, validated
 from libs.catalogue.record_service import RecordService, Written
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
-from libs.catalogue.writer import Request
+from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Scanner
@@ -56,7 +56,7 @@ class Images:
         account: str,
         file: IO[bytes],
         body: Document,
-        request: Request,
+        request: WriteRequest,
         where: str = "/file",
         formats: Collection[str] = ALL,
     ) -> Written:
@@ -70,7 +70,7 @@ class Images:
         return await self._add(account, file, body, request, where, formats)
 
     async def fetch(
-        self, account: str, url: str, body: Document, request: Request, formats: Collection[str] = ALL
+        self, account: str, url: str, body: Document, request: WriteRequest, formats: Collection[str] = ALL
     ) -> Written:
         """Create an image from the picture at `url`, fetched once per idempotency key. Raises as `upload`."""
         if (earlier := await self._record_service.earlier(IMAGES, account, request)) is not None:
@@ -140,7 +140,7 @@ class Images:
         account: str,
         file: IO[bytes],
         body: Document,
-        request: Request,
+        request: WriteRequest,
         where: str,
         formats: Collection[str],
     ) -> Written:

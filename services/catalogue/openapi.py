@@ -20,8 +20,8 @@ from libs.web.openapi import (
     answers,
     json_schema,
     named,
+    written,
 )
-from libs.web.openapi import written as written_by
 from libs.web.parameters import TEXT, TIME
 
 BEARER: Final = HTTPBearer(
@@ -43,9 +43,9 @@ EXAMPLE_KEY: Final = "8c1f0e5a7b2d4c6e9f3a1b50"
 EXAMPLE_TIME: Final = "2026-05-01T18:00:00.000000Z"
 
 
-def written(row: Resource) -> Schema:
+def request_schema(row: Resource) -> Schema:
     """Return the schema of a request body."""
-    return written_by(row.schema) | {"examples": [row.example]}
+    return written(row.schema) | {"examples": [row.example]}
 
 
 def read(row: Resource) -> Schema:
@@ -77,12 +77,12 @@ def listed(row: Resource) -> Schema:
 
 
 def body(row: Resource) -> Schema:
-    return {"required": True, "content": {"application/json": {"schema": written(row)}}}
+    return {"required": True, "content": {"application/json": {"schema": request_schema(row)}}}
 
 
 def patch_body(row: Resource) -> Schema:
     """Describe the PATCH body: any members; an object is merged into its member, so none is required."""
-    schema = written(row)
+    schema = request_schema(row)
     if schema.pop("required", None) is not None:
         schema[COMPONENT] = f"schemas/{row.schema.__name__}Patch"
     content = {"schema": schema, "example": dict(list(row.example.items())[:1])}

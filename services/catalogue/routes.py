@@ -15,7 +15,7 @@ from libs.catalogue.pagination import ListRequest
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService, Written
 from libs.catalogue.resource import Document, Resource, Table
-from libs.catalogue.writer import Request as WriteRequest
+from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable

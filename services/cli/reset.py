@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final, NamedTuple, TypeVar
 
-from libs.catalogue.writer import CatalogueWriter, Request
+from libs.catalogue.writer import CatalogueWriter, WriteRequest
 from libs.contracts.catalogue import (
     OutcomeKind,
     RecordChanged,
@@ -94,7 +94,7 @@ class Contents:
         commands = [
             RecordDeleted(
                 account=name.account,
-                command_id=Request.once().command_id,
+                command_id=WriteRequest.once().command_id,
                 at=self._writer.now(),
                 resource=name.resource,
                 key=name.key,
@@ -112,7 +112,7 @@ class Contents:
             if stored is not None:
                 change = RecordChanged(
                     account=name.account,
-                    command_id=Request.once().command_id,
+                    command_id=WriteRequest.once().command_id,
                     at=self._writer.now(),
                     resource=name.resource,
                     key=name.key,

@@ -9,7 +9,7 @@ from libs.results.results import places
 from libs.tally.time import timestamp
 from services.query.responses import Answer, encoded
 from services.query.snapshot import Snapshot
-from services.query.vote_count_record import updated
+from services.query.vote_count_record import last_update
 
 
 def shown(snapshot: Snapshot) -> Answer:
@@ -50,5 +50,5 @@ def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
         "final": snapshot.results.final,
         "participants": [entry(stored) for stored in entries],
         "count": None if hidden else totals[""].count,
-        "updated": timestamp(max(stored.updated for stored in records)) if hidden else updated(snapshot),
+        "updated": timestamp(max(stored.updated for stored in records)) if hidden else last_update(snapshot),
     }

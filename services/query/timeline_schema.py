@@ -10,7 +10,7 @@ from libs.tally.time import timestamp
 from services.query.responses import Answer
 from services.query.snapshot import Snapshot
 from services.query.timeline_cache import ANONYMOUS, BOTH_UNIQUE, COUNT, PAID, UNIQUE, Cells, Series, Subject
-from services.query.vote_count_record import answer_of, updated
+from services.query.vote_count_record import answer_of, last_update
 
 INTERNAL: Final = dict(zip(INTERNAL_SOURCES, (COUNT, PAID), strict=True))
 """Index of a row's first cell for each internal source."""
@@ -63,7 +63,7 @@ class Page:
         latest = [*series.latest()]
         for subject, step, cells in latest:
             self._add(subject, step, cells)
-        made = answer_of(snapshot, self._record | {"updated": updated(snapshot)})
+        made = answer_of(snapshot, self._record | {"updated": last_update(snapshot)})
         for subject, step, cells in latest:
             self._add(subject, step, [-cell for cell in cells])
         return made

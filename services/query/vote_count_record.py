@@ -3,29 +3,29 @@
 from typing import Any, Final
 
 from libs.contracts.position_token import encode_positions
-from libs.results import vote_count as made
+from libs.results.vote_count import updated, vote_count
 from services.query.responses import Answer, encoded
 from services.query.snapshot import Snapshot
 
 FINALITY: Final = {False: "provisional", True: "final"}
 
 
-def vote_count(snapshot: Snapshot) -> Answer:
+def count_answer(snapshot: Snapshot) -> Answer:
     """Build the response without the breakdown by source."""
     return answer_of(snapshot, record(snapshot, sources=False))
 
 
-def vote_count_by_source(snapshot: Snapshot) -> Answer:
+def count_answer_by_source(snapshot: Snapshot) -> Answer:
     return answer_of(snapshot, record(snapshot, sources=True))
 
 
 def record(snapshot: Snapshot, sources: bool) -> dict[str, Any]:
     created = snapshot.stored.created
-    return made.vote_count(snapshot.contest, created, snapshot.counts, snapshot.results, sources=sources)
+    return vote_count(snapshot.contest, created, snapshot.counts, snapshot.results, sources=sources)
 
 
-def updated(snapshot: Snapshot) -> str | None:
-    return made.updated(snapshot.stored.created, snapshot.counts)
+def last_update(snapshot: Snapshot) -> str | None:
+    return updated(snapshot.stored.created, snapshot.counts)
 
 
 def answer_of(snapshot: Snapshot, record: dict[str, Any]) -> Answer:

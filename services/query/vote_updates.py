@@ -17,7 +17,7 @@ from services.query.errors import ResultsHidden
 from services.query.historical_counts import PastCounts
 from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import NO_POSITIONS, SnapshotCache, covers, now
-from services.query.vote_count_record import vote_count, vote_count_by_source
+from services.query.vote_count_record import count_answer, count_answer_by_source
 
 LASTING: Final = b"private, max-age=60"
 """`Cache-Control` of a complete minute; participants and mappings may still change."""
@@ -55,7 +55,7 @@ class VoteUpdates:
         if asked.positions:
             present = await self._visible(key, contest, asked.positions)
         snapshot = present if asked.minute is None else await self._past.as_of(present, asked.minute)
-        answer = snapshot.answer(vote_count_by_source if asked.sources else vote_count)
+        answer = snapshot.answer(count_answer_by_source if asked.sources else count_answer)
         unchanged = not_modified(header(headers, b"if-none-match"), answer.tag)
         sent = answer.not_modified if unchanged else answer.headers
         if asked.minute is not None and is_complete(present, asked.minute):

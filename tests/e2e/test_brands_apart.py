@@ -19,7 +19,7 @@ from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resource import Resource
 from libs.catalogue.resources import CONTESTS, FEEDS, RESOURCES, VOTE_SOURCES
-from libs.catalogue.writer import Request
+from libs.catalogue.writer import WriteRequest
 from libs.contracts import topics
 from libs.contracts.catalogue import Stored
 from libs.local_stack.supervisor import Supervisor
@@ -71,7 +71,7 @@ class Victim:
             key = source_key(parent, "sms") if row is VOTE_SOURCES else f"own-{new_id()}"
             body = {"title": "Never ends"} if row is CONTESTS else row.example
             made = await catalogue.record_service.create(
-                row, account, body, Request.once(), parent=parent, key=key
+                row, account, body, WriteRequest.once(), parent=parent, key=key
             )
             records[row.name] = made.stored
         keys = {f"{row.singular}_key": records[name].key for name, row in RESOURCES.items()}

@@ -11,7 +11,7 @@ from typing import Any
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource import Table
 from libs.catalogue.resources import RESOURCES
-from libs.catalogue.writer import CatalogueWriter, Request
+from libs.catalogue.writer import CatalogueWriter, WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.topics import Topic, catalogue_topic
 from libs.kafka.settings import KafkaSettings
@@ -71,7 +71,7 @@ class Catalogue:
 
     async def create(self, resource: str, account: str, body: dict[str, Any], parent: str = "") -> Stored:
         row = self.record_service.table[resource]
-        return (await self.record_service.create(row, account, body, Request.once(), parent=parent)).stored
+        return (await self.record_service.create(row, account, body, WriteRequest.once(), parent=parent)).stored
 
     async def destroy_view(self, account: str) -> None:
         """Delete the view of the account's partition, as if Valkey had lost its data."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from libs.catalogue.contests.mapper import contest_of
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import CONTESTS, PARTICIPANTS
-from libs.catalogue.writer import Request
+from libs.catalogue.writer import WriteRequest
 from libs.legacy.routes.routing import Call, LegacyEnvironment, LegacyRoutes
 from libs.legacy.translators.contests import CONTEST, SHAPE, ContestPage, contest_read, contest_written
 from libs.legacy.translators.participants import PARTICIPANT, images_of
@@ -70,7 +70,7 @@ class Contests:
         try:
             document = PARTICIPANT.written(item, None)
             await self._environment.record_service.create(
-                PARTICIPANTS, account, document, Request.once(), parent=contest
+                PARTICIPANTS, account, document, WriteRequest.once(), parent=contest
             )
         except (LogUnavailable, ViewsUnavailable):
             raise

@@ -9,7 +9,7 @@ from starlette.datastructures import UploadFile
 from libs.catalogue.cross_account_refs import find_usable
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
-from libs.catalogue.writer import Request
+from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.errors import missing_record
@@ -51,7 +51,7 @@ class ImageHandlers:
         only.
         """
         async with self._form(call) as (body, file), self._records.legacy_errors():
-            url, request = body.get("url") or None, Request.once()
+            url, request = body.get("url") or None, WriteRequest.once()
             problems = _source_problems(body)
             if (url is None) == (file is None):
                 problems.append(Problem("/src", "is required if url is not given, and not allowed with it"))

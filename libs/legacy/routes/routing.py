@@ -13,7 +13,7 @@ from starlette.responses import Response
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService, Written
 from libs.catalogue.resource import Document, Resource
-from libs.catalogue.writer import Request as Once
+from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.legacy.records import LegacyRecords
 from libs.legacy.routes.bodies import request_body
@@ -34,13 +34,13 @@ class Images(Protocol):
         account: str,
         file: IO[bytes],
         body: Document,
-        request: Once,
+        request: WriteRequest,
         where: str = ...,
         formats: Collection[str] = ...,
     ) -> Written: ...
 
     async def fetch(
-        self, account: str, url: str, body: Document, request: Once, formats: Collection[str] = ...
+        self, account: str, url: str, body: Document, request: WriteRequest, formats: Collection[str] = ...
     ) -> Written: ...
 
     async def replace(

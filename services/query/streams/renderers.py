@@ -11,7 +11,7 @@ from services.query.snapshot import Snapshot
 from services.query.streams import events
 from services.query.streams.events import PhaseState
 from services.query.streams.updates import GONE, Seen, Update
-from services.query.vote_count_record import vote_count, vote_count_by_source
+from services.query.vote_count_record import count_answer, count_answer_by_source
 
 View = Callable[[Snapshot, int], Update]
 """Renders a snapshot at a time (microseconds since 1970). Equal views render the same."""
@@ -26,7 +26,7 @@ class KeyView:
 
     def __call__(self, snapshot: Snapshot, now: int) -> Update:
         hidden = snapshot.hides(now) and not self.sees_hidden
-        render = vote_count_by_source if self.by_source else vote_count
+        render = count_answer_by_source if self.by_source else count_answer
         return _update(snapshot, now, hidden, "counts", None if hidden else snapshot.answer(render))
 
 

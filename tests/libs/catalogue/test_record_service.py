@@ -6,7 +6,7 @@ import pytest
 
 from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.writer import CatalogueWriter, Request
+from libs.catalogue.writer import CatalogueWriter, WriteRequest
 from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated, Stored
 from libs.contracts.log_records import Appended
 from libs.contracts.validation import ValidationFailed
@@ -52,7 +52,7 @@ async def test_a_whole_write_names_members_of_the_server_beside_all_other_faults
     body = {"seal": {}, "closing": {}, "title": 7, "unheard": 1}
     for write in (
         catalogue.record_service.put(CONTESTS, account, "k", body, parent=""),
-        catalogue.record_service.place(CONTESTS, account, "k", body, Request.once()),
+        catalogue.record_service.place(CONTESTS, account, "k", body, WriteRequest.once()),
     ):
         with pytest.raises(ValidationFailed) as caught:
             await write
@@ -253,7 +253,7 @@ async def test_a_status_never_goes_back_to_pending(catalogue: Catalogue, account
 
 async def test_a_record_sent_twice_is_made_once(catalogue: Catalogue, account: str) -> None:
     event = RecordCreated(
-        account=account, command_id=Request.once().command_id, at=1, resource="contests", key="k", record="{}"
+        account=account, command_id=WriteRequest.once().command_id, at=1, resource="contests", key="k", record="{}"
     )
     first = await catalogue.writer.record(event)
     again = await catalogue.writer.record(event)
@@ -264,7 +264,7 @@ async def test_a_record_sent_twice_is_made_once(catalogue: Catalogue, account: s
 async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(
     catalogue: Catalogue, account: str
 ) -> None:
-    asked = Request.repeatable(account, "POST", "/contests", "key-1", b'{"title": "x"}')
+    asked = WriteRequest.repeatable(account, "POST", "/contests", "key-1", b'{"title": "x"}')
     engines = [catalogue.record_service, catalogue.another_record_service()]
     results = await asyncio.gather(
         *(engines[n % 2].create(CONTESTS, account, {"title": "x"}, asked) for n in range(20))
@@ -275,7 +275,7 @@ async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(
     await catalogue.record_service.patch(CONTESTS, account, made.key, {"title": "changed"})
     later = await catalogue.record_service.create(CONTESTS, account, {"title": "x"}, asked)
     assert (later.replayed, later.stored.document) == (True, {"title": "x"})
-    other = Request.repeatable(account, "POST", "/contests", "key-1", b'{"title": "y"}')
+    other = WriteRequest.repeatable(account, "POST", "/contests", "key-1", b'{"title": "y"}')
     with pytest.raises(IdempotencyKeyReused):
         await catalogue.record_service.create(CONTESTS, account, {"title": "y"}, other)
 
@@ -287,7 +287,7 @@ async def test_a_key_of_the_account_s_own_is_taken_once_by_many_processes(
     for number in range(5):
         placed = await asyncio.gather(
             *(
-                record_service.place(CRATES, account, f"k{number}", {"title": title}, Request.once())
+                record_service.place(CRATES, account, f"k{number}", {"title": title}, WriteRequest.once())
                 for title, record_service in zip("ab", engines, strict=True)
             )
         )
@@ -301,7 +301,7 @@ async def test_a_placing_sent_again_by_its_idempotency_key_takes_effect_once(
 ) -> None:
     engines = [catalogue.record_service, catalogue.another_record_service()]
     for number in range(5):
-        asked = Request.repeatable(account, "POST", f"/crates/k{number}", "key", b"{}")
+        asked = WriteRequest.repeatable(account, "POST", f"/crates/k{number}", "key", b"{}")
         both = await asyncio.gather(*(one.place(CRATES, account, f"k{number}", {}, asked) for one in engines))
         assert both[0].stored == both[1].stored
         await catalogue.record_service.patch(CRATES, account, f"k{number}", {"title": "changed"})
@@ -311,8 +311,8 @@ async def test_a_placing_sent_again_by_its_idempotency_key_takes_effect_once(
 
 async def test_a_request_that_lost_a_race_is_known_by_its_last_command(catalogue: Catalogue, account: str) -> None:
     """It changed a version that had passed, and then the one that had come."""
-    asked = Request.repeatable(account, "POST", "/crates/k", "key", b"{}")
-    made = await catalogue.record_service.place(CRATES, account, "k", {}, Request.once())
+    asked = WriteRequest.repeatable(account, "POST", "/crates/k", "key", b"{}")
+    made = await catalogue.record_service.place(CRATES, account, "k", {}, WriteRequest.once())
     await catalogue.record_service.patch(CRATES, account, "k", {"title": "meanwhile"})
     lost = RecordChanged(
         account=account,
@@ -327,7 +327,7 @@ async def test_a_request_that_lost_a_race_is_known_by_its_last_command(catalogue
     assert (await catalogue.writer.record(lost)).kind is OutcomeKind.CONFLICT
     placed, again = [await catalogue.record_service.place(CRATES, account, "k", {}, asked) for _ in range(2)]
     assert (placed.replayed, again.replayed, again.stored) == (False, True, placed.stored)
-    other = Request(asked.command_id, "other content")
+    other = WriteRequest(asked.command_id, "other content")
     with pytest.raises(IdempotencyKeyReused):
         await catalogue.record_service.place(CRATES, account, "k", {"title": "x"}, other)
 
@@ -335,7 +335,7 @@ async def test_a_request_that_lost_a_race_is_known_by_its_last_command(catalogue
 @pytest.mark.parametrize("key", ["", "a b", "a/b", "x" * 131, "k\n", ".", ".."])
 async def test_what_is_no_key_takes_no_record(catalogue: Catalogue, account: str, key: str) -> None:
     with pytest.raises(ValidationFailed):
-        await catalogue.record_service.place(CRATES, account, key, {}, Request.once())
+        await catalogue.record_service.place(CRATES, account, key, {}, WriteRequest.once())
 
 
 @pytest.mark.parametrize("key", ["\0", "x" * 401])
@@ -387,17 +387,17 @@ def engine_over(catalogue: Catalogue, error: TallyError, *, takes: bool) -> Reco
 
 async def test_an_unknown_append_is_answered_by_the_fold(catalogue: Catalogue, account: str) -> None:
     record_service = engine_over(catalogue, AppendUnknown("lost"), takes=True)
-    written = await record_service.create(CONTESTS, account, {}, Request.once())
+    written = await record_service.create(CONTESTS, account, {}, WriteRequest.once())
     assert await catalogue.record_service.get(CONTESTS, account, written.stored.key) == written.stored
 
 
 async def test_an_append_that_stays_unknown_is_said_to_be(catalogue: Catalogue, account: str) -> None:
     record_service = engine_over(catalogue, AppendUnknown("lost"), takes=False)
     with pytest.raises(ViewsUnavailable, match="may have been recorded"):
-        await record_service.create(CONTESTS, account, {}, Request.once())
+        await record_service.create(CONTESTS, account, {}, WriteRequest.once())
 
 
 async def test_a_log_that_takes_nothing_is_said_to_be_away(catalogue: Catalogue, account: str) -> None:
     record_service = engine_over(catalogue, NotAppended("away"), takes=False)
     with pytest.raises(LogUnavailable):
-        await record_service.create(CONTESTS, account, {}, Request.once())
+        await record_service.create(CONTESTS, account, {}, WriteRequest.once())

@@ -9,7 +9,7 @@ from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
-from libs.projection import consumer_health as watch
+from libs.projection import consumer_health
 from libs.projection.consumer_health import ConsumerHealth
 from libs.projection.log_identity import LogIdentities
 from libs.projection.partition_worker import PartitionWorker
@@ -44,7 +44,7 @@ def standing(topic: Topic, partition: int, position: Position) -> PartitionWorke
 async def test_the_logs_identity_is_asked_for_once_for_all_partitions(
     kafka: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "IDENTITY_S", 0)
+    monkeypatch.setattr(consumer_health, "IDENTITY_S", 0)
     settings, topic = KafkaSettings(kafka_bootstrap_servers=kafka), votes_topic(namespace, PARTITIONS)
     await create_topics(settings, [topic])
     async with CountingReader(settings) as reader:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.storage import secret_rings as rings
+from libs.storage import secret_rings
 from libs.storage.secret_rings import AHEAD_S, SecretRing, SecretWaits, read_ring, retired, rotate
 from libs.storage.store import StorageUnavailable, Store, open_store
 
@@ -61,9 +61,9 @@ async def test_a_process_learns_of_a_secret_before_it_signs(store: Store, monkey
     await ring()
     made = await rotate(store, "x", now_us())
     assert made.value not in await ring()
-    monkeypatch.setattr(rings, "AGAIN_S", 0.0)
+    monkeypatch.setattr(secret_rings, "AGAIN_S", 0.0)
     assert made.value in await ring(again=True)
-    assert rings.FRESH_S < AHEAD_S / 2
+    assert secret_rings.FRESH_S < AHEAD_S / 2
 
 
 class Away(Store):
@@ -83,8 +83,8 @@ async def test_an_object_store_that_is_away_takes_nothing_from_what_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Away(open_store(str(tmp_path))._backend)
-    monkeypatch.setattr(rings, "FRESH_S", 0.0)
-    monkeypatch.setattr(rings, "AWAY_S", 0.0)
+    monkeypatch.setattr(secret_rings, "FRESH_S", 0.0)
+    monkeypatch.setattr(secret_rings, "AWAY_S", 0.0)
     ring = SecretRing(store, "x")
     store.is_away = True
     with pytest.raises(StorageUnavailable):
@@ -93,7 +93,7 @@ async def test_an_object_store_that_is_away_takes_nothing_from_what_is_known(
     known = await ring()
     store.is_away, store.looks = True, 0
     assert await ring() == known
-    monkeypatch.setattr(rings, "AWAY_S", 60.0)
+    monkeypatch.setattr(secret_rings, "AWAY_S", 60.0)
     assert await asyncio.gather(*(ring() for _ in range(50))) == [known] * 50
     assert store.looks == 1
 

@@ -12,7 +12,7 @@ from libs.tally.commands import RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp, NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.tally.reservations import Stale
-from libs.voting import contest_cache as contests
+from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
 from libs.voting.driver import Driver
 from libs.voting.protocol.recording import refresh
@@ -85,7 +85,7 @@ async def catalogue() -> Catalogue:
 @pytest.fixture
 def known(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> ContestCache:
     """Whose knowledge is old at once."""
-    monkeypatch.setattr(contests, "RECENT_S", 0.0)
+    monkeypatch.setattr(contest_cache, "RECENT_S", 0.0)
     return ContestCache(catalogue.load, catalogue.load_version, catalogue.load_secret)
 
 
@@ -144,7 +144,7 @@ async def test_voters_of_a_deleted_contest_are_named_no_more(catalogue: Catalogu
 async def test_what_is_known_for_long_is_looked_at_no_more_often_than_need_be(
     catalogue: Catalogue, known: ContestCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contests, "RECENT_S", 60.0)
+    monkeypatch.setattr(contest_cache, "RECENT_S", 60.0)
     for _ in range(9):
         await secret(known)
     assert catalogue.looks == 0
@@ -209,7 +209,7 @@ async def test_a_secret_that_went_out_of_memory_is_no_destroyed_one(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is loaded, and forgotten, between the steps of those who ask."""
-    monkeypatch.setattr(contests, "RECENT_S", 0.0)
+    monkeypatch.setattr(contest_cache, "RECENT_S", 0.0)
     known = ContestCache(catalogue.load, catalogue.load_version, catalogue.load_secret, most_contests=2)
     keys = [f"c{number}" for number in range(7)]
 

@@ -19,7 +19,7 @@ from libs.contracts.topics import source_log_key, votes_topic
 from libs.tally.counts import VoteSums
 from libs.tally.errors import AppendUnknown, ContestFinal, NotAppended, NotFound, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.voting import source_reports as reporting
+from libs.voting import source_reports
 from libs.voting.source_reports import SourceReport, SourceReporter
 from tests.support.folded_log import PARTITIONS, FoldedLog, folded_log
 
@@ -100,7 +100,7 @@ async def context(kafka: str, valkey_address: str, namespace: str) -> AsyncItera
         yield Desk(log, partition)
 
 
-async def send(context: Desk, report: SourceReport = REPORT) -> reporting.Folded:
+async def send(context: Desk, report: SourceReport = REPORT) -> source_reports.Folded:
     return await context.reporter.report("account", "contest", "sms", report)
 
 
@@ -114,7 +114,7 @@ async def test_a_report_that_landed_unacknowledged_is_answered_by_the_fold(conte
 async def test_a_report_whose_outcome_is_unknown_is_safe_to_send_again(
     context: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reporting, "FOLD_WAIT_S", 0.1)
+    monkeypatch.setattr(source_reports, "FOLD_WAIT_S", 0.1)
     context.fails, context.lost = AppendUnknown("no answer"), True
     with pytest.raises(ViewsUnavailable, match="same report_id") as raised:
         await send(context)

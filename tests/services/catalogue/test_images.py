@@ -13,7 +13,7 @@ import pytest
 
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resources import IMAGES, RESOURCES
-from libs.catalogue.writer import CatalogueWriter, Request
+from libs.catalogue.writer import CatalogueWriter, WriteRequest
 from libs.local_stack.servers import Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.fetcher import Fetcher
@@ -400,7 +400,7 @@ async def test_the_media_host_shows_pictures_of_the_test_environment_too(place: 
     images = Images(environment.record_service, place.image_store("test"), NO_FETCHER)
     private = {"access": {"access": "private"}}
     keys = [
-        (await images.upload("a", io.BytesIO(picture()), body, Request.once())).stored.key
+        (await images.upload("a", io.BytesIO(picture()), body, WriteRequest.once())).stored.key
         for body in ({}, private)
     ]
     async with (
@@ -427,7 +427,7 @@ async def test_a_picture_stays_where_its_record_may_yet_come(
             RecordService(RESOURCES, unfolded.views, writer), place.image_store("unfolded"), NO_FETCHER
         )
         with pytest.raises(ViewsUnavailable):
-            await images.upload("a", io.BytesIO(picture()), {}, Request.once())
+            await images.upload("a", io.BytesIO(picture()), {}, WriteRequest.once())
         [name] = await place.store.names(environment_files(namespace))
         async with unfolded.folding():
             key = name.split("/")[-3]

@@ -23,8 +23,6 @@ from typer.testing import CliRunner
 
 from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
-from libs.monitoring import collector as looking
-from libs.monitoring import problems as judging
 from libs.monitoring.problems import notes_of, problems_of
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.status import Row, Status, moment
@@ -123,7 +121,7 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
 async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
     log: FoldedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "STALLED_MS", 300)
+    monkeypatch.setattr("libs.monitoring.collector.STALLED_MS", 300)
     await log.append([a_cast()])
     await log.fold()
     await log.append([a_cast(vote_id=str(n)) for n in range(5)])
@@ -270,7 +268,7 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
 ) -> None:
     for name, value in environment(log.stack).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(judging, "BEHIND_S", 60.0)  # nobody folds the purchases here
+    monkeypatch.setattr("libs.monitoring.problems.BEHIND_S", 60.0)  # nobody folds the purchases here
 
     async def status(*arguments: str) -> Any:
         return await asyncio.to_thread(CliRunner().invoke, app, ["status", "--data-dir", "none", *arguments])

@@ -18,7 +18,6 @@ from libs.monitoring.projection_names import Fold, folds_of
 from libs.storage.store import open_store
 from libs.web.asgi import Front
 from libs.web.service import build_app
-from services.dashboard import status as standing
 from services.dashboard.app import open_surface
 from services.dashboard.settings import Settings
 from services.dashboard.status_models import OperationsStatus
@@ -122,11 +121,11 @@ async def test_sealed_contests_are_those_of_the_caller_s_account(log: FoldedLog,
 async def test_looks_are_shared_by_all_who_ask_and_begin_apart(
     log: FoldedLog, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "APART_S", 60.0)
+    monkeypatch.setattr("services.dashboard.status.APART_S", 60.0)
     async with served(log, catalogue) as client:
         looks = {found["at"] for found in await asyncio.gather(*(status(client) for _ in range(20)))}
         assert {(await status(client))["at"]} == looks
-        monkeypatch.setattr(standing, "APART_S", 0.0)
+        monkeypatch.setattr("services.dashboard.status.APART_S", 0.0)
         assert (await status(client))["at"] not in looks
 
 
@@ -177,7 +176,7 @@ async def test_without_kafka_it_still_answers(log: FoldedLog, catalogue: Catalog
 async def test_a_kafka_that_says_nothing_does_not_hold_the_answer(
     log: FoldedLog, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "PATIENCE_S", 0.5)
+    monkeypatch.setattr("services.dashboard.status.PATIENCE_S", 0.5)
     async with await asyncio.start_server(lambda _, __: None, "127.0.0.1", 0) as silent:
         host, port = silent.sockets[0].getsockname()[:2]
         async with served(log, catalogue, kafka_bootstrap_servers=f"{host}:{port}") as client:

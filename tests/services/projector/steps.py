@@ -9,12 +9,11 @@ from libs.catalogue.contests.closing import closed
 from libs.catalogue.contests.mapper import sources_of
 from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resources import VOTE_SOURCES
-from libs.catalogue.writer import Request
+from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import ContestClosing
 from libs.tally.contest import Contest
 from libs.tally.events import Event
-from libs.tally.reservations import Answer, Granted, cast_of
-from libs.tally.reservations import Request as Reservation
+from libs.tally.reservations import Answer, Granted, Request, cast_of
 from libs.tally.rules import Selection, judge
 from tests.services.projector.world import ACCOUNT, World
 from tests.support.builders import a_vote
@@ -37,7 +36,7 @@ async def decide(world: World, contest: str) -> ContestClosing:
     document = closed(config.contest.document, found, sources_of(config), found.end or 0)
     return ContestClosing(
         account=ACCOUNT,
-        command_id=Request.once().command_id,
+        command_id=WriteRequest.once().command_id,
         at=world.catalogue.writer.now(),
         contest=contest,
         record=orjson.dumps(document).decode(),
@@ -56,7 +55,7 @@ async def ask(world: World, contest: Contest) -> Answer:
     command = a_vote(f"{contest.key}-p0", contest=contest.key, voter="slow", vote_id="slow")
     partition, selection = world.topic.partition_of(command.voter), judge(contest, command)
     assert isinstance(selection, Selection)
-    request = Reservation(contest, command.voter, command.vote_id, command.content, "c-free", selection)
+    request = Request(contest, command.voter, command.vote_id, command.content, "c-free", selection)
     incarnation = (await world.votes.state(partition)).incarnation
     await world.votes.put_in_force(partition, contest, incarnation)
     [answer] = await world.votes.reserve(partition, [request])

@@ -20,7 +20,7 @@ from libs.storage.store import StorageUnavailable
 from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.errors import IdempotencyKeyReused, NotFound, SecretErased, TallyError, ViewsUnavailable
-from libs.voting import contest_cache as contests
+from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
 from services.projector.purchase_saga import Steps
 from tests.support.builders import a_contest
@@ -80,7 +80,7 @@ class Casting:
 @pytest.fixture
 def casting(monkeypatch: pytest.MonkeyPatch) -> Casting:
     """That remembers one contest, and that for no time."""
-    monkeypatch.setattr(contests, "RECENT_S", 0.0)
+    monkeypatch.setattr(contest_cache, "RECENT_S", 0.0)
     return Casting()
 
 

@@ -21,7 +21,7 @@ from libs.tally.counts import VoteSums
 from libs.views.replies import SourceCounts
 from services.query.public_results_record import hidden
 from services.query.snapshot import Snapshot
-from services.query.vote_count_record import record, vote_count
+from services.query.vote_count_record import count_answer, record
 from tests.support.builders import NOW, a_contest
 
 STATUSES = {"a": "approved", "b": "approved", "c": "rejected", "d": "pending"}
@@ -149,7 +149,7 @@ def test_final_is_what_every_partition_and_every_source_has_passed_the_mark_of(
 
 
 def test_the_tag_changes_when_the_same_counts_become_final() -> None:
-    before, after = (vote_count(a_snapshot(Counts(closed=closed), closed=1)) for closed in (0, 1))
+    before, after = (count_answer(a_snapshot(Counts(closed=closed), closed=1)) for closed in (0, 1))
     assert before.body == after.body
     assert before.tag != after.tag
 
