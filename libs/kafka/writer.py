@@ -7,9 +7,9 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Context
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
@@ -33,6 +33,43 @@ _STOPPING = "the process is stopping"
 logger = logging.getLogger(__name__)
 
 
+Reply = Callable[[Appended | LogUnavailable], object]
+"""Called once, with the outcome of an append. It must not raise."""
+
+
+class Answer(Protocol):
+    """The part of a future that resolves a record."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: Appended, /) -> None: ...
+
+    def set_exception(self, exception: LogUnavailable, /) -> None: ...
+
+
+class _Callback:
+    """An answer that calls back at once when the record is acknowledged, which a future does a tick later."""
+
+    __slots__ = ("_reply",)
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply: Reply | None = reply
+
+    def done(self) -> bool:
+        return self._reply is None
+
+    def set_result(self, result: Appended) -> None:
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            reply(result)
+
+    def set_exception(self, exception: LogUnavailable) -> None:
+        """Call back in the next tick, since the writer fails records while it goes through its queues."""
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            asyncio.get_running_loop().call_soon(reply, exception)
+
+
 class _Waiting(NamedTuple):
     """A submitted record; `answer` resolves by `deadline` (of the event loop's clock)."""
 
@@ -40,7 +77,7 @@ class _Waiting(NamedTuple):
     key: bytes | None
     headers: Headers
     deadline: float
-    answer: "asyncio.Future[Appended]"
+    answer: Answer
 
 
 class _Lane:
@@ -186,14 +223,29 @@ class LogWriter:
         The future fails with `NotAppended` if the record certainly is not in the log, with `AppendUnknown` if that
         is unknown. Cancelling a caller does not affect other records; its own may or may not be appended.
         """
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Appended] = loop.create_future()
+        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        self._queue(topic, partition, value, key, deadline_s, answer)
+        return answer
+
+    def append_then(self, topic: str, partition: int, value: bytes, key: bytes | None, reply: Reply) -> None:
+        """Append one record, and call `reply` with the outcome: `Appended`, or an error as of `submit`."""
+        self._queue(topic, partition, value, key, None, _Callback(reply))
+
+    def _queue(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        key: bytes | None,
+        deadline_s: float | None,
+        answer: Answer,
+    ) -> None:
         refusal = self._refusal(value, key)
         if refusal is not None:
             APPENDED_RECORDS.labels(topic, "refused").inc()
             answer.set_exception(refusal)
-            return answer
-        deadline = loop.time() + (self._deadline_s if deadline_s is None else deadline_s)
+            return
+        deadline = asyncio.get_running_loop().time() + (self._deadline_s if deadline_s is None else deadline_s)
         lane = self._lanes.get((topic, partition))
         if lane is None:
             lane = self._lanes[topic, partition] = _Lane(topic, partition)
@@ -202,7 +254,6 @@ class LogWriter:
         lane.queue.append(_Waiting(value, key, headers, deadline, answer))
         self._held += 1
         self._wake(lane)
-        return answer
 
     def _refusal(self, value: bytes, key: bytes | None) -> NotAppended | None:
         """Return the error for a record that cannot be queued, or None."""
@@ -332,15 +383,15 @@ class LogWriter:
                 return
             lane.end = landed.offset + len(lane.flight)
         partition, offset, exact = lane.partition, landed.offset, landed.timestamp_type != 0
+        flight, lane.flight, lane.ack = lane.flight, [], None
+        self._release(len(flight))
         answered = 0
-        for waiting in lane.flight:
+        for waiting in flight:
             if not waiting.answer.done():
                 waiting.answer.set_result(Appended(partition, offset, exact))
                 answered += 1
             offset += 1
         lane.acknowledged.inc(answered)
-        self._release(len(lane.flight))
-        lane.flight, lane.ack = [], None
 
     async def _sweep(self) -> None:
         """Fail expired records: queued ones definitely, those in flight with an unknown outcome."""

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, suppress
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -14,7 +14,7 @@ from libs.contracts.topics import Topic
 from libs.contracts.vote_states import VoteName
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
-from libs.tally.errors import AppendUnknown, LogUnavailable, TallyError, ViewsUnavailable
+from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
 from libs.tally.reservations import RemovalAnswer
 from libs.tally.voter_ledger import VoteStatus
@@ -42,26 +42,33 @@ SPANS: Final[dict[type, str]] = {
 }
 Finish = Callable[[Any], None]
 """Called once, with the protocol's result, or with the exception of a defect."""
+Reply = Callable[[Any], None]
+"""Called once per effect, with its reply, or with the exception of a defect."""
 
 
 class Log(Protocol):
     """Interface of the log writer that appends records."""
 
-    def submit(
-        self, topic: str, partition: int, value: bytes, key: bytes | None = None
-    ) -> "asyncio.Future[Appended]": ...
+    def append_then(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        key: bytes | None,
+        reply: Callable[[Appended | LogUnavailable], object],
+    ) -> None: ...
 
 
 class Run:
-    """One protocol in progress. Its deadlines are of the loop's clock; `context` is None if it is not traced."""
+    """One protocol in progress. Its deadlines are of the loop's clock; `span` is None if it is not traced."""
 
     __slots__ = (
         "account",
         "command",
-        "context",
         "finish",
         "gate_deadline",
         "partition",
+        "reply",
         "settle_deadline",
         "span",
         "steps",
@@ -83,7 +90,7 @@ class Run:
         self.finish: Finish | None = finish
         self.settle_deadline = now + SETTLE_WAIT_S
         self.gate_deadline = now + GATE_WAIT_S
-        self.context: Context | None = None
+        self.reply: Reply = finish
         self.span: ExitStack | None = None
 
     @property
@@ -143,32 +150,33 @@ class Driver:
         """Start a protocol about the vote of `command`."""
         run = Run(steps, account, command, partition, asyncio.get_running_loop().time(), finish)
         if self._tracing is not None and is_traced():
-            run.context = copy_context()
-        self._advance(run, None)
-
-    def _advance(self, run: Run, reply: Any) -> None:
-        """Resume the protocol with a reply, and perform its next effect."""
-        if run.context is None:
-            self._step(run, reply)
+            run.span = ExitStack()
+            traced_step = partial(self._traced_step, run)
+            run.reply = partial(copy_context().run, traced_step)
         else:
-            run.context.run(self._step, run, reply)
+            run.reply = partial(self._step, run)
+        run.reply(None)
 
     def _step(self, run: Run, reply: Any) -> None:
-        if run.span is not None:
-            run.span.close()
-            run.span = None
+        """Resume the protocol with a reply, and perform its next effect."""
         if isinstance(reply, Exception) and not isinstance(reply, TallyError):
             self._finish(run, reply)
             return
         try:
             effect = run.steps.send(reply)
-            if run.context is not None:
-                run.span = self._span(effect)
+            if run.span is not None:
+                self._open_span(run.span, effect)
             self._perform[type(effect)](run, effect)
         except StopIteration as end:
             self._finish(run, end.value)
         except Exception as error:
             self._finish(run, error)
+
+    def _traced_step(self, run: Run, reply: Any) -> None:
+        """Step in the request's context, after the span of the effect that is replied to."""
+        assert run.span is not None
+        run.span.close()
+        self._step(run, reply)
 
     def _finish(self, run: Run, result: Any) -> None:
         finish, run.finish = run.finish, None
@@ -176,38 +184,28 @@ class Driver:
         if finish is not None:
             finish(result)
 
-    def _span(self, effect: effects.Effect) -> ExitStack:
+    def _open_span(self, span: ExitStack, effect: effects.Effect) -> None:
         """Open the effect's span; records appended now refer to it."""
-        span = ExitStack()
         if isinstance(effect, effects.Append):
             span.enter_context(appending(self._tracing, self._topic.name, 1))
         elif (name := SPANS.get(type(effect))) is not None:
             span.enter_context(step(self._tracing, name))
-        return span
 
     def _reserve(self, run: Run, effect: effects.Reserve) -> None:
         now = asyncio.get_running_loop().time()
         if now + POLL_S > run.settle_deadline:
-            asyncio.get_running_loop().call_soon(self._advance, run, _recovering())
+            asyncio.get_running_loop().call_soon(run.reply, _recovering())
             return
         deadline = min(run.settle_deadline, now + RESERVE_WAIT_S)
-        self._reservations.reserve(run.partition, effect.request, deadline, partial(self._advance, run))
+        self._reservations.reserve(run.partition, effect.request, deadline, run.reply)
 
     def _append(self, run: Run, effect: effects.Append) -> None:
         event = effect.event
         value, key = vote_codec.encode(event), event.voter.encode()
-        acknowledgement = self._log.submit(self._topic.name, run.partition, value, key)
-        acknowledgement.add_done_callback(partial(self._appended, run))
-
-    def _appended(self, run: Run, acknowledgement: "asyncio.Future[Appended]") -> None:
-        if acknowledgement.cancelled():
-            self._advance(run, AppendUnknown("The append was cancelled.", retry_after_s=2))
-            return
-        error = acknowledgement.exception()
-        self._advance(run, acknowledgement.result() if error is None else error)
+        self._log.append_then(self._topic.name, run.partition, value, key, run.reply)
 
     def _confirm(self, run: Run, effect: effects.Confirm) -> None:
-        self._confirmations.confirm(run.partition, effect.incarnation, partial(self._advance, run))
+        self._confirmations.confirm(run.partition, effect.incarnation, run.reply)
 
     def _await_record(self, run: Run, effect: effects.AwaitRecord) -> None:
         """Wait until the run's deadline, or after it, for one look at the fold.
@@ -238,7 +236,7 @@ class Driver:
 
     def _ended(self, run: Run, future: "asyncio.Future[Any]") -> None:
         error = _recovering() if future.cancelled() else future.exception()
-        self._advance(run, future.result() if error is None else error)
+        run.reply(future.result() if error is None else error)
 
     async def _reserve_removal(self, run: Run, effect: effects.ReserveRemoval) -> RemovalAnswer:
         if asyncio.get_running_loop().time() + POLL_S > run.settle_deadline:

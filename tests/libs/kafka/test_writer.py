@@ -15,7 +15,7 @@ from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.local_stack.servers import Servers
-from libs.tally.errors import AppendUnknown, NotAppended
+from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from tests.support.eventually import eventually
 from tests.support.stopped import stopped
 
@@ -53,6 +53,26 @@ async def test_each_record_lies_where_its_answer_says(
         assert all(values[answer.offset] == b"%d" % n and answer.exact for n, answer in mine)
         assert [answer.offset for _, answer in mine] == sorted(answer.offset for _, answer in mine)
     assert writer.held == 0
+
+
+async def test_callbacks_are_called_once_each_with_the_outcome(
+    settings: KafkaSettings, topic: Topic, writer: LogWriter
+) -> None:
+    answers: list[tuple[int, Appended | LogUnavailable]] = []
+    large = b"x" * (settings.produce_max_record_bytes + 1)
+    for n in range(500):
+        value = large if n == 7 else b"%d" % n
+        writer.append_then(topic.name, 0, value, b"k", lambda answer, n=n: answers.append((n, answer)))
+    assert answers == []  # a refusal is no call back within the call
+    await eventually(lambda: len(answers) == 500)
+    values = await in_log(settings, topic)
+    for n, answer in answers:
+        if n == 7:
+            assert isinstance(answer, NotAppended)
+        else:
+            assert isinstance(answer, Appended)
+            assert values[answer.offset] == b"%d" % n
+    assert sorted(n for n, _ in answers) == list(range(500))
 
 
 async def test_batches_are_cut_at_their_limit(settings: KafkaSettings, topic: Topic) -> None:

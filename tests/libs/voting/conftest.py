@@ -61,20 +61,20 @@ class Log:
         self.answers: Callable[[int], Outcome | None] = lambda _: None
         """Returns the outcome of the record of this number; None: it is appended."""
 
-    def submit(
-        self, topic: str, partition: int, value: bytes, key: bytes | None = None
-    ) -> "asyncio.Future[Appended]":
+    def append_then(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        key: bytes | None,
+        reply: Callable[[Appended | LogUnavailable], object],
+    ) -> None:
         number = len(self.events)
         event = vote_codec.decode(value)
         assert not isinstance(event, Undecodable)
         self.events.append(event)
         outcome = self.answers(number) or Appended(partition, self.partition.end + number, True)
-        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        if isinstance(outcome, Appended):
-            answer.set_result(outcome)
-        else:
-            answer.set_exception(outcome)
-        return answer
+        asyncio.get_running_loop().call_soon(reply, outcome)
 
 
 def service_of(
