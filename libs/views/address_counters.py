@@ -1,13 +1,11 @@
 """Counters of the free votes of an address for a participant. They are approximate, and no part of the fold."""
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from enum import Enum
 from itertools import starmap
 from typing import Any, NamedTuple
 
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.events import VoteRemoved
 from libs.views.client import Valkey
 from libs.views.serialization import digest
 
@@ -30,7 +28,7 @@ class Taken(Enum):
 
 
 class AddressAnswer(NamedTuple):
-    """Result of `take`; `used` is the number of votes used before."""
+    """Result of a `Take`; `used` is the number of votes used before."""
 
     taken: Taken
     used: int
@@ -63,24 +61,7 @@ class AddressCounters:
     def _key(self, contest: str, participant: str, address: str) -> str:
         return f"{self._namespace}:{{a:{contest}:{participant}:{address}}}"
 
-    async def take(
-        self,
-        contest: str,
-        participant: str,
-        address: str,
-        taker: str,
-        count: int,
-        limit: int,
-        expires_at_s: int | None = None,
-    ) -> AddressAnswer:
-        """Use votes for one taker, see `Take`."""
-        take = Take((contest, participant, address), taker, count, limit, expires_at_s or 0)
-        [answer] = await self.take_all([take])
-        if isinstance(answer, ViewsUnavailable):
-            raise answer
-        return answer
-
-    async def take_all(self, takes: Sequence[Take]) -> list[AddressAnswer | ViewsUnavailable]:
+    async def take(self, takes: Sequence[Take]) -> list[AddressAnswer | ViewsUnavailable]:
         """Use votes for many takers, those of one counter in their order. Errors are returned, not raised.
 
         All are sent together, with one call for each counter: counters lie in slots of their own.
@@ -122,15 +103,3 @@ def _by_counter(takes: Sequence[Take]) -> dict[tuple[Counter, int, int], list[in
     for place, take in enumerate(takes):
         places.setdefault((take.counter, take.limit, take.expires_at_s), []).append(place)
     return places
-
-
-async def give_back(addresses: AddressCounters, removal: VoteRemoved) -> None:
-    """Give back the removed vote's use of its address's limit, counted for its vote id or for its voter."""
-    if removal.address is not None:
-        await asyncio.gather(
-            *(
-                addresses.give(removal.contest, participant, removal.address, taker)
-                for participant in removal.participants
-                for taker in (removal.vote_id, removal.voter)
-            )
-        )

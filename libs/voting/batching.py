@@ -1,4 +1,4 @@
-"""Batching of concurrent requests' reservations and confirmations into few calls to Valkey."""
+"""Batching of concurrent votes' calls to Valkey: uses of address limits, reservations and confirmations."""
 
 import asyncio
 import time
@@ -6,11 +6,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
+from itertools import islice
 
 from libs.metrics.table import RESERVE_SECONDS
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
+from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
 from libs.views.votes import VoteViews
+from libs.voting.protocol.effects import AddressTaken
 from libs.voting.protocol.outcomes import RECOVERING
 
 CALL_REQUESTS = 64
@@ -22,6 +25,10 @@ Reply = Callable[[Answer | Exception], None]
 """Called once, with the ledger's answer or the error."""
 Confirmed = Callable[[bool | Exception], None]
 """Called once, with the gate's answer or the error."""
+
+
+Used = Callable[[AddressTaken | Exception], None]
+"""Called once, with the uses of an address's limits or the error."""
 
 
 class _Queued:
@@ -157,3 +164,43 @@ class ConfirmationBatcher:
             answer = error
         for reply in waiting:
             reply(answer)
+
+
+class AddressBatcher:
+    """Uses the limits of addresses for all votes of a loop tick together, in their order."""
+
+    def __init__(self, addresses: AddressCounters) -> None:
+        self._addresses = addresses
+        self._waiting: list[tuple[list[Take], Used]] = []
+        self._asking: set[asyncio.Task[None]] = set()
+
+    def take(self, takes: list[Take], reply: Used) -> None:
+        """Use the limits for one vote."""
+        self._waiting.append((takes, reply))
+        if len(self._waiting) == 1:
+            task = asyncio.create_task(self._ask(), context=Context())
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+    async def _ask(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        try:
+            answers = iter(await self._addresses.take([take for takes, _ in waiting for take in takes]))
+        except Exception as error:
+            for _, reply in waiting:
+                reply(error)
+            return
+        for takes, reply in waiting:
+            reply(_used(takes, list(islice(answers, len(takes)))))
+
+
+def _used(takes: Sequence[Take], answers: Sequence[AddressAnswer | ViewsUnavailable]) -> AddressTaken | Exception:
+    taken, used = [], None
+    for take, answer in zip(takes, answers, strict=True):
+        if isinstance(answer, ViewsUnavailable):
+            return answer
+        if answer.taken is Taken.TAKEN:
+            taken.append(take.counter[1])
+        elif answer.taken is Taken.FULL:
+            used = answer.used
+    return AddressTaken(tuple(taken), used)

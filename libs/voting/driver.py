@@ -19,10 +19,10 @@ from libs.tally.events import VoteCast
 from libs.tally.reservations import RemovalAnswer
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.tracing import Tracing, appending, is_traced, step
-from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Taken
+from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Take
 from libs.views.replies import Refund
 from libs.views.votes import VoteViews
-from libs.voting.batching import ConfirmationBatcher, ReservationBatcher
+from libs.voting.batching import AddressBatcher, ConfirmationBatcher, ReservationBatcher
 from libs.voting.contest_cache import ContestCache
 from libs.voting.partition_watch import PartitionWatch, Undecided
 from libs.voting.protocol import effects
@@ -118,12 +118,14 @@ class Driver:
         self._log = log
         self._read_cast = read_cast
         self._tracing = tracing
+        self._uses = AddressBatcher(addresses)
         self._reservations = ReservationBatcher(views)
         self._confirmations = ConfirmationBatcher(views)
         self._watch = PartitionWatch(views)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._put: dict[tuple[int, int, str, int, int], asyncio.Task[bool]] = {}
         self._perform: Final[dict[type, Callable[[Run, Any], None]]] = {
+            effects.TakeAddress: self._take_address,
             effects.Reserve: self._reserve,
             effects.Append: self._append,
             effects.Confirm: self._confirm,
@@ -132,7 +134,6 @@ class Driver:
             effects.AwaitGate: self._await_gate,
             effects.ReserveRemoval: partial(self._start, self._reserve_removal),
             effects.Release: partial(self._start, self._release),
-            effects.TakeAddress: partial(self._start, self._take_address),
             effects.GiveAddress: partial(self._start, self._give_address),
             effects.LoadContest: partial(self._start, self._load_contest),
             effects.PutInForce: partial(self._start, self._put_in_force),
@@ -190,6 +191,16 @@ class Driver:
             span.enter_context(appending(self._tracing, self._topic.name, 1))
         elif (name := SPANS.get(type(effect))) is not None:
             span.enter_context(step(self._tracing, name))
+
+    def _take_address(self, run: Run, effect: effects.TakeAddress) -> None:
+        command, contest = run.command, effect.contest
+        assert isinstance(command, CastVote)
+        limit, expires_at_s = contest.ip_restriction_per_participant, _expiry(contest)
+        takes = [
+            Take((contest.key, participant, command.address or ""), effect.taker, votes, limit, expires_at_s)
+            for participant, votes in effect.votes
+        ]
+        self._uses.take(takes, run.reply)
 
     def _reserve(self, run: Run, effect: effects.Reserve) -> None:
         now = asyncio.get_running_loop().time()
@@ -253,20 +264,6 @@ class Driver:
         release = self._views.release_removal if effect.removal else self._views.release
         with suppress(ViewsUnavailable):  # an unreleased reservation is in doubt until a fence ends it
             await release(run.partition, *run.name, effect.incarnation)
-
-    async def _take_address(self, run: Run, effect: effects.TakeAddress) -> effects.AddressTaken:
-        command, contest = run.command, effect.contest
-        assert isinstance(command, CastVote)
-        limit, expires_at_s = contest.ip_restriction_per_participant, _expiry(contest)
-        taken, used = [], None
-        for participant, count in effect.votes:
-            where = command.contest, participant, command.address or ""
-            answer = await self._addresses.take(*where, effect.taker, count, limit, expires_at_s)
-            if answer.taken is Taken.TAKEN:
-                taken.append(participant)
-            elif answer.taken is Taken.FULL:
-                used = answer.used
-        return effects.AddressTaken(tuple(taken), used)
 
     async def _give_address(self, run: Run, effect: effects.GiveAddress) -> None:
         """Give back; a failure changes nothing: counters expire."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,10 +60,14 @@ async def test_callbacks_are_called_once_each_with_the_outcome(
     settings: KafkaSettings, topic: Topic, writer: LogWriter
 ) -> None:
     answers: list[tuple[int, Appended | LogUnavailable]] = []
+
+    def keep(n: int, answer: Appended | LogUnavailable) -> None:
+        answers.append((n, answer))
+
     large = b"x" * (settings.produce_max_record_bytes + 1)
     for n in range(500):
         value = large if n == 7 else b"%d" % n
-        writer.append_then(topic.name, 0, value, b"k", lambda answer, n=n: answers.append((n, answer)))
+        writer.append_then(topic.name, 0, value, b"k", partial(keep, n))
     assert answers == []  # a refusal is no call back within the call
     await eventually(lambda: len(answers) == 500)
     values = await in_log(settings, topic)

@@ -14,7 +14,7 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast
-from libs.views.address_counters import AddressCounters, Taken
+from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
@@ -74,11 +74,12 @@ class Subject:
             "accepted_at": int(time.time() * 1_000_000),
         }
         cast = a_cast(**{**given, **changes})
-        await self.addresses.take(cast.contest, "a", cast.address or "", cast.vote_id, 1, -1)
+        await self.addresses.take([Take((cast.contest, "a", cast.address or ""), cast.vote_id, 1, -1)])
         return cast
 
     async def used(self, address: str) -> int:
-        answer = await self.addresses.take("contest", "a", pseudonym(address), "more", 1, 0)
+        [answer] = await self.addresses.take([Take(("contest", "a", pseudonym(address)), "more", 1, 0)])
+        assert isinstance(answer, AddressAnswer)
         assert answer.taken is Taken.FULL
         return answer.used
 

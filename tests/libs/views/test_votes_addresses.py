@@ -25,39 +25,48 @@ async def valkey(valkey_address: str) -> AsyncIterator[Coalescer]:
     await valkey.close()
 
 
+async def take(
+    counters: AddressCounters, taker: str, votes: int, limit: int, expires_at_s: int = 0
+) -> AddressAnswer:
+    """Use votes of the one counter."""
+    [answer] = await counters.take([Take(WHERE, taker, votes, limit, expires_at_s)])
+    assert isinstance(answer, AddressAnswer)
+    return answer
+
+
 @pytest.fixture
 def counters(valkey: Coalescer, namespace: str) -> AddressCounters:
     return AddressCounters(valkey, namespace)
 
 
 async def test_an_address_takes_up_to_its_limit(counters: AddressCounters) -> None:
-    assert await counters.take(*WHERE, "1", 2, 3) == AddressAnswer(Taken.TAKEN, 0)
-    assert await counters.take(*WHERE, "2", 2, 3) == AddressAnswer(Taken.FULL, 2)
-    assert await counters.take(*WHERE, "3", 1, 3) == AddressAnswer(Taken.TAKEN, 2)
+    assert await take(counters, "1", 2, 3) == AddressAnswer(Taken.TAKEN, 0)
+    assert await take(counters, "2", 2, 3) == AddressAnswer(Taken.FULL, 2)
+    assert await take(counters, "3", 1, 3) == AddressAnswer(Taken.TAKEN, 2)
 
 
 async def test_an_id_takes_its_count_once(counters: AddressCounters) -> None:
-    await counters.take(*WHERE, "1", 3, 3)
-    assert (await counters.take(*WHERE, "1", 3, 3)).taken is Taken.HAD
+    await take(counters, "1", 3, 3)
+    assert (await take(counters, "1", 3, 3)).taken is Taken.HAD
 
 
 async def test_what_is_given_back_is_free_again_and_given_once(counters: AddressCounters) -> None:
-    await counters.take(*WHERE, "1", 3, 4)
+    await take(counters, "1", 3, 4)
     for _ in range(2):
         await counters.give(*WHERE, "1")
         await counters.give(*WHERE, "never taken")
-    assert await counters.take(*WHERE, "2", 4, 4) == AddressAnswer(Taken.TAKEN, 0)
+    assert await take(counters, "2", 4, 4) == AddressAnswer(Taken.TAKEN, 0)
 
 
 async def test_without_a_limit_it_only_counts(counters: AddressCounters) -> None:
-    await counters.take(*WHERE, "1", 1_000_000, -1)
-    assert await counters.take(*WHERE, "2", 1, -1) == AddressAnswer(Taken.TAKEN, 1_000_000)
+    await take(counters, "1", 1_000_000, -1)
+    assert await take(counters, "2", 1, -1) == AddressAnswer(Taken.TAKEN, 1_000_000)
 
 
 async def test_participants_and_addresses_have_counters_of_their_own(counters: AddressCounters) -> None:
-    await counters.take(*WHERE, "1", 1, 1)
+    await take(counters, "1", 1, 1)
     for where in (("contest", "b", "address"), ("contest", "a", "other"), ("other", "a", "address")):
-        assert (await counters.take(*where, "1", 1, 1)).taken is Taken.TAKEN
+        assert await counters.take([Take(where, "1", 1, 1)]) == [AddressAnswer(Taken.TAKEN, 0)]
 
 
 async def test_many_takers_are_answered_in_their_order_with_one_call_for_each_counter(
@@ -74,7 +83,7 @@ async def test_many_takers_are_answered_in_their_order_with_one_call_for_each_co
     other = "contest", "b", "address"
     takes = [Take(WHERE, "1", 2, 3), Take(other, "1", 1, 3), Take(WHERE, "2", 2, 3), Take(WHERE, "1", 1, 3)]
     takes += [Take(WHERE, "3", 1, 3), Take(other, "2", 9, -1)]
-    assert await counters.take_all(takes) == [
+    assert await counters.take(takes) == [
         AddressAnswer(Taken.TAKEN, 0),
         AddressAnswer(Taken.TAKEN, 0),
         AddressAnswer(Taken.FULL, 2),
@@ -84,14 +93,14 @@ async def test_many_takers_are_answered_in_their_order_with_one_call_for_each_co
     ]
     assert len(calls) == 4  # two of them for more votes than one call takes, and for another limit
     assert len(set(calls)) == 2
-    assert await counters.take_all([]) == []
+    assert await counters.take([]) == []
 
 
 async def test_what_one_call_fails_at_is_the_answer_of_its_takers_alone(
     counters: AddressCounters, valkey: Coalescer, namespace: str
 ) -> None:
     await valkey.call("SET", f"{namespace}:{{a:contest:a:address}}", "no hash")
-    failed, taken, failed_too = await counters.take_all(
+    failed, taken, failed_too = await counters.take(
         [Take(WHERE, "1", 1, 3), Take(("contest", "b", "address"), "1", 1, 3), Take(WHERE, "2", 1, 3)]
     )
     assert isinstance(failed, ViewsUnavailable)
@@ -100,6 +109,6 @@ async def test_what_one_call_fails_at_is_the_answer_of_its_takers_alone(
 
 
 async def test_a_counter_ends_at_its_time(counters: AddressCounters, valkey: Coalescer, namespace: str) -> None:
-    await counters.take(*WHERE, "1", 1, 1, expires_at_s=2_000_000_000)
+    await take(counters, "1", 1, 1, expires_at_s=2_000_000_000)
     [key] = await valkey.call("KEYS", f"{namespace}:*")
     assert await valkey.call("EXPIRETIME", key) == 2_000_000_000

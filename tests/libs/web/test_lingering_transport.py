@@ -1,4 +1,4 @@
-"""How many writes a response takes, and that none of it is held back."""
+"""Responses: each is written at once, and none of it is held back."""
 
 from __future__ import annotations
 
