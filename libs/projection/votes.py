@@ -5,12 +5,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
-from libs.contracts.codec import Undecodable, vote_codec
+from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
+from libs.contracts.plain_votes import plain_vote
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED
-from libs.tally.events import Event, VoteCast, VoteRemoved, address_votes
+from libs.tally.events import address_votes, replaces
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
 from libs.views.fold_items import OFFSET, Item, fold_items, reopened_by
 from libs.views.votes import APPLY_BYTES, APPLY_ITEMS, VoteViews
@@ -44,7 +46,7 @@ class VotesProjection:
         same_run = await self._is_same_run(partition)
         await self._apply(partition, start, records)
         if not (same_run and await self._is_same_run(partition)):
-            await refill(self._addresses, vote_codec.decode_many([record.value for record in records]))
+            await refill(self._addresses, records)
 
     async def _is_same_run(self, partition: int) -> bool:
         """Return whether Valkey has run without restart since the gate was opened, so that no counter was lost.
@@ -67,23 +69,32 @@ class VotesProjection:
                     raise error
 
 
-async def refill(addresses: AddressCounters, events: Sequence[Event | Undecodable]) -> None:
+async def refill(addresses: AddressCounters, records: Sequence[LogRecord]) -> None:
     """Count votes again in their addresses' limits: one call per counter."""
     now_s = int(time.time())
     taken = defaultdict[Counter, list[TakenBefore]](list)
-    for event in events:
-        match event:
-            case VoteCast(source="c-free", address=str() as address) as cast:
-                if cast.accepted_at // 1_000_000 < now_s - ADDRESS_LIFE_S:
+    for event in _events_with_address(records):
+        match event.type:
+            case "VoteCast":
+                if event.source != "c-free" or event.accepted_at // 1_000_000 < now_s - ADDRESS_LIFE_S:
                     continue
-                taker = cast.voter if cast.replaces else cast.vote_id
-                for participant, count in address_votes(cast.form, cast.choices):
-                    taken[cast.contest, participant, address].append((taker, count))
-            case VoteRemoved(address=str() as address) as removal:
-                for participant in removal.participants:
-                    given = (removal.vote_id, 0), (removal.voter, 0)
-                    taken[removal.contest, participant, address] += given
+                taker = event.voter if replaces(event.form, event.max_participant) else event.vote_id
+                for participant, count in address_votes(event.form, event.choices):
+                    taken[event.contest, participant, event.address].append((taker, count))
+            case "VoteRemoved":
+                for participant in event.participants:
+                    given = (event.vote_id, 0), (event.voter, 0)
+                    taken[event.contest, participant, event.address] += given
     await asyncio.gather(*(addresses.refill(*counter, now_s + ADDRESS_LIFE_S) for counter in taken.items()))
+
+
+def _events_with_address(records: Sequence[LogRecord]) -> Iterator[Any]:
+    for record in records:
+        if b'"address":"' not in record.value:
+            continue
+        event = plain_vote(record.value) or vote_codec.decode(record.value)
+        if isinstance(getattr(event, "address", None), str):
+            yield event
 
 
 def _pieces(records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:

@@ -30,7 +30,7 @@ from libs.projection.settings import VOTES, ProjectorSettings
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Fence, VoteCast
 from libs.views.address_counters import AddressCounters
-from libs.views.client import Valkey
+from libs.views.client import Valkey, read_info
 from libs.views.fold_items import fold_items
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
@@ -122,8 +122,8 @@ async def fold(
         while True:
             found = {fold.partition: fold.position.offset for fold in projector.folds if fold.position is not None}
             if reached(sum(found.values()), sum(ends.values())):
-                cpu = await valkey.call("INFO", "cpu")
-                spent = sum(cpu[f"used_cpu_{kind}_main_thread"] for kind in ("user", "sys"))
+                cpu = await read_info(valkey, "cpu")
+                spent = sum(float(cpu[f"used_cpu_{kind}_main_thread"]) for kind in ("user", "sys"))
                 return time.perf_counter(), time.process_time(), spent
             await asyncio.sleep(0.005)
 
