@@ -17,6 +17,8 @@ from libs.views.client import Valkey
 from libs.views.generations import Generations
 
 PREFIX: Final = "quarantine"
+PAGE: Final = 500
+"""Approximate number of quarantined records read by one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,16 @@ async def count_among(
 
 
 async def reasons_of(valkey: Valkey, views: Generations, partition: int, generation: int) -> dict[int, str]:
-    """Return the reason of each quarantined record of a generation, by offset."""
-    flat = await valkey.call("HGETALL", _rows(views, partition, generation))
-    rows = zip(flat[::2], flat[1::2], strict=True)
-    return {int(offset): reason.decode(errors="replace") for offset, reason in rows}
+    """Return the reason of each quarantined record of a generation, by offset, read in short calls."""
+    found: dict[int, str] = {}
+    cursor = b"0"
+    while True:
+        key = _rows(views, partition, generation)
+        cursor, flat = await valkey.call("HSCAN", key, cursor, "COUNT", PAGE)
+        rows = zip(flat[::2], flat[1::2], strict=True)
+        found |= {int(offset): reason.decode(errors="replace") for offset, reason in rows}
+        if cursor == b"0":
+            return found
 
 
 def _rows(views: Generations, partition: int, generation: int) -> str:

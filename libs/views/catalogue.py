@@ -49,10 +49,10 @@ class Mark(NamedTuple):
 
 ANY_VERSION = -1
 REASON_SIZE = 500
-CONFIG_PAGE = 250
-"""Maximum number of a contest's participants, and of its vote sources, read by one call: some 0.2 ms."""
+PAGE = 250
+"""Maximum number of participants and of vote sources of a contest read by one call, and about that of API keys."""
 ATTEMPTS = 3
-"""Attempts to read a contest of which records are deleted during the read."""
+"""Attempts to read a contest of which records are deleted during the read, or API keys that change."""
 STORED_SIZE = 7
 """Number of values per written record in a packed outcome: the members of `Stored`."""
 
@@ -166,9 +166,9 @@ class CatalogueViews:
         for _ in range(ATTEMPTS):
             pages = _ContestPages()
             while True:
-                place = contest, CONFIG_PAGE, *pages.ends
+                place = contest, PAGE, *pages.ends
                 position, reply = await self.fresh.read_at("contest", self._partition(account), account, *place)
-                if pages.add(reply) < CONFIG_PAGE:
+                if pages.add(reply) < PAGE:
                     break
             if pages.is_complete:
                 return pages.config(contest, position.offset)
@@ -192,10 +192,23 @@ class CatalogueViews:
         return [_outcome(packed) if packed else None for packed in replies]
 
     async def keys(self, partition: int, known_version: str) -> KeyRows:
-        """Return the API keys of a partition, unless their version is `known_version`."""
-        version, changed, *flat = await self.fresh.read("keys", partition, known_version)
-        rows = tuple(_key_row(key_id, row) for key_id, row in zip(flat[::2], flat[1::2], strict=True))
-        return KeyRows(version.decode(), rows if changed else None)
+        """Return the API keys of a partition, unless their version is `known_version`; read in short calls."""
+        for _ in range(ATTEMPTS):
+            rows: dict[bytes, KeyRow] = {}
+            versions, cursor = set[bytes](), b"0"
+            while len(versions) < 2:
+                version, changed, cursor, *flat = await self.fresh.read(
+                    "keys", partition, known_version, cursor, PAGE
+                )
+                if not changed:
+                    return KeyRows(version.decode(), None)
+                versions.add(version)
+                rows |= {key_id: _key_row(key_id, row) for key_id, row in zip(flat[::2], flat[1::2], strict=True)}
+                if cursor == b"0":
+                    break
+            if len(versions) == 1:
+                return KeyRows(version.decode(), tuple(rows.values()))
+        raise ViewsUnavailable("The API keys keep changing while they are read; retry shortly.", retry_after_s=1)
 
     async def find_owner(self, resource: str, key: str) -> str | None:
         """Return the account that owns a record with a server-assigned key, by reading every partition."""
@@ -203,11 +216,6 @@ class CatalogueViews:
             *(self.fresh.read("owner", p, resource, key) for p in range(CATALOGUE_PARTITIONS))
         )
         return next((owner.decode() for owner in owners if owner is not None), None)
-
-    async def quarantine(self, partition: int) -> dict[int, str]:
-        """Return the reason of every record that could not be folded, by offset."""
-        flat = await self._valkey.call("FCALL_RO", "catalogue_quarantine", 1, self._base(partition))
-        return {int(offset): reason.decode() for offset, reason in zip(flat[::2], flat[1::2], strict=True)}
 
     def _partition(self, account: str) -> int:
         return self._topic.partition_of(account)

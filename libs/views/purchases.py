@@ -102,11 +102,6 @@ class PurchaseViews:
             for offset, account, key, packed in zip(*(flat[at::4] for at in range(4)), strict=True)
         ]
 
-    async def quarantine(self, partition: int) -> dict[int, str]:
-        """Return the reason of every record that could not be folded, by offset."""
-        flat = await self._valkey.call("FCALL_RO", "purchases_quarantine", 1, self._base(partition))
-        return {int(offset): reason.decode() for offset, reason in zip(flat[::2], flat[1::2], strict=True)}
-
     async def _list(self, name: str, account: str, before: Place | None, limit: int) -> list[Listed]:
         """Merge the partitions' lists, newest first; within a partition times are distinct."""
         latest: int | str = "+inf" if before is None else before.at

@@ -437,12 +437,14 @@ redis.register_function('catalogue_settle', function(keys, args)
   return 1
 end)
 
--- ARGV: version that the caller holds. {version, changed (1|0), key id, packed row, ...}
+-- ARGV: version that the caller holds, cursor ('0' to begin), how many keys about. {version, changed (1|0), next cursor ('0'
+-- at the end), key id, packed row, ...}: pages of one version have all its keys, some twice.
 read('keys', function(views, args, base)
   local version = (call('HGET', views .. ':position', 'keys') or '-1') .. '.' .. generations.swaps(base)
-  if version == args[1] then return { version, 0 } end
-  local reply = { version, 1 }
-  for _, value in ipairs(call('HGETALL', views .. ':keys')) do reply[#reply + 1] = value end
+  if version == args[1] then return { version, 0, '0' } end
+  local page = call('HSCAN', views .. ':keys', args[2], 'COUNT', args[3])
+  local reply = { version, 1, page[1] }
+  for i = 1, #page[2] do reply[i + 3] = page[2][i] end
   return reply
 end)
 
@@ -457,8 +459,3 @@ end)
 read('owner', function(base, args)
   return call('HGET', base .. ':owners:' .. args[1], args[2])
 end)
-
--- {offset, reason, ...}, of a view that is not fresh, too.
-redis.register_function({ function_name = 'catalogue_quarantine', flags = { 'no-writes' }, callback = function(keys)
-  return call('HGETALL', generations.view(keys[1]) .. ':quarantine')
-end })

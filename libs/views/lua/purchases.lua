@@ -153,8 +153,3 @@ read('todo', function(base, args)
   end
   return reply
 end)
-
--- {offset, reason, ...}, of a view that is not fresh, too.
-redis.register_function({ function_name = 'purchases_quarantine', flags = { 'no-writes' }, callback = function(keys)
-  return call('HGETALL', generations.view(keys[1]) .. ':quarantine')
-end })

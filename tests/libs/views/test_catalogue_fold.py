@@ -29,10 +29,12 @@ from libs.contracts.catalogue import (
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import catalogue_topic
+from libs.monitoring.quarantine import reasons_of
 from libs.tally.events import Actor, LogCreated
 from libs.views.catalogue import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
+from libs.views.generations import Generations
 from tests.libs.views.catalogue_model import DAY_MS, PARENTS, Model
 from tests.support.examples import examples
 from tests.support.freshness import make_fresh
@@ -213,7 +215,8 @@ async def assert_equal(views: CatalogueViews, model: Model) -> None:
             assert set(outcome.refs) == set(remembered.refs)
     rows = (await views.keys(PARTITION, "")).rows
     assert {row.key_id: row for row in rows or ()} == model.keys
-    assert await views.quarantine(PARTITION) == model.quarantine
+    generations = Generations(views._valkey, views._namespace, "catalogue", catalogue_topic("t"))
+    assert await reasons_of(views._valkey, generations, PARTITION, 1) == model.quarantine
 
 
 def cut(size: int, cuts: list[int]) -> Iterator[tuple[int, int]]:

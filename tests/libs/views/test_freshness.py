@@ -83,7 +83,6 @@ async def test_nothing_is_read_of_a_view_that_was_never_at_the_end(view: View) -
     await view.fold(0, 6)
     assert await every_read(view.views) == []
     assert await view.views.position(0) == Position(LOG, 6)
-    assert await view.views.quarantine(0) == {}
     await make_fresh(view.views.fresh)
     assert set(await every_read(view.views)) == {
         "mark",

@@ -22,10 +22,12 @@ from libs.contracts.purchases import (
     PurchaseTakenBack,
 )
 from libs.contracts.topics import Topic
+from libs.monitoring.quarantine import reasons_of
 from libs.purchases.fold import PurchaseFold
 from libs.tally.events import LogCreated
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
+from libs.views.generations import Generations
 from libs.views.purchases import Entry, PurchaseViews
 from tests.support.examples import examples
 from tests.support.freshness import make_fresh
@@ -110,7 +112,8 @@ async def assert_equal(views: PurchaseViews, entries: list[Entry]) -> None:
         name for name, one in fold.purchases.items() if one.is_open
     }
     assert [one.offset for one in todo] == sorted(one.offset for one in todo)
-    assert await views.quarantine(0) == {
+    generations = Generations(views._valkey, views._namespace, "purchases", views._topic)
+    assert await reasons_of(views._valkey, generations, 0, 1) == {
         record.offset: event.reason for record, event in entries if isinstance(event, Undecodable)
     }
 
