@@ -72,7 +72,7 @@ def _fields(contest: str, stored: Hash, pages: list[HashPage]) -> Iterator[Piece
     seen = {field for page in pages for field, _ in page.rows}
 
     def note(fold: LogFold) -> Iterable[Difference]:
-        expected.update(stored.fields(fold, contest))
+        expected.update(stored.expected(fold, contest))
         return ()
 
     yield Piece(pages[0].position, note)
