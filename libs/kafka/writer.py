@@ -439,8 +439,7 @@ class LogWriter:
         lane.fail(waiting, NotAppended(why, retry_after_s=1, cause=cause))
 
     def _refuse_all(self, lane: _Lane, refusal: NotAppended) -> None:
-        """Fail all records of a lane, none of which has reached the producer."""
-        self._answer_flight(lane, refusal)
+        """Fail a lane's queued records, which never reached the producer; those in flight are not concerned."""
         while lane.queue:
             self._drop(lane, lane.queue.popleft(), refusal.message, refusal.cause)
 

@@ -80,6 +80,35 @@ async def test_callbacks_are_called_once_each_with_the_outcome(
     assert sorted(n for n, _ in answers) == list(range(500))
 
 
+async def test_a_partition_that_cannot_be_sent_to_refuses_its_queue_and_not_what_is_in_flight(
+    topic: Topic, writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in flight may come into the log: of that nothing definite may be said."""
+    await writer.append(topic.name, 0, b"before")
+    link, lane = writer._producers.link, writer._lanes[topic.name, 0]
+    assert link is not None
+    acknowledgement: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    async def held(*args: Any, **options: Any) -> "asyncio.Future[Any]":
+        return acknowledgement
+
+    async def fails(name: str) -> set[int]:
+        raise KafkaError("no metadata")
+
+    monkeypatch.setattr(link.producer, "send_batch", held)
+    flying = writer.submit(topic.name, 0, b"in flight")
+    await eventually(lambda: lane.flight)
+    queued = writer.submit(topic.name, 0, b"queued")
+    monkeypatch.setattr(link.producer, "partitions_for", fails)
+    pace = next(iter(writer._paces.values()))
+    await writer._send(lane, link, pace, pace.request)
+    assert isinstance(queued.exception(), NotAppended)
+    assert not flying.done()
+    acknowledgement.cancel()
+    with pytest.raises(AppendUnknown):
+        await flying
+
+
 async def test_batches_are_cut_at_their_limit(settings: KafkaSettings, topic: Topic) -> None:
     writer = LogWriter(settings.model_copy(update={"produce_max_batch_bytes": 2_000}))
     await writer.start()
