@@ -121,7 +121,7 @@ local function with_choices(reply, views, contest, field)
   return reply
 end
 
--- the data of one contest for reserve: its voters, the configuration in force, its own row, the participants' indexes
+-- the data of one contest for reserve: its voters, the configuration in force, the last reopening, participants' indexes
 local function contest_view(base, views, contest, voters)
   local packed, standings = read_fields(views .. ':voters:' .. contest, voters), {}
   local c = { indexes = { [''] = 0 } }
@@ -130,11 +130,13 @@ local function contest_view(base, views, contest, voters)
     return standings[voter]
   end
   c.in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
-  local row = call('HGET', views .. ':counts:' .. contest, '')
-  c.reopened = row and unpack_one(row)[ROW_REOPENED] or 0
+  function c.reopened()
+    local row = call('HGET', views .. ':counts:' .. contest, '')
+    return row and unpack_one(row)[ROW_REOPENED] or 0
+  end
   function c.index(participant)
     if c.indexes[participant] == nil then
-      row = call('HGET', views .. ':counts:' .. contest, participant)
+      local row = call('HGET', views .. ':counts:' .. contest, participant)
       c.indexes[participant] = row and unpack_one(row)[1] or false
     end
     return c.indexes[participant]
@@ -216,6 +218,7 @@ end
 -- slot: of these and this one, a later record replaces an earlier one.
 local function used_up(c, standing, list, source, epoch, participant, slot)
   local function folded(name)
+    if #standing.sums == 0 then return 0 end
     local index = c.index(name)
     local at = index and sum_at(standing.sums, sum_key(epoch, index, source))
     return at and standing.sums[at + 1] or 0
@@ -254,7 +257,7 @@ local function reserve_one(gate, now, r, c, pending, views)
   if #list >= MOST_PENDING then return { R_SHUT } end
   if c.in_force ~= version then return { R_STALE, c.in_force, gate.n } end
   if from == UNLIMITED or now < from or (till ~= UNLIMITED and now >= till) then return { R_NOT_RUNNING, now } end
-  if c.reopened < reopened then return { R_SHUT } end  -- here a mark of the closing could still come, and count
+  if reopened > 0 and c.reopened() < reopened then return { R_SHUT } end  -- a mark of the closing could come, and count
   if refused then return { R_REFUSED, now } end
   local epoch, renews_at = 0, nil
   if source == FREE then epoch, renews_at = period(standing, list, cooldown, days, now) end

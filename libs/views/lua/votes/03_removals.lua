@@ -46,7 +46,7 @@ redis.register_function('votes_remove', function(keys, args)
   if not refund and not removing then
     if c.in_force ~= version then return pack({ R_STALE, c.in_force, gate.n }) end
     if from == UNLIMITED or now < from or (till ~= UNLIMITED and now >= till) then return pack({ R_NOT_RUNNING, now }) end
-    if c.reopened < reopened then return pack({ R_SHUT }) end
+    if reopened > 0 and c.reopened() < reopened then return pack({ R_SHUT }) end
     if refused then return pack({ R_REFUSED, now }) end
   end
   if removing then
