@@ -18,7 +18,7 @@ from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 ACCOUNT = "account"
 PARTITIONS = 2
 END = 1_790_000_000_000_000
-TV = "tv"
+TV = "studio"
 """An external source of the contest, which reports in partition 0."""
 
 

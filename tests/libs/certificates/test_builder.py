@@ -95,7 +95,7 @@ async def test_external_sources_count_up_to_marks_of_their_own() -> None:
     ]
     others: list[Event | bytes] = [a_report("astray", ("A", 99, 9, 9), source=TV), a_cast("a", voter="ann"), MARK]
     for is_in_total in (True, False):
-        log = recorded(reports, others, catalogue=[made(), closing(tv={"is_in_total": is_in_total})])
+        log = recorded(reports, others, catalogue=[made(), closing(studio={"is_in_total": is_in_total})])
         certificate = await log.certify()
         assert votes(certificate) == ({"a": 8, "b": 0} if is_in_total else {"a": 1, "b": 0})
         source = certificate.result.sources[-1]
@@ -151,7 +151,7 @@ async def test_what_was_never_final_has_no_certificate() -> None:
     for log, said in (
         (recorded([a_cast("a")]), "partition 0"),
         (recorded([ContestReopened("contest", 1), MARK]), "partition 0"),
-        (recorded([MARK], catalogue=[made(), closing(tv={})]), "partition 0"),
+        (recorded([MARK], catalogue=[made(), closing(studio={})]), "partition 0"),
         (recorded([MARK], catalogue=[made()]), "no closing number 1"),
         (recorded([MARK], catalogue=[made(), changed("meanwhile"), closing(expected=1)]), "no closing number 1"),
     ):
