@@ -8,7 +8,8 @@ from typing import Literal
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.contests.reopening import Reopener
-from libs.catalogue.record_service import Guard, RecordService
+from libs.catalogue.record_service import RecordService
+from libs.catalogue.record_writer import Guard
 from libs.catalogue.resources import FILES, PARTICIPANTS, RESOURCES
 from libs.catalogue.writer import CatalogueWriter
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace

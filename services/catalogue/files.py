@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import Final
 
 from libs.catalogue.record_builder import Fits
-from libs.catalogue.record_service import RecordService, Written
+from libs.catalogue.record_service import RecordService
+from libs.catalogue.record_writer import Written
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id

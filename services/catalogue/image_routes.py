@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.catalogue.record_service import Written
+from libs.catalogue.record_writer import Written
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.writer import WriteRequest

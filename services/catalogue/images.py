@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 from typing import IO, Final
 
 from libs.catalogue.record_builder import KEY_BYTES, Fits, validated
-from libs.catalogue.record_service import RecordService, Written
+from libs.catalogue.record_service import RecordService
+from libs.catalogue.record_writer import Written
 from libs.catalogue.resource import Document
 from libs.catalogue.resources import IMAGES
 from libs.catalogue.writer import WriteRequest

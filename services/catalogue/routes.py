@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 from libs.catalogue.pagination import ListRequest
 from libs.catalogue.record_builder import Fits
-from libs.catalogue.record_service import RecordService, Written
+from libs.catalogue.record_service import RecordService
+from libs.catalogue.record_writer import Written
 from libs.catalogue.resource import Document, Resource, Table
 from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored

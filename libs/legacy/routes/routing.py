@@ -11,7 +11,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from libs.catalogue.record_builder import Fits
-from libs.catalogue.record_service import RecordService, Written
+from libs.catalogue.record_service import RecordService
+from libs.catalogue.record_writer import Written
 from libs.catalogue.resource import Document, Resource
 from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import Stored
