@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from libs.audit.ballots import Ballots, VoidEvent
 from libs.audit.historical_counts import titles_of
-from libs.results.results import places
+from libs.results.ranking import entry_rank_key, places
 
 
 class Pair(NamedTuple):
@@ -49,14 +49,14 @@ def effect(
     """Return the effect of `events`, by partition, on the counts: from one vote count record to another."""
     titles = titles_of(ballots.config)
     then, now = before["participants"], after["participants"]
-    ranks = [places(entry["count"] for entry in record.values()) for record in (then, now)]
+    ranks = [places(map(entry_rank_key, record.values())) for record in (then, now)]
     rows = [
         ParticipantEffect(
             participant_key=key,
             title=titles.get(key, ""),
             count=Pair(entry["count"], now[key]["count"]),
             unique_voter_count=Pair(entry["unique_voter_count"], now[key]["unique_voter_count"]),
-            rank=Pair(ranks[0][entry["count"]], ranks[1][now[key]["count"]]),
+            rank=Pair(ranks[0][entry_rank_key(entry)], ranks[1][entry_rank_key(now[key])]),
         )
         for key, entry in then.items()
     ]

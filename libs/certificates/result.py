@@ -4,15 +4,19 @@ from operator import attrgetter
 
 from libs.contracts.certificates import ParticipantResult, Ratings, Result, SourceTotal, SourceVotes, SubRating
 from libs.results.counts import NO_RATINGS, Counts
-from libs.results.results import Results, SourceFigures, places
+from libs.results.ranking import places, rank_key
+from libs.results.results import Results, SourceFigures
 from libs.tally.counts import RatingSums, VoteSums
 
 
 def certified(contest_type: str, counts: Counts, results: Results) -> Result:
     """Return the certified result; `results` were computed from `counts`."""
     totals, keys = results.totals, sorted(results.participants)
-    ranks = places(totals[key].count for key in keys)
     rated = contest_type == "rating"
+    order = {
+        key: rank_key(totals[key].count, counts.ratings.get(key, NO_RATINGS) if rated else None) for key in keys
+    }
+    ranks = places(order.values())
     return Result(
         contest_type=contest_type,
         **_votes(totals[""]),
@@ -23,7 +27,7 @@ def certified(contest_type: str, counts: Counts, results: Results) -> Result:
         participants=[
             ParticipantResult(
                 participant_key=key,
-                rank=ranks[totals[key].count],
+                rank=ranks[order[key]],
                 **_votes(totals[key]),
                 sources=[
                     SourceVotes(source=source, mapped_id=mapped_id, **_votes(figures))

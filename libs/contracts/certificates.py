@@ -70,8 +70,10 @@ class SourceTotal(Votes):
 
 
 class ParticipantResult(Votes):
-    """One participant's result. `rank` follows `count`; equal counts share it. `sources` are in the order of their
-    names and ids.
+    """One participant's result.
+
+    `rank` follows `count`, in rating contests the average rounded to millionths, then `count`; ties share it.
+    `sources` are in the order of their names and ids.
     """
 
     participant_key: str

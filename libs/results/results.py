@@ -1,6 +1,6 @@
 """Results of a contest: votes for its approved participants, by source and in total."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -73,14 +73,6 @@ def results_of(contest: Contest, registered: Mapping[str, SourceConfig], counts:
         total += given if config.is_in_total else NOTHING
     rating = sum((counts.ratings[key] for key in approved if key in counts.ratings), NO_RATINGS)
     return Results(participants, sources, totals | {"": total}, rating, _final(contest, registered, counts))
-
-
-def places(counts: Iterable[int]) -> dict[int, int]:
-    """Return the place of each count, from 1 for the largest; equal counts share a place."""
-    found: dict[int, int] = {}
-    for place, count in enumerate(sorted(counts, reverse=True), start=1):
-        found.setdefault(count, place)
-    return found
 
 
 def _counting(voters: VoteSums, approved: Sequence[str], counts: Counts, source: str) -> VoteSums:

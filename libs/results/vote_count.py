@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from libs.results.counts import NO_RATINGS, Counts
+from libs.results.ranking import average
 from libs.results.results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION, Contest
 from libs.tally.counts import RatingSums, VoteSums
@@ -77,5 +78,5 @@ def rating(sub_ratings: Iterable[str], sums: RatingSums) -> dict[str, Any]:
 
 def _sum_and_average(count: int, total: int) -> dict[str, float | None]:
     """Convert `total` millionths to a sum, and to an average rounded to millionths; None without ratings."""
-    average = (2 * total + count) // (2 * count) / MILLION if count else None
-    return {"sum": total / MILLION, "average": average}
+    mean = average(count, total)
+    return {"sum": total / MILLION, "average": None if mean is None else mean / MILLION}

@@ -149,9 +149,15 @@ class PublicParticipant(BaseModel):
     participant_key: str = Field(description="Key of the participant.")
     title: str | None = Field(description="Display name.")
     image: ImageKey | None = Field(description="The participant's picture.")
-    rank: int | None = Field(description="Rank by votes, from 1, in any order; ties share it. " + HIDDEN)
-    count: int | None = Field(description="Votes. " + HIDDEN)
+    rank: int | None = Field(
+        description="Rank from 1 by votes, in rating contests by average and then by the number of ratings. Ties "
+        "share it. " + HIDDEN
+    )
+    count: int | None = Field(description="Votes; in rating contests the number of ratings. " + HIDDEN)
     share: float | None = Field(description="Share of the contest's votes; 0 while there are none. " + HIDDEN)
+    average: float | None = Field(
+        default=None, description="Average of the ratings, in rating contests only; null without any. " + HIDDEN
+    )
 
 
 class PublicResultsRecord(BaseModel):

@@ -5,7 +5,9 @@ from typing import Any
 from libs.catalogue.contests.participant_order import listed
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
-from libs.results.results import places
+from libs.results.counts import NO_RATINGS
+from libs.results.ranking import RankKey, places, rank_key
+from libs.tally.contest import MILLION
 from libs.tally.time import timestamp
 from services.query.responses import Answer, encoded
 from services.query.snapshot import Snapshot
@@ -21,28 +23,36 @@ def hidden(snapshot: Snapshot) -> Answer:
 
 
 def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
-    """Build the record. Ranks are by votes in any order, ties share theirs; without votes every share is 0.
+    """Build the record. Ranks follow `RankKey` in any order, ties share theirs; without votes every share is 0.
 
     While `hidden` nothing in it depends on votes: `updated` is then the last change to the contest's records.
     """
-    totals = snapshot.results.totals
-    votes = None if hidden else {key: totals[key].count for key in snapshot.results.participants}
+    totals, ratings = snapshot.results.totals, snapshot.counts.ratings
+    rated = snapshot.contest.contest_type == "rating"
+    order: dict[str, RankKey] | None = None
+    if not hidden:
+        order = {
+            key: rank_key(totals[key].count, ratings.get(key, NO_RATINGS) if rated else None)
+            for key in snapshot.results.participants
+        }
     rules = snapshot.record.contest_config
-    ranks = places((votes or {}).values())
+    ranks = places((order or {}).values())
 
     def entry(stored: Stored) -> dict[str, Any]:
         participant = Participant.model_validate(stored.document)
-        count = None if votes is None else votes[stored.key]
+        key = None if order is None else order[stored.key]
+        shown = {} if not rated else {"average": None if key is None or key.average < 0 else key.average / MILLION}
         return {
             "participant_key": stored.key,
             "title": participant.title,
             "image": {"key": participant.image_key} if participant.image_key else None,
-            "rank": None if count is None else ranks[count],
-            "count": count,
-            "share": None if count is None else count / max(1, totals[""].count),
+            "rank": None if key is None else ranks[key],
+            "count": None if key is None else key.votes,
+            "share": None if key is None else key.votes / max(1, totals[""].count),
+            **shown,
         }
 
-    entries = [] if rules.participant_visibility == "owner_only" else listed(snapshot.approved, rules, votes)
+    entries = [] if rules.participant_visibility == "owner_only" else listed(snapshot.approved, rules, order)
     records = snapshot.stored, *snapshot.config.participants
     return {
         "contest_key": snapshot.contest.key,

@@ -14,7 +14,7 @@ from libs.catalogue.api_keys import revoke_key
 from libs.local_stack.supervisor import Supervisor
 from tests.support.browsing import Issue, Visit
 from tests.support.catalogue import Catalogue
-from tests.support.voting import Api, Contest, hours_from_now
+from tests.support.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +53,20 @@ async def test_a_vote_shows_within_a_second_of_its_answer(api: Api, visit: Visit
     await expect(page.locator("#unique")).to_have_text("3")
     await expect(page.locator("#legend")).to_contain_text("Participant 1 3")
     assert await names(page) == ["Participant 1", "Participant 0"]
+
+
+async def test_ratings_are_ranked_by_their_average(api: Api, visit: Visit) -> None:
+    contest = await api.contest(body=running() | {"contest_type": "rating"})
+    for voter, participant, value in (("ann", 0, 2), ("bob", 0, 3), ("cid", 1, 5)):
+        assert (await contest.rate(participant, value, voter)).status_code == 201
+    page = await visit(page_of(contest))
+    await is_live(page)
+    await expect(row(page, "Participant 1").locator(".count")).to_have_text("5.00")
+    await expect(row(page, "Participant 1").locator(".share")).to_have_text("1 rating")
+    await expect(row(page, "Participant 0").locator(".share")).to_have_text("2 ratings")
+    assert await names(page) == ["Participant 1", "Participant 0"]
+    await expect(page.locator("#count-unit")).to_have_text("Ratings")
+    await expect(page.locator("#lead")).to_have_text("2.50")
 
 
 async def test_it_says_at_once_that_the_connection_is_lost_and_goes_on_by_itself(

@@ -9,13 +9,13 @@ import typer
 from libs.audit.generation_counts import count_in
 from libs.audit.historical_counts import Counted, count_at
 from libs.deployment.deployment import Deployment
-from libs.results.results import places
+from libs.results.ranking import entry_rank_key, places
 from services.cli.render import Block, Rows
 from services.cli.runner import command, moment
 
 
 def _text(counted: Counted) -> Iterator[Block]:
-    """Yield the participants in the order of votes, then the contest."""
+    """Yield the participants in the order of rank, then the contest."""
     yield Rows(_rows(counted))
     record = counted.record
     for source in record.get("total_vote_sources", ()):
@@ -61,10 +61,10 @@ async def count(
 def _rows(counted: Counted) -> list[dict[str, object]]:
     record = counted.record
     participants: dict[str, dict[str, Any]] = record["participants"]
-    ranks = places(entry["count"] for entry in participants.values())
+    ranks = places(map(entry_rank_key, participants.values()))
     return [
         {
-            "rank": ranks[entry["count"]],
+            "rank": ranks[entry_rank_key(entry)],
             "participant": key,
             "title": counted.titles.get(key, ""),
             "votes": entry["count"],
@@ -74,7 +74,7 @@ def _rows(counted: Counted) -> list[dict[str, object]]:
             **({"average": str(entry["rating"]["average"] or "-")} if "rating" in entry else {}),
             **_by_source(entry, [source["source"] for source in record.get("total_vote_sources", ())]),
         }
-        for key, entry in sorted(participants.items(), key=lambda item: -int(item[1]["count"]))
+        for key, entry in sorted(participants.items(), key=lambda item: ranks[entry_rank_key(item[1])])
     ]
 
 

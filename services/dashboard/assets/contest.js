@@ -153,22 +153,51 @@ function showFigures() {
   write("anonymous", counts ? words.number(counts.anonymous_voter_count) : "–");
   if (counts) element("anonymous").title = words.share(counts.anonymous_voter_count, counts.unique_voter_count);
   const [first, second] = places();
-  write("lead", first && second && first.count > 0 ? words.number(first.count - second.count) : "–");
+  write("lead", first && second && first.count > 0 ? ahead(first, second) : "–");
+  const units = words.capital(unit()[1]);
+  write("count-unit", units);
+  write("rate-unit", `${units} per second`);
   showTime();
 }
 
 /** Returns the counted participants in order, with ranks. */
 function places() {
   if (!state.counts) return [];
-  const counted = Object.entries(state.counts.participants).map(([key, row]) => ({ key, count: row.count }));
+  const counted = Object.entries(state.counts.participants).map(([key, { count, rating }]) => ({
+    key,
+    count,
+    average: rating ? (rating.average ?? -1) : 0,
+  }));
   return ranked(counted, (key) => people.of(key).order);
+}
+
+const isRated = () => state.counts?.contest_type === "rating";
+const unit = () => words.units(state.counts?.contest_type);
+
+/** Returns by how much the first place is ahead of the second: a difference of averages, or of counts. */
+const ahead = (first, second) =>
+  isRated() ? words.precise(first.average - Math.max(second.average, 0)) : words.number(first.count - second.count);
+
+/** Returns what a row of the ranking shows of a place: its main number, the one below it, and its bar. */
+function figures(place, best) {
+  if (isRated())
+    return {
+      figure: place.average < 0 ? "–" : words.precise(place.average),
+      note: words.plural(place.count, ...unit()),
+      part: best.average > 0 ? Math.max(place.average, 0) / best.average : 0,
+    };
+  return {
+    figure: words.number(place.count),
+    note: words.share(place.count, state.counts.count),
+    part: best.count > 0 ? Math.max(place.count, 0) / best.count : 0,
+  };
 }
 
 function showRanking() {
   const search = element("search").value.trim().toLocaleLowerCase();
   const most = Number(element("top").value);
   const all = state.counts
-    ? places().map((place) => ({ ...people.of(place.key), ...place }))
+    ? places().map((place, _, [best]) => ({ ...people.of(place.key), ...place, ...figures(place, best) }))
     : state.standing?.hidden
       ? people.all.filter((person) => person.approved).toSorted((a, b) => a.order - b.order)
       : [];
@@ -176,7 +205,7 @@ function showRanking() {
   const found = search ? all.filter((row) => row.name.toLocaleLowerCase().includes(search)) : all;
   const shown = found.slice(0, isWall() ? 10 : most);
   const rows = shown.map((row) => ({ ...row, colour: colourOf(row.key), isPicked: colours.has(row.key) }));
-  ranking.show(rows, { most: all[0]?.count ?? 0, total: state.counts?.count ?? 0 });
+  ranking.show(rows);
   write("ranking-title", state.standing?.hidden ? "Participants" : "Ranking");
   const rest = found.length - shown.length;
   const note =
@@ -244,11 +273,14 @@ function drawChart() {
 function say() {
   const [first, second] = places();
   if (!first || first.count === 0 || performance.now() - saidAt < SAY_MS) return;
-  const ahead = second ? first.count - second.count : first.count;
+  const name = people.of(first.key).name;
+  const has = isRated()
+    ? `an average of ${words.precise(first.average)} from ${words.plural(first.count, ...unit())}`
+    : words.plural(first.count, ...unit());
   const standing =
-    ahead === 0
-      ? `${people.of(first.key).name} and ${people.of(second.key).name} are level with ${words.plural(first.count, "vote", "votes")}.`
-      : `${people.of(first.key).name} leads with ${words.plural(first.count, "vote", "votes")}, ${words.number(ahead)} ahead${second ? ` of ${people.of(second.key).name}` : ""}.`;
+    second?.rank === 1
+      ? `${name} and ${people.of(second.key).name} are level with ${has}.`
+      : `${name} leads with ${has}${second ? `, ${ahead(first, second)} ahead of ${people.of(second.key).name}` : ""}.`;
   if (standing === said) return;
   said = standing;
   saidAt = performance.now();

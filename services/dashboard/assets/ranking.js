@@ -1,20 +1,21 @@
 // The ranking: an ordered list whose rows move to their new places.
 
-import { initials, number, share } from "./words.js";
+import { initials } from "./words.js";
 
 const MOVE_MS = 600;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 /**
- * Sorts `counts` (`[{key, count}]`) and adds ranks: equal counts share one, in the order of `order(key)`.
+ * Sorts `counts` (`[{key, count, average}]`) and adds ranks: by average where there is one (-1: no ratings), then by
+ * count; equal ones share a rank, in the order of `order(key)`.
  */
 export function ranked(counts, order) {
-  const sorted = counts.toSorted((a, b) => b.count - a.count || order(a.key) - order(b.key));
+  const sorted = counts.toSorted((a, b) => b.average - a.average || b.count - a.count || order(a.key) - order(b.key));
   let rank = 0;
   let before = null;
   return sorted.map((row, at) => {
-    if (row.count !== before) rank = at + 1;
-    before = row.count;
+    if (row.count !== before?.count || row.average !== before.average) rank = at + 1;
+    before = row;
     return { ...row, rank };
   });
 }
@@ -34,10 +35,10 @@ export class Ranking {
   }
 
   /**
-   * Shows `rows`: `{key, name, image, rank, count, colour, isPicked}` each; without ranks and counts while these are
-   * hidden. `most` is the count of a full bar, `total` that of a share of 100 %.
+   * Shows `rows`: `{key, name, image, rank, count, figure, note, part, colour, isPicked}` each; without ranks and
+   * counts while these are hidden. `figure` is the main number, `note` stands below it, `part` is that of a full bar.
    */
-  show(rows, { most, total }) {
+  show(rows) {
     const before = this.#tops();
     const focused = document.activeElement;
     const keys = new Set(rows.map((row) => row.key));
@@ -49,7 +50,7 @@ export class Ranking {
     let place = this.#list.firstElementChild;
     for (const row of rows) {
       const item = this.#items.get(row.key) ?? this.#made(row.key);
-      fill(item, row, most, total);
+      fill(item, row);
       if (item === place) place = place.nextElementSibling;
       else this.#list.insertBefore(item, place);
     }
@@ -103,15 +104,15 @@ export class Ranking {
   }
 }
 
-function fill(item, row, most, total) {
+function fill(item, row) {
   const [button] = item.children;
   const [rank, face, who, votes] = button.children;
   const isCounted = row.count !== undefined;
   write(rank, isCounted ? String(row.rank) : "");
   write(who.firstChild, row.name);
-  write(votes.firstChild, isCounted ? number(row.count) : "");
-  write(votes.lastChild, isCounted ? share(row.count, total) : "");
-  item.style.setProperty("--part", isCounted && most > 0 ? Math.max(row.count, 0) / most : 0);
+  write(votes.firstChild, isCounted ? row.figure : "");
+  write(votes.lastChild, isCounted ? row.note : "");
+  item.style.setProperty("--part", isCounted ? row.part : 0);
   item.style.setProperty("--colour", `var(${row.colour})`);
   item.classList.toggle("first", row.rank === 1 && row.count > 0);
   item.classList.toggle("hidden-count", !isCounted);

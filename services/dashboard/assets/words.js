@@ -2,15 +2,22 @@
 
 const whole = new Intl.NumberFormat("en");
 const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const hundredths = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const clock = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" });
+
+/** What a contest's counts are called, by its type. */
+const UNITS = { rating: ["rating", "ratings"], ordering: ["point", "points"] };
+export const units = (type) => UNITS[type] ?? ["vote", "votes"];
+export const capital = (word) => word[0].toUpperCase() + word.slice(1);
 
 export const PHASES = { setup: "In setup", announced: "Announced", running: "Running", finished: "Finished" };
 
 export const number = (value) => whole.format(value);
 export const compact = (value) => short.format(value);
 export const decimal = (value) => tenths.format(value);
+export const precise = (value) => hundredths.format(value);
 export const share = (part, of) => `${tenths.format(of > 0 ? (100 * part) / of : 0)} %`;
 export const plural = (value, one, many) => `${number(value)} ${value === 1 ? one : many}`;
 export const time = (ms) => clock.format(ms);

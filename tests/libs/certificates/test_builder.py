@@ -85,6 +85,17 @@ async def test_ratings_are_exact_sums_of_millionths() -> None:
     assert await became(await log.sealing()) == ["counted", "replaced", "counted", "removed", "-"]
 
 
+async def test_a_rating_contest_is_certified_in_the_order_of_averages() -> None:
+    def rated(who: str, participant: str, value: int) -> Any:
+        rest: dict[str, Any] = {"form": "rating", "max_participant": 1, "rating": Rating(value * 1_000_000, ())}
+        return a_cast(participant, voter=who, **rest)
+
+    votes = [rated("ann", "a", 4), rated("bob", "a", 5), rated("cid", "b", 9), MARK]
+    log = recorded(votes, catalogue=[made(), closing(kind="rating")])
+    result = (await log.certify()).result
+    assert {one.participant_key: one.rank for one in result.participants if one.count} == {"b": 1, "a": 2}
+
+
 async def test_external_sources_count_up_to_marks_of_their_own() -> None:
     reports: list[Event | bytes] = [
         a_report("first", ("A", 5, 4, 1), ("?", 9, 9, 0), source=TV),

@@ -59,6 +59,26 @@ async def test_ratings_stand_beside_the_counts_of_participants_and_contest(world
     assert (await world.counts(key, query=""))["rating"] == found["rating"]
 
 
+async def test_public_results_rank_by_average_and_limit_by_it(world: World) -> None:
+    await song(world)
+    await rate(world, "b", 9, "ann")
+    for voter in ("bob", "cid", "dan"):
+        await rate(world, "a", 4, voter)
+    await world.production.enter("song", "c")
+
+    async def shown() -> list[dict[str, Any]]:
+        answer = await world.client.get("/public/contests/song/results")
+        entries: list[dict[str, Any]] = answer.json()["participants"]
+        return entries
+
+    found = {entry["participant_key"]: entry for entry in await shown()}
+    members = ("rank", "average", "count")
+    assert [[found[key][name] for name in members] for key in "abc"] == [[2, 4, 3], [1, 9, 1], [3, None, 0]]
+    rules = {"participant_order": "vote_count", "limit_result_amount": 1}
+    await world.production.change("contests", "song", rated(**rules), "song")
+    assert [entry["participant_key"] for entry in await shown()] == ["b"]
+
+
 async def test_before_any_rating_sums_are_zero_and_averages_null(world: World) -> None:
     key = await song(world)
     found = await world.counts(key)

@@ -1,0 +1,54 @@
+"""Ranks of participants, by votes and by averages."""
+
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from libs.results.ranking import RankKey, entry_rank_key, places, rank_key
+from libs.results.vote_count import rating
+from libs.tally.contest import MILLION
+from libs.tally.counts import RatingSums
+
+SUMS = st.builds(RatingSums, st.integers(0, 5), st.integers(0, 50 * MILLION)).map(
+    lambda sums: sums if sums.count else RatingSums()
+)
+
+
+def test_the_best_average_is_first_however_many_rated_it() -> None:
+    few, many, none = RatingSums(2, 18 * MILLION), RatingSums(900, 4_500 * MILLION), RatingSums()
+    keys = [rank_key(sums.count, sums) for sums in (many, none, few)]
+    assert [places(keys)[key] for key in keys] == [2, 3, 1]
+
+
+def test_of_equal_averages_that_of_more_ratings_is_first_and_equal_numbers_share() -> None:
+    keys = [rank_key(count, RatingSums(count, count * 8 * MILLION)) for count in (3, 5, 3, 2)]
+    assert [places(keys)[key] for key in keys] == [2, 1, 2, 4]
+
+
+def test_an_average_of_zero_is_before_no_rating() -> None:
+    assert rank_key(1, RatingSums(1, 0)) > rank_key(0, RatingSums())
+
+
+@given(st.integers(0, 9), st.integers(0, 9))
+def test_votes_alone_decide_in_other_contests(one: int, other: int) -> None:
+    assert (rank_key(one, None) > rank_key(other, None)) == (one > other)
+
+
+@given(SUMS)
+def test_a_record_ranks_as_the_sums_that_it_shows(sums: RatingSums) -> None:
+    entry = {"count": sums.count, "rating": rating((), sums)}
+    assert entry_rank_key(entry) == rank_key(sums.count, sums)
+
+
+@given(SUMS, SUMS)
+def test_averages_are_compared_as_they_are_shown(one: RatingSums, other: RatingSums) -> None:
+    if one.count and other.count:
+        means = [Fraction(sums.total, sums.count) for sums in (one, other)]
+        shown = [rank_key(0, sums).average for sums in (one, other)]
+        assert shown[0] == shown[1] or (means[0] > means[1]) == (shown[0] > shown[1])
+
+
+def test_no_keys_have_no_places() -> None:
+    assert places([]) == {}
+    assert places([RankKey(0, 0), RankKey(0, 0)]) == {RankKey(0, 0): 1}
