@@ -83,7 +83,7 @@ async def test_callbacks_are_called_once_each_with_the_outcome(
 async def test_a_partition_that_cannot_be_sent_to_refuses_its_queue_and_not_what_is_in_flight(
     topic: Topic, writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is in flight may come into the log: of that nothing definite may be said."""
+    """Records in flight may come into the log: nothing definite may be said of them."""
     await writer.append(topic.name, 0, b"before")
     link, lane = writer._producers.link, writer._lanes[topic.name, 0]
     assert link is not None
