@@ -1,6 +1,7 @@
 """Access to a deployment: its log, views and object store, for commands and the libraries that they use."""
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
@@ -45,14 +46,13 @@ class Deployment:
 
     async def close(self) -> None:
         opened = self.__dict__
-        try:
-            if self._log is not None:
-                await self._log.stop()
-            if "reader" in opened:
-                await self.reader.close()
-        finally:
+        async with AsyncExitStack() as stack:
             if "valkey" in opened:
-                await self.valkey.close()
+                stack.push_async_callback(self.valkey.close)
+            if "reader" in opened:
+                stack.push_async_callback(self.reader.close)
+            if self._log is not None:
+                stack.push_async_callback(self._log.stop)
 
     @cached_property
     def addresses(self) -> DeploymentAddresses:

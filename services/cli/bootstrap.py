@@ -1,24 +1,19 @@
 """Prepares a deployment before its services start, and creates API keys for development."""
 
 import asyncio
-from collections.abc import Iterable
 from typing import Final
 
 import orjson
 
-from libs.catalogue import api_keys
 from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.catalogue.api_keys import PERMISSIONS, IssuedKey
-from libs.contracts.catalogue import NO_RULES, KeyRules
-from libs.contracts.topics import legacy_test_namespace
+from libs.catalogue.api_keys import PERMISSIONS, issue_key
+from libs.contracts.catalogue import KeyRules
 from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
 from libs.deployment.identity import create_deployment
-from libs.kafka.settings import KafkaSettings
-from libs.storage.store import Store, open_store
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.views.catalogue import CatalogueViews
-from libs.views.functions import load_functions, open_valkey
+from libs.views.functions import load_functions
 
 ACCOUNT: Final = "dev"
 UNLIMITED = 0
@@ -44,34 +39,21 @@ async def prepare(kafka: str, valkey: str, namespace: str, partitions: int, stor
             await asyncio.sleep(error.retry_after_s)
 
 
-async def issue_key(
-    kafka: str, valkey: str, namespace: str, account: str, permissions: Iterable[str], rules: KeyRules = NO_RULES
-) -> IssuedKey:
-    """Create an API key in the environment `namespace`, as `api_keys.issue_key` does."""
-    async with Deployment(DeploymentAddresses(kafka, valkey, namespace, 0, "", {})) as deployment:
-        return await api_keys.issue_key(
-            await deployment.catalogue.writer(check=False), account, permissions, rules
-        )
-
-
 async def _prepare(kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> None:
-    settings, store = KafkaSettings(kafka_bootstrap_servers=kafka), open_store(storage_url)
-    await create_deployment(settings, namespace, partitions, store)
-    connection = open_valkey(valkey)
-    try:
-        await load_functions(connection)
-    finally:
-        await connection.close()
+    addresses = DeploymentAddresses(kafka, valkey, namespace, partitions, storage_url, {})
+    async with Deployment(addresses) as deployment:
+        await create_deployment(deployment.kafka_settings, namespace, partitions, deployment.store)
+        await load_functions(deployment.valkey)
 
 
 async def development_credentials(
     kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str
 ) -> dict[str, str]:
     """Return a key with all permissions for each environment; created once, then kept in the object store."""
-    del partitions
-    store = open_store(storage_url)
-    account, key = await _credentials(store, kafka, valkey, namespace)
-    test_account, test_key = await _credentials(store, kafka, valkey, legacy_test_namespace(namespace))
+    addresses = DeploymentAddresses(kafka, valkey, namespace, partitions, storage_url, {})
+    async with Deployment(addresses) as deployment:
+        account, key = await _credentials(deployment, Environment.PRODUCTION)
+        test_account, test_key = await _credentials(deployment, Environment.TEST)
     return {
         "account": account,
         "api_key": key,
@@ -82,26 +64,19 @@ async def development_credentials(
     }
 
 
-async def _credentials(store: Store, kafka: str, valkey: str, namespace: str) -> tuple[str, str]:
-    name = STORED.format(namespace=namespace)
+async def _credentials(deployment: Deployment, environment: Environment) -> tuple[str, str]:
+    name = STORED.format(namespace=environment.namespace(deployment.namespace))
+    store, catalogue = deployment.store, deployment.catalogue_of(environment)
     stored = await store.get(name)
     if stored is not None:
         credentials = orjson.loads(stored)
-        if await _exists(valkey, namespace, credentials["api_key"]):
+        if await _exists_when_readable(ApiKeyCache(catalogue.views), credentials["api_key"]):
             return credentials["account"], credentials["api_key"]
         await store.delete(name)
-    issued = await issue_key(kafka, valkey, namespace, ACCOUNT, PERMISSIONS, KeyRules(rate=UNLIMITED))
-    credentials = {"account": issued.account, "api_key": issued.api_key}
-    await store.put_if_absent(name, orjson.dumps(credentials))
+    writer = await catalogue.writer(check=False)
+    issued = await issue_key(writer, ACCOUNT, PERMISSIONS, KeyRules(rate=UNLIMITED))
+    await store.put_if_absent(name, orjson.dumps({"account": issued.account, "api_key": issued.api_key}))
     return issued.account, issued.api_key
-
-
-async def _exists(valkey: str, namespace: str, token: str) -> bool:
-    connection = open_valkey(valkey)
-    try:
-        return await _exists_when_readable(ApiKeyCache(CatalogueViews(connection, namespace)), token)
-    finally:
-        await connection.close()
 
 
 async def _exists_when_readable(cache: ApiKeyCache, token: str) -> bool:

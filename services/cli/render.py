@@ -4,7 +4,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import orjson
 from rich.console import Console, Group, RenderableType
@@ -44,6 +44,7 @@ Block = PlainBlock | Either
 """A `str` is not wrapped, so that it can be copied; a `Text` is, on a terminal, unless it is `no_wrap`."""
 
 
+@runtime_checkable
 class HasOwnJson(Protocol):
     """A result whose JSON is given byte for byte, such as a certificate."""
 
@@ -51,8 +52,8 @@ class HasOwnJson(Protocol):
 
 
 def as_json(result: object) -> str:
-    own = getattr(result, "canonical", None)
-    return (orjson.dumps(json_form(result)) if own is None else own()).decode()
+    own = result.canonical() if isinstance(result, HasOwnJson) else orjson.dumps(json_form(result))
+    return own.decode()
 
 
 def fields(result: object) -> Iterator[Block]:

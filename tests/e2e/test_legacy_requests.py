@@ -12,8 +12,8 @@ import pytest
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts import topics
 from libs.local_stack.supervisor import Supervisor
-from services.cli.bootstrap import issue_key
 from tests.legacy_requests.recorded import Told, stories
+from tests.support.deployments import issue_key
 
 STORIES: Final = stories()
 SPELLINGS: Final = (("/legacy", ""), ("/legacy/dev", "/"), ("/legacy-test", "/"), ("/legacy-test/dev", ""))

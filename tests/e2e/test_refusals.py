@@ -8,8 +8,8 @@ import pytest
 
 from libs.deployment.addresses import DeploymentAddresses
 from libs.local_stack.supervisor import Supervisor
-from services.cli.bootstrap import issue_key
 from services.cli.discovery import find_addresses
+from tests.support.deployments import issue_key
 from tests.support.voting import Api, code
 
 JSON = {"content-type": "application/json"}

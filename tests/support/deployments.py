@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from libs.audit import comparison, purchase_orphans
 from libs.audit.purchase_orphans import Reconciliation
 from libs.audit.report import Report
+from libs.catalogue import api_keys
 from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
 from libs.monitoring.status import Status
@@ -27,3 +29,12 @@ async def reconcile_logs(addresses: DeploymentAddresses) -> Reconciliation:
     """Reconcile as if no purchase could still be in progress."""
     async with Deployment(addresses) as deployment:
         return await purchase_orphans.reconcile_logs(deployment, 0)
+
+
+async def issue_key(
+    kafka: str, valkey: str, namespace: str, account: str, permissions: Iterable[str]
+) -> api_keys.IssuedKey:
+    """Create an API key in the environment `namespace`."""
+    async with Deployment(DeploymentAddresses(kafka, valkey, namespace, 0, "", {})) as deployment:
+        writer = await deployment.catalogue.writer(check=False)
+        return await api_keys.issue_key(writer, account, permissions)

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 
 from libs.local_stack.supervisor import Supervisor
-from services.cli.bootstrap import issue_key
+from tests.support.deployments import issue_key
 from tests.support.eventually import eventually
 from tests.support.voting import Contest, new_id
 

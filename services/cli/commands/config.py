@@ -14,8 +14,9 @@ from libs.local_stack import description
 from libs.local_stack.settings import StackSettings
 from libs.telemetry.redaction import redacted
 from services.cli.discovery import DATA_DIR
+from services.cli.execution import ExitCode
 from services.cli.render import Block, Either, Rows
-from services.cli.runner import DataDir, ExitCode, command, command_group
+from services.cli.runner import DataDir, command, command_group
 from services.gateway.settings import Settings as GatewaySettings
 from services.projector.settings import Settings as ProjectorSettings
 

@@ -15,7 +15,8 @@ from typer.testing import CliRunner, Result
 
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import LogUnavailable, NotFound, TallyError
-from services.cli.runner import Execute, ExitCode, command, run
+from services.cli.execution import ExitCode, run
+from services.cli.runner import Execute, command
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +112,19 @@ def test_a_library_that_cancels_a_command_is_a_server_that_is_away(capsys: pytes
     said = capsys.readouterr().err
     assert said.startswith("Error: A connection to a server ended: run it again.")
     assert len(said.splitlines()) == 1
+
+
+def test_a_terminal_shows_the_latest_result_in_place_when_it_is_watched() -> None:
+    @command(text=lambda answer: [f"number {answer.number}"], redraw="watch")
+    async def count(watch: bool = False) -> AsyncGenerator[Answer, None]:
+        yield Answer(1)
+        yield Answer(2)
+
+    app = typer.Typer()
+    app.command()(count)
+    terminal = {"FORCE_COLOR": "1", "TERM": "xterm"}
+    watched = CliRunner().invoke(app, ["--watch"], env=terminal).stdout
+    assert "\x1b[2K" in watched
+    assert watched.rindex("number 2") > watched.rindex("number 1")
+    assert "\x1b[2K" not in CliRunner().invoke(app, [], env=terminal).stdout
+    assert CliRunner().invoke(app, ["--watch"]).stdout.splitlines() == ["number 1", "number 2"]

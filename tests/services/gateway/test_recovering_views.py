@@ -24,11 +24,11 @@ from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.votes import VoteViews
 from libs.web.asgi import Front
-from services.cli.bootstrap import issue_key
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
 from services.projector.app import run
 from services.projector.settings import Settings as ProjectorSettings
+from tests.support.deployments import issue_key
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
 from tests.support.proxy import proxy

@@ -28,7 +28,8 @@ from services.cli.commands.demo.sample import Sample, create_sample
 from services.cli.commands.demo.screen import Screen, shown
 from services.cli.commands.demo.voters import VoterPopulation
 from services.cli.discovery import DATA_DIR, addresses_in
-from services.cli.runner import ExitCode, command
+from services.cli.execution import ExitCode
+from services.cli.runner import command
 
 SETTLE_S: Final = 60.0
 """Time for the last responses after the voting, and then again for the fold."""

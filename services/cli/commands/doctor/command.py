@@ -13,8 +13,9 @@ from services.cli.commands.doctor.finding import Finding, fine
 from services.cli.commands.doctor.machine import check_machine
 from services.cli.commands.doctor.servers import check_servers
 from services.cli.discovery import DATA_DIR, NoDeployment
+from services.cli.execution import ExitCode
 from services.cli.render import Block, Either
-from services.cli.runner import DataDir, ExitCode, command
+from services.cli.runner import DataDir, command
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,67 @@
+"""Runs a command to its exit code; expected errors are one line."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from enum import IntEnum
+from typing import Any, Final
+
+import typer
+import uvloop
+from pydantic import ValidationError
+
+from libs.local_stack.errors import StackError
+from libs.tally.errors import TallyError
+from libs.telemetry.redaction import redacted
+from services.cli.discovery import NoDeployment
+
+
+class ExitCode(IntEnum):
+    """Exit codes of the `tally` command."""
+
+    FINE = 0
+    PROBLEM = 1
+    BAD_USAGE = 2
+    SERVER_AWAY = 3
+
+
+BAD_USAGE_CODES: Final = frozenset({"validation_failed", "not_found"})
+"""Codes of errors caused by arguments; all other permanent errors exit with `PROBLEM`."""
+
+
+def run(work: Coroutine[Any, Any, ExitCode]) -> None:
+    """Run a command; always raises `typer.Exit`. Expected errors print no traceback."""
+    for noisy in ("aiokafka", "kafka", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    try:
+        ending = uvloop.run(work)
+    except NoDeployment as error:
+        ending = _print_error(str(error), ExitCode.SERVER_AWAY)
+    except TallyError as error:
+        if error.code in BAD_USAGE_CODES:
+            ending = _print_error(error.message, ExitCode.BAD_USAGE)
+        elif error.retry_after_s is None:
+            ending = _print_error(str(error), ExitCode.PROBLEM)
+        else:
+            ending = _print_error(
+                f"{str(error).rstrip('.')}. Run `tally doctor` for details.", ExitCode.SERVER_AWAY
+            )
+    except ValidationError as error:
+        wrong = (f"TALLY_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors())
+        ending = _print_error("; ".join(wrong), ExitCode.BAD_USAGE)
+    except StackError as error:
+        ending = _print_error(error.message, ExitCode(int(error.exit_code)))
+    except asyncio.CancelledError:
+        # Only a library cancels a command (Ctrl-C is a KeyboardInterrupt), when its connection ends.
+        ending = _print_error(
+            "A connection to a server ended: run it again. Run `tally doctor` for details.",
+            ExitCode.SERVER_AWAY,
+        )
+    except KeyboardInterrupt:
+        ending = _print_error("Interrupted.", ExitCode.PROBLEM)
+    raise typer.Exit(ending)
+
+
+def _print_error(message: str, ending: ExitCode) -> ExitCode:
+    typer.echo(f"Error: {redacted(message)}", err=True)
+    return ending
