@@ -29,6 +29,10 @@ redis.register_function('writes_then_fails', function(keys)
   redis.call('SET', keys[1], 1)
   return redis.call('HSET', keys[1], 'field', 1)
 end)
+redis.register_function('writes_then_is_refused', function(keys)
+  redis.call('SET', keys[1], 1)
+  error({ err = 'OOM as a command of the function would be refused' })
+end)
 """
 
 
@@ -160,9 +164,11 @@ async def test_a_denial_by_the_access_control_list_is_definite(valkey: Coalescer
 
 async def test_an_error_inside_a_function_leaves_the_outcome_unknown(valkey: Coalescer) -> None:
     await valkey.call("FUNCTION", "LOAD", "REPLACE", LIBRARY)
-    error = await error_of(valkey.call("FCALL", "writes_then_fails", 1, "key"))
-    assert not isinstance(error, NotExecuted)
-    assert await valkey.call("GET", "key") == b"1"
+    for function in "writes_then_fails", "writes_then_is_refused":
+        await valkey.call("DEL", "key")
+        error = await error_of(valkey.call("FCALL", function, 1, "key"))
+        assert not isinstance(error, NotExecuted)
+        assert await valkey.call("GET", "key") == b"1"
 
 
 async def test_a_connection_to_a_replica_is_replaced(valkey: Coalescer) -> None:
